@@ -1,1 +1,3 @@
-"""Proof: what must hold of a cloud, each law a pure function of what was read, and how a running cloud is read."""
+"""Proof: the invariants of a cloud as pure functions of the collected evidence, and the code that reads a running
+cloud.
+"""

@@ -1,4 +1,4 @@
-"""Finds processes whose clocks differ from the database's. No invariant rests on them; times in logs do."""
+"""Find processes with a clock offset from the database. No invariant depends on clocks; times in logs do."""
 
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
@@ -7,7 +7,7 @@ TOLERANCE_S = 1.0
 
 
 async def clock_warnings(cloud: Cloud) -> list[str]:
-    """Return a sentence for each live process whose clock is wrong. Raises: Unavailable."""
+    """Return a sentence for each live process with a wrong clock. Raises: Unavailable."""
     live = await cloud.processes.live(LEASE_S)
     return [_sentence(process) for process in live if abs(process.clock_offset_s) > TOLERANCE_S]
 

@@ -1,6 +1,6 @@
-"""Seeing a cloud as a whole: its ground, and what costs too much to be asked of one server after the other.
+"""Collect the cloud snapshot and the evidence that is too expensive to read per server.
 
-Law: nothing is changed, and nothing is believed that could be asked: guests come from the agents of the hosts, devices
+Invariant: nothing is changed. Each fact is read from its source: guests from the agents of the hosts, devices
 from the cells, attachments, volumes and images from their services, runs from the journal.
 """
 
@@ -28,16 +28,18 @@ from whimbrel.proof.paged_reads import each, of_cells, pages, run_of, runs
 
 
 class Collector:
-    """What can only be read as a whole, or costs too much to be asked of one server after the other."""
+    """Evidence that is read for the whole cloud at once."""
 
     def __init__(self, unreachable_cells: Mapping[CellName, str] = {}) -> None:
-        """blind: cells that are not asked again."""
+        """unreachable_cells: cells that are not asked again."""
         self.guests: dict[ServerId, list[Seen]] = defaultdict(list)
         self.unreachable: dict[HostName, str] = {}
-        self.unreachable_cells = dict(unreachable_cells)  # cells whose database does not answer, and why
+        self.unreachable_cells = dict(unreachable_cells)  # cells with an unreachable database, and the reason
         self.attachments: dict[ServerId, list[Attachment]] = defaultdict(list)
-        self.shared: dict[str, set[ServerId]] = {}  # by which servers a volume is held, if by several
-        self.uses: dict[str, VolumeUse] | None = None  # of volumes that are in use or said to be; None: not read
+        self.shared: dict[str, set[ServerId]] = {}  # volume -> its servers, if there are several
+        self.uses: dict[str, VolumeUse] | None = (
+            None  # of volumes that are or are reported to be in use; None: not read
+        )
         self._first_users: dict[str, ServerId] = {}
         self.devices: dict[ServerId, list[tuple[HostName, HeldDevice]]] = defaultdict(list)
         self.runs: dict[ServerId, list[Run]] = defaultdict(list)
@@ -50,12 +52,12 @@ class Collector:
             self.shared.setdefault(one.volume_id, {other}).add(one.server)
 
     def owners(self) -> set[ServerId]:
-        """Give under which ids anything was seen."""
+        """Return the ids under which anything was found."""
         everything = (self.guests, self.attachments, self.devices, self.runs, self.images)
         return {owner for seen in everything for owner in seen}
 
 
-# The ground
+# Snapshot
 
 
 async def read_snapshot(cloud: Cloud, collector: Collector) -> CloudSnapshot:
@@ -79,13 +81,13 @@ async def read_snapshot(cloud: Cloud, collector: Collector) -> CloudSnapshot:
     )
 
 
-# What is seen of all
+# Collected for all servers
 
 
 async def collect_guests(
     cloud: Cloud, snapshot: CloudSnapshot, collector: Collector, hosts: Iterable[HostName]
 ) -> None:
-    """Ask the agents of these hosts which guests they have; their answers are kept in one order, not as they come."""
+    """Ask the agents of these hosts for their guests; results are stored in sorted order, not in order of arrival."""
     there: dict[HostName, Sequence[Guest]] = {}
 
     async def ask(host: HostName) -> None:
@@ -127,14 +129,14 @@ async def collect_runs(cloud: Cloud, collector: Collector) -> None:
 async def collect_runs_of(
     cloud: Cloud, collector: Collector, ids: Sequence[ServerId], but: RunId | None = None
 ) -> None:
-    """See what is under way with these."""
+    """Collect the open runs of these servers. but: a run to ignore."""
     for name in ids:
         found = await cloud.journal.find(RunFilter(subject=name, only_open=True))
         collector.runs[name] += [run for run in found if run.id != but]
 
 
 async def collect_images(cloud: Cloud, collector: Collector) -> None:
-    """Find out which images wait for a file or carry a disk, and of which servers."""
+    """Find the images that wait for a file (queued) or carry a disk (transfer images), and the server of each."""
     waiting: dict[str, Image] = {}
     async for page in pages(cloud.images.all_images):
         for image in page:
@@ -152,7 +154,7 @@ async def collect_images(cloud: Cloud, collector: Collector) -> None:
 
 
 async def _sender(cloud: Cloud, mark: str, image_id: str) -> ServerId | None:
-    """Give whose disk an image carries; None: it is its owner's, who may give it any property."""
+    """Return the server of a transfer image, or None if no run confirms it: image owners can set any property."""
     run = await run_of(cloud, mark)
     if run is None or not has_facts(run, MoveFacts):
         return None

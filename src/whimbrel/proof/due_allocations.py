@@ -1,7 +1,8 @@
-"""What placement is to hold for a server that is settled: by its flavor, its image and its ports.
+"""The claims that Placement must hold for a settled server: derived from its flavor, image and ports.
 
-Who of a host's tree serves a group of a flavor is the choice of a move; so where there are groups, a tree is counted as
-one, by its root.
+A move chooses which providers of a host's tree serve the request groups of a flavor. With groups, the claims of a
+tree
+are therefore summed under its root.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +17,14 @@ from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.services.network import Port
 
 Claims = list[tuple[str, dict[str, int]]]
-"""What a consumer holds: (provider, amounts)."""
+"""Claims of a consumer: (provider, amounts)."""
 
 Roots = Mapping[str, str]
-"""Provider -> the root of its tree."""
+"""Provider -> root of its tree."""
 
 
 class Due(msgspec.Struct, frozen=True):
-    """One of these is held: the other where no host had what the flavor asks for first."""
+    """either: the accepted claims; the second applies where no host could satisfy the flavor's preferred request."""
 
     either: tuple[Claims, ...]
     by_tree: bool
@@ -47,7 +48,7 @@ def due(
     *,
     has_local_root: bool,
 ) -> Due:
-    """root: of the host that it is on. ports: with profiles that say who serves them."""
+    """root: the host's root provider. ports: their profiles name the providers that serve them."""
     asked, by_tree = _asked(_encode(flavor), tuple(sorted(properties.items())), has_local_root)
     either = [_with_ports(root, dict(amounts), ports) for amounts in asked]
     return Due(tuple(_by_tree(claims, roots) if by_tree else claims for claims in either), by_tree)
@@ -57,7 +58,7 @@ def due(
 def _asked(
     flavor: bytes, properties: tuple[tuple[str, str], ...], local: bool
 ) -> tuple[tuple[dict[str, int], ...], bool]:
-    """Give what a flavor asks for, or else; and whether a tree is counted as one. Few of them are asked for often."""
+    """Return the amounts for a flavor and for its fallback, and whether claims are summed by tree. Cached."""
     resources = needs.of_flavor(_decode(flavor), dict(properties), has_local_root=local)
     return tuple(_all_of(one) for one in (resources, resources.otherwise) if one), bool(resources.groups)
 
@@ -70,7 +71,7 @@ def _all_of(resources: ResourceRequest) -> dict[str, int]:
 
 
 def _with_ports(root: str, resources: dict[str, int], ports: Sequence[Port | MovedPort]) -> Claims:
-    """Give a claim on a host and on the providers that the ports' profiles name."""
+    """Return the claim on a host and on the providers that the ports' profiles name."""
     held = {root: dict(resources)}
     for port in ports:
         for request in port.requests:

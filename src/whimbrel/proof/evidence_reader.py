@@ -1,7 +1,7 @@
-"""Reading all that there is under some ids: what the sights have of them, and the rest, asked for these alone.
+"""Read all evidence for some ids: what the collector already has, and the rest for these ids alone.
 
-Law: nothing is changed, and nothing is believed that could be asked: records come from their cells, claims from
-Placement, ports and volumes from their services, and what has ended from the journal, last of all.
+Invariant: nothing is changed. Each fact is read from its source: records from their cells, claims from Placement,
+ports and volumes from their services, and ended runs from the journal, last of all.
 """
 
 from collections import defaultdict
@@ -25,9 +25,9 @@ from whimbrel.proof.paged_reads import each, of_cells, run_of
 
 
 async def all_seen(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) -> list[ServerEvidence]:
-    """Read all that there is under these ids, but for what the sights have already.
+    """Read all evidence for these ids that the collector does not have.
 
-    Left out are those of which a cell that does not answer may have the record.
+    Ids with a possible record in an unreachable cell are left out.
     """
     found = await records_of(cloud, ids, collector)
     held = await _claims(cloud, [*(one.id for one in found), *(run.id for one in found for run in one.runs)])
@@ -49,7 +49,7 @@ async def all_seen(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) 
 
 
 async def records_of(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) -> list[ServerEvidence]:
-    """Read where these are, besides what the sights have, and nothing of what they hold."""
+    """Read directory entries, records and locks of these ids, and none of their resources."""
     entries = await cloud.directory.entries(ids)
     records: dict[ServerId, dict[CellName, Server]] = defaultdict(dict)
     holds: dict[ServerId, dict[CellName, Hold]] = defaultdict(dict)
@@ -82,12 +82,12 @@ async def records_of(cloud: Cloud, ids: Sequence[ServerId], collector: Collector
 
 
 def _may_be_judged(entry: Entry | None, unreachable_cells: Collection[CellName]) -> bool:
-    """Tell whether all records of it could be seen: where the directory does not know it, any cell may have one."""
+    """Check whether all its records could be read: without a directory entry, any cell may have one."""
     return entry.cell not in unreachable_cells if entry else not unreachable_cells
 
 
 async def _uses(cloud: Cloud, one: ServerEvidence, collector: Collector) -> Mapping[str, VolumeUse]:
-    """Give what the volumes say that a record names; one is asked for that was not read with all."""
+    """Return the uses of the volumes that its record names; those not read in bulk are read one by one."""
     found, known = dict[str, VolumeUse](), collector.uses or {}
     for device in one.home.volumes if one.home else ():
         try:
@@ -98,9 +98,10 @@ async def _uses(cloud: Cloud, one: ServerEvidence, collector: Collector) -> Mapp
 
 
 async def _leave_out_foreign(cloud: Cloud, one: ServerEvidence, collector: Collector) -> None:
-    """Leave out what another project claims for this server: neither Neutron nor Cinder checks whose server it is.
+    """Ignore ports and attachments that another project set to this server: Neutron and Cinder do not check the
+    device id.
 
-    What the record names counts all the same: an administrator may attach a volume of another project.
+    Those that the record names always count: an administrator may attach a volume of another project.
     """
     if not one.projects:
         return
@@ -114,7 +115,7 @@ async def _leave_out_foreign(cloud: Cloud, one: ServerEvidence, collector: Colle
 
 
 async def _project(cloud: Cloud, attachment: Attachment, collector: Collector) -> str:
-    """Return whose volume it is of, "" if nothing says so."""
+    """Return the project of the volume, or "" if it is unknown."""
     known = (collector.uses or {}).get(attachment.volume_id)
     try:
         return (known or await cloud.volumes.volume_use(attachment.volume_id)).project
@@ -123,7 +124,7 @@ async def _project(cloud: Cloud, attachment: Attachment, collector: Collector) -
 
 
 async def users(cloud: Cloud, volume_id: str, servers: Iterable[ServerId]) -> tuple[list[ServerId], Volume | None]:
-    """Ask again which of these servers hold a volume, and what it is; None: it is not there."""
+    """Return the servers that hold a volume now, and the volume (None: it does not exist)."""
     holding = [server for server in servers if await cloud.volumes.attachments(server, volume_id)]
     try:
         return holding, await cloud.volumes.volume(volume_id)
@@ -145,14 +146,14 @@ async def _bindings(cloud: Cloud, ports: Sequence[Port]) -> Mapping[str, tuple[B
         try:
             found[port.id] = tuple(await cloud.network.bindings(port.id))
         except NotFound:
-            return  # it was deleted meanwhile
+            return  # deleted in the meantime
 
     await each(ports, ask)
     return found
 
 
 async def _ask_journal(cloud: Cloud, one: ServerEvidence) -> None:
-    """Note what the journal alone knows, after all else was read: what had begun by then is known to it."""
+    """Read from the journal last: by then it has every run that began before the other reads."""
     if not one.is_alive:
         of_it = [run for run in await cloud.journal.find(RunFilter(subject=one.id)) if run.saga != REPAIR]
         one.is_known = one.is_known or bool(of_it)
@@ -176,7 +177,7 @@ async def _made_for(cloud: Cloud, server: ServerId) -> ProjectId | None:
 
 
 async def is_ended(cloud: Cloud, server: ServerId) -> bool:
-    """Tell whether the journal knows that it was deleted."""
+    """Check whether the journal has a completed delete of this server."""
     return _has_ended(await cloud.journal.find(RunFilter(subject=server, sagas=(DELETE,))))
 
 

@@ -1,4 +1,4 @@
-"""Reading server groups and where their servers are."""
+"""Read server groups and the locations of their members."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
@@ -32,9 +32,9 @@ async def grouped(
     hosts: Mapping[HostName, ProviderId],
     roots: Roots,
 ) -> Grouped:
-    """Read what Placement has of a group. runs: those that are not over. servers: its members' records at least.
+    """Read what Placement has about a group.
 
-    hosts: the root provider of each host.
+    runs: the open ones. servers: the records of its members at least. hosts: the root provider of each host.
     """
     homes = {server.id: hosts[server.host] for server in servers if server.host and server.host in hosts}
     return Grouped(
@@ -47,7 +47,7 @@ async def grouped(
 
 
 async def _claimed(cloud: Cloud, group: ServerGroup, runs: Sequence[Run], roots: Roots) -> frozenset[Location]:
-    """Tell on which hosts the servers of a group, or their moves, hold anything."""
+    """Return the hosts on which members of a group, or their moves, have claims."""
     owners = {ConsumerId(server): server for server in group.members}
     owners |= {ConsumerId(run.id): run.subject for run in runs if not run.is_over and run.subject in group.members}
     held = await cloud.placement.allocations(list(owners))

@@ -1,7 +1,7 @@
-"""What hosts, cells and Placement have carried out, compared with what the journal knows.
+"""Compare what hosts, cells and Placement have carried out with the journal.
 
-The journal is written before each order, so it is never behind; where it is, its database was restored from a copy.
-Nothing is changed here, except that nothing is believed of a host that does not answer.
+The journal is written before each order, so it is never behind. If it is, its database was restored from a backup.
+Invariant: nothing is changed; nothing is assumed about an unreachable host.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,15 +21,15 @@ from whimbrel.proof.paged_reads import each, of_cells, run_of
 from whimbrel.proof.paged_reads import runs as open_runs
 
 NEWEST = 16
-"""How many entries of each ledger are compared at a start: where the journal is behind, the last ones are unknown."""
+"""Entries of each ledger compared at start: if the journal is behind, the last ones are unknown to it."""
 
 
 FORGOTTEN_S = 6 * 24 * 3600.0
-"""How long a run has ended at most to be missed in a store: fences are pruned after a week."""
+"""Maximum age of an ended run that a store must know: fences are pruned after a week."""
 
 
 class Ledgers(msgspec.Struct, kw_only=True):
-    """What the hosts have obeyed. unreachable: hosts and cells that did not answer, and why."""
+    """The orders that hosts have obeyed. unreachable: hosts and cells that did not answer, and the reason."""
 
     of_hosts: dict[HostName, Ledger] = {}
     cell_of: dict[HostName, CellName] = {}
@@ -49,7 +49,9 @@ class Ledgers(msgspec.Struct, kw_only=True):
 
 
 class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
-    """A host has carried out what the journal does not know. known: None: the journal has no row of the run."""
+    """A host has carried out an order that the journal does not have. known: None: the journal has no row of the
+    run.
+    """
 
     host: HostName
     entry: Obeyed
@@ -64,7 +66,7 @@ class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_ledgers(cloud: Cloud, newest: int = 0) -> Ledgers:
-    """Read the ledgers of all hosts, from the agents. newest: at most so many entries of each; 0: all."""
+    """Read the ledgers of all hosts from their agents. newest: maximum number of entries of each; 0: all."""
     found, down = Ledgers(), dict[CellName, str]()
     async for cell, hosts in of_cells(cloud, down, lambda cell: cell.hosts.all()):
         found.cell_of |= {host.name: cell for host in hosts}
@@ -81,7 +83,7 @@ async def read_ledgers(cloud: Cloud, newest: int = 0) -> Ledgers:
 
 
 async def contradictions(cloud: Cloud, ledgers: Ledgers) -> list[Contradiction]:
-    """Compare ledgers that were read with the journal as it is now."""
+    """Compare ledgers with the current journal."""
     known = await cloud.restores.known(sorted(ledgers.runs()))
     return list(_contradictions(ledgers.entries(), known))
 
@@ -92,13 +94,13 @@ def _contradictions(
     for host, entry in entries:
         journal = known.get(entry.run)
         if journal and journal.is_over:
-            continue  # it is never driven again; one that a restore has closed knows less than its hosts
+            continue  # it is never driven again; a run that a restore has closed knows less than its hosts
         if journal is None or entry.epoch > journal.epoch or entry.progress > journal.progress:
             yield Contradiction(host=host, entry=entry, known=journal)
 
 
 async def ahead_in_stores(cloud: Cloud, runs: Sequence[Run]) -> dict[RunId, str]:
-    """Return why the databases of cells and Placement have seen more of these open runs than the journal."""
+    """Return, for those open runs that a cell or Placement knows at a later step than the journal, the reason."""
     ids = [run.id for run in runs]
     if not ids:
         return {}
@@ -106,7 +108,7 @@ async def ahead_in_stores(cloud: Cloud, runs: Sequence[Run]) -> dict[RunId, str]
     async for name, found in of_cells(cloud, {}, lambda cell: cell.servers.orders_of(ids)):
         seen.append((f"cell {name}", found))
     suspects = [run.id for run in runs if list(_ahead(run, seen))]
-    later = [await cloud.journal.get(run) for run in suspects]  # it may have gone on before the stores were asked
+    later = [await cloud.journal.get(run) for run in suspects]  # it may have advanced before the stores were read
     return {run.id: words for run in later if not run.is_over for words in _ahead(run, seen)}
 
 
@@ -118,9 +120,9 @@ def _ahead(run: Run, seen: Sequence[tuple[str, Mapping[RunId, KnownRun]]]) -> It
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """A store has not seen a run that is done and has written there: its database is an older copy.
+    """A store has no trace of a completed run that wrote to it: its database is an older copy.
 
-    cell: whose database; None: Placement's.
+    cell: the cell of that database; None: Placement.
     """
 
     cell: CellName | None
@@ -136,7 +138,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def forgotten(cloud: Cloud, ledgers: Ledgers) -> list[Forgotten]:
-    """Return which runs of these ledgers a cell or Placement should have seen, and has not."""
+    """Return the runs of these ledgers that a cell or Placement should know and does not."""
     found: list[Forgotten] = []
     in_placement = await cloud.placement.orders_of(sorted(ledgers.runs()))
     for cell in sorted(set(ledgers.cell_of.values())):
@@ -153,7 +155,7 @@ async def forgotten(cloud: Cloud, ledgers: Ledgers) -> list[Forgotten]:
 
 
 async def _orders_in(cloud: Cloud, cell: CellName, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
-    """Return what a cell has seen of these; one that does not answer has seen all, as far as can be told."""
+    """Return the runs that a cell knows; an unreachable cell is assumed to know all."""
     try:
         return await cloud.cell(cell).servers.orders_of(sorted(set(runs)))
     except WorldError:
@@ -161,7 +163,7 @@ async def _orders_in(cloud: Cloud, cell: CellName, runs: Sequence[RunId]) -> Map
 
 
 async def _done_there(cloud: Cloud, run_id: RunId, cell: CellName, host: HostName) -> Run | None:
-    """Return a run that is done and has surely locked or placed its server in this cell, for this host."""
+    """Return a run if it completed and certainly locked or claimed for its server in this cell, for this host."""
     run = await run_of(cloud, run_id)
     if run is None or run.state != "done" or run.saga in RESTORING_SAGAS or not run.finished_at:
         return None
@@ -179,7 +181,7 @@ def _places(facts: object) -> list[tuple[CellName | None, HostName | None]]:
 async def check(cloud: Cloud) -> list[str]:
     """Compare the newest entries of all ledgers, and what the stores have seen, with the journal.
 
-    Return what contradicts it, in sentences: what a process asks when it starts. Raises: Unavailable.
+    Return the contradictions in sentences. Processes call it at start. Raises: Unavailable.
     """
     ledgers = await read_ledgers(cloud, NEWEST)
     found = [str(one) for one in await contradictions(cloud, ledgers)]

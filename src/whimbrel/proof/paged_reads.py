@@ -1,6 +1,6 @@
-"""Asking the sources: one page after the other, some things at a time, and cells that may be silent.
+"""Read from services in pages, with limited concurrency, tolerating unreachable cells.
 
-Law: nothing is changed there, and a cell that does not answer keeps no other one waiting.
+Invariant: nothing is changed, and an unreachable cell does not delay the others.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from whimbrel.ports.stores.pages import Page
 
 PAGE = 500
 AT_ONCE = 32
-"""How many hosts, or ports, are asked at the same time."""
+"""Hosts or ports that are asked concurrently."""
 
 T = TypeVar("T")
 
 
 async def pages(read: Callable[[str | None, int], Awaitable[Page[T]]]) -> AsyncIterator[list[T]]:
-    """Give page after page; what the next one begins with may be gone meanwhile: then it begins with the one before."""
+    """Yield pages. If the marker of the next page is gone, continue from the marker before it."""
     ended: list[str] = []
     while True:
         try:
@@ -41,7 +41,7 @@ async def pages(read: Callable[[str | None, int], Awaitable[Page[T]]]) -> AsyncI
 
 
 async def runs(cloud: Cloud, which: RunFilter) -> AsyncIterator[Run]:
-    """Give all runs of the journal that are like this, read page by page."""
+    """Yield all runs of the journal that match, read in pages."""
     after: RunId | None = None
     while True:
         page = await cloud.journal.find(replace(which, after=after, limit=PAGE))
@@ -53,7 +53,7 @@ async def runs(cloud: Cloud, which: RunFilter) -> AsyncIterator[Run]:
 
 
 async def run_of(cloud: Cloud, name: str) -> Run | None:
-    """Give the run of this name; None: the journal has none."""
+    """Return the run with this id, or None."""
     try:
         return await cloud.journal.get(RunId(name))
     except NotFound:
@@ -63,7 +63,7 @@ async def run_of(cloud: Cloud, name: str) -> Run | None:
 async def of_cells(
     cloud: Cloud, unreachable_cells: dict[CellName, str], read: Callable[[Cell], Awaitable[T]]
 ) -> AsyncIterator[tuple[CellName, T]]:
-    """Ask the cells that have answered so far. One that does not is noted as blind."""
+    """Read from each cell that has answered so far. One that does not answer is added to unreachable_cells."""
     for name, cell in cloud.cells.items():
         if name in unreachable_cells:
             continue
@@ -76,7 +76,7 @@ async def of_cells(
 
 
 async def each(items: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
-    """Do something with each, with some of them at a time."""
+    """Call act for each item, AT_ONCE at a time."""
     left = iter(items)
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""Proving a running cloud: everything is read once, page by page, and judged; what looks wrong is looked at again."""
+"""Prove a running cloud: read everything once, in pages, check the invariants, and recheck suspects."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ HOSTS_AT_ONCE = 100
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a proof is. total: None: it is not known before."""
+    """Progress of a proof. total: None: not known in advance."""
 
     stage: str
     done: int = 0
@@ -43,9 +43,9 @@ class InvariantCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """unseen: what could not be looked at, in sentences; while there is any, nothing is proved of it.
-
-    warnings: what breaks no law and is wrong all the same, in sentences.
+    """not_checked: what could not be read, in sentences; nothing is proved about it. warnings: problems that violate
+    no
+    invariant, in sentences.
     """
 
     began_at: float
@@ -63,7 +63,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def prove(cloud: Cloud) -> Proof:
-    """Prove a cloud to the end. Raises: Unavailable: a service that is needed does not answer."""
+    """Prove a cloud. Raises: Unavailable: a required service does not answer."""
     async for step in proving(cloud):
         if isinstance(step, Proof):
             return step
@@ -71,7 +71,7 @@ async def prove(cloud: Cloud) -> Proof:
 
 
 async def proving(cloud: Cloud) -> AsyncIterator[Progress | Proof]:
-    """Prove a cloud, and tell how far it is; the last is the proof. Raises: Unavailable."""
+    """Prove a cloud and yield progress; the last item is the proof. Raises: Unavailable."""
     work = _Proving(cloud)
     async for progress in work.steps():
         yield progress
@@ -79,7 +79,7 @@ async def proving(cloud: Cloud) -> AsyncIterator[Progress | Proof]:
 
 
 async def note(cloud: Cloud, proof: Proof) -> None:
-    """Keep what a proof came to, for those who watch the cloud; who asked for it has it all the same."""
+    """Store the result for monitoring; a failure to store is ignored."""
     last = LastProof(at=proof.began_at + proof.took_s, violations=len(proof.violations), unseen=len(proof.not_checked))
     with suppress(WorldError):
         await cloud.journal.note_proof(last)
@@ -96,9 +96,9 @@ class _Proving:
         self._violations: list[Violation] = []
         self._unsettled: list[ServerId] = []
         self._servers: set[ServerId] = set()
-        self._seen = 0  # of them
+        self._seen = 0  # of these servers
         self._warnings: list[str] = []
-        self._homes: Mapping[CellName, int] = {}  # how many servers each cell has; read where one is blind
+        self._homes: Mapping[CellName, int] = {}  # servers of each cell; read if one is unreachable
 
     async def steps(self) -> AsyncIterator[Progress]:
         self._snapshot = await collector.read_snapshot(self._cloud, self._collector)
@@ -128,7 +128,7 @@ class _Proving:
             self._homes = await self._cloud.directory.homes()
 
     async def _see(self) -> AsyncIterator[Progress]:
-        """Runs come last of all: what they did before is seen then as done."""
+        """Collect guests, volumes, devices and images, then runs: the effects of earlier steps are visible by then."""
         hosts = list(self._snapshot.hosts)
         for at in range(0, len(hosts), HOSTS_AT_ONCE):
             yield Progress(stage="guests on hosts", done=at, total=len(hosts))
@@ -141,7 +141,7 @@ class _Proving:
         await collector.collect_runs(self._cloud, self._collector)
 
     async def _judge(self, ids: Sequence[ServerId]) -> int:
-        """Give of how many all could be seen."""
+        """Check these servers. Return how many could be read completely."""
         all_seen = await evidence_reader.all_seen(self._cloud, ids, self._collector)
         for seen in all_seen:
             for invariant in OF_SERVERS:
@@ -152,12 +152,12 @@ class _Proving:
         return len(all_seen)
 
     def _forget(self, seen: ServerEvidence) -> None:
-        """Keep nothing of who was judged: so much for memory."""
+        """Drop the evidence of a checked server to bound memory."""
         self._collector.guests.pop(seen.id, None)
         self._collector.attachments.pop(seen.id, None)
 
     async def _judge_others(self) -> None:
-        """Judge what is of no server alone. What seems wrong is read again after a moment."""
+        """Check what belongs to no single server. Violations are read again after a pause."""
         first = [violation async for violation in self._others(count=True)]
         if first:
             await self._cloud.clock.sleep(PAUSE_S)
@@ -221,12 +221,11 @@ class _Proving:
         return runs.in_hand(run, self._cloud.clock.now(), self._cloud.rules.lease_s)
 
     async def _of_ledgers(self, facts: Counter[str]) -> list[Violation]:
-        """Compare the newest entries of the hosts' ledgers with the journal."""
         found = await ledgers.read_ledgers(self._cloud, ledgers.NEWEST)
         facts["I11"] += sum(1 for _ in found.entries())
         return [runs.behind(one) for one in await ledgers.contradictions(self._cloud, found)]
 
-    # What it came to
+    # Result
 
     def proof(self) -> Proof:
         wrong = Counter(violation.invariant for violation in self._violations)

@@ -1,6 +1,6 @@
-"""What does not hold of providers: what is said to be used of them, and in which zones Placement was told hosts to be.
+"""Violations of providers: recorded usage, and the zones that Placement has for hosts.
 
-Cells have no say in the first. Hosts of a cell that does not answer are not looked at.
+Usage needs no cells. Hosts of an unreachable cell are skipped.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -26,7 +26,7 @@ async def of_providers(cloud: Cloud, snapshot: CloudSnapshot) -> AsyncIterator[V
 async def mistold(
     cloud: Cloud, told: Iterable[HostZone], hosts: Mapping[ProviderId, HostName]
 ) -> list[tuple[HostZone, str]]:
-    """List what Placement was told of a host and its zone as it is, where they differ. told: read before."""
+    """Return each host zone of Placement that differs from the current one, with the current one. told: read before."""
     default, zones = cloud.rules.default_availability_zone, zones_by_host(await cloud.aggregates.all())
     there = ((was, zones.get(hosts[was.root], "")) for was in told if was.root in hosts)
     return [(was, zone) for was, zone in there if (zone or default) != (was.zone or default)]

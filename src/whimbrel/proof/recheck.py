@@ -1,7 +1,7 @@
-"""What looks wrong is looked at again a moment later, alone: moves go on while a cloud is read.
+"""Recheck suspects a moment later, alone: moves continue while a cloud is read.
 
-Law: a violation is one only if two looks at it found it, between which nothing was done with its server: no run of it
-began, took a step or ended, and its record stayed as it was.
+Invariant: a violation is reported only if two reads found it and the server did not change between them: none of its
+runs began, took a step or ended, and its record is unchanged.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ LOOKS = 8
 
 
 class Suspect(msgspec.Struct):
-    """A stake of which something does not seem to hold, and what of it."""
+    """Evidence of one id with its apparent violations."""
 
     seen: ServerEvidence
     violations: list[Violation]
@@ -41,19 +41,19 @@ class Suspect(msgspec.Struct):
 
     @property
     def ordered(self) -> list[Violation]:
-        """Give what does not hold of it law by law."""
+        """Return the violations in order of their invariants."""
         return sorted(self.violations, key=lambda each: each.order)
 
 
 class Looked(msgspec.Struct):
-    """found: None: something was done with it meanwhile. Missing there: a cell that does not answer may have it."""
+    """found: None: the server changed while it was read. An id is missing if an unreachable cell may have it."""
 
     found: dict[ServerId, Suspect | None]
     snapshot: CloudSnapshot
 
 
 class Verdicts(msgspec.Struct):
-    """unsettled: who was never left alone long enough to be judged. blind: cells that did not answer, and why."""
+    """unsettled: servers that changed at every read. unreachable_cells: cells that did not answer, and the reason."""
 
     violations: list[Violation] = []
     unsettled: list[ServerId] = []
@@ -61,7 +61,7 @@ class Verdicts(msgspec.Struct):
 
 
 async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
-    """Look at these until each was found twice to be so, or to be right."""
+    """Recheck suspects until each is confirmed by two reads or found correct."""
     verdicts, left = Verdicts(), {one.seen.id: one for one in suspects}
     for number in range(LOOKS):
         if not left:
@@ -72,7 +72,7 @@ async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
         left = {name: one for name, one in left.items() if name in now.found}
         for name, found in now.found.items():
             if found is None:
-                continue  # something was done with it while it was read
+                continue  # it changed while it was read
             before = left.pop(name)
             if found.violations and found.seen.standing == before.seen.standing:
                 both = {each.key for each in before.violations}
@@ -89,10 +89,11 @@ async def fresh(
     hosts: Mapping[ServerId, Collection[HostName]] | None = None,
     but: RunId | None = None,
 ) -> Looked:
-    """Read these alone, and judge them.
+    """Read these ids alone, and check them.
 
-    hosts: where to look for guests; None: everywhere, also for whom it may be what nobody known holds.
-    but: a run that is not to count as one that is under way.
+    hosts: where to look for guests; None: on all hosts, and also for the possible owners of an unknown consumer's
+    claims.
+    but: a run that does not count as open.
     """
     collector, found = Collector(), dict[ServerId, Suspect | None]()
     snapshot = await read_snapshot(cloud, collector)
@@ -115,7 +116,7 @@ async def fresh(
 async def _look_at_providers(
     cloud: Cloud, ids: Sequence[ServerId], snapshot: CloudSnapshot, found: dict[ServerId, Suspect | None]
 ) -> None:
-    """See which of these ids are providers of which something does not hold."""
+    """Add the violations of those ids that are providers."""
     async for violation in of_providers(cloud, snapshot):
         provider = ServerId(violation.subject)
         if provider in ids:
@@ -141,14 +142,14 @@ async def _see(
 
 
 async def evidence_of_runs(cloud: Cloud, ids: Sequence[ServerId], but: RunId | None = None) -> list[ServerEvidence]:
-    """Read only what tells whether something is done with them: their runs, and where they are."""
+    """Read only what shows whether runs are working on them: runs, entries, records and locks."""
     collector = Collector()
     await collect_runs_of(cloud, collector, ids, but)
     return await evidence_reader.records_of(cloud, ids, collector)
 
 
 def hosts_of(seen: ServerEvidence) -> set[HostName]:
-    """Give where anything of a guest may be, as far as is known."""
+    """Return the hosts that may have a guest of it, as far as is known."""
     hosts = {host for host, _ in seen.guests}
     hosts |= {record.host for record in seen.records.values() if record.host}
     for run in seen.runs:

@@ -1,4 +1,4 @@
-"""Under which ids there is anything: those of living servers, and all others under which something is held."""
+"""The ids to check: those of living servers, and all others under which something is held."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Any
@@ -16,7 +16,7 @@ async def living(cloud: Cloud) -> AsyncIterator[list[ServerId]]:
 
 
 async def strangers(cloud: Cloud, collector: Collector, known: Collection[str]) -> set[ServerId]:
-    """Give the ids under which there is anything, and which are no living servers. known: those that are."""
+    """Return the ids under which something is held and that are not living servers. known: the living servers."""
     found = {owner for owner in collector.owners() if owner not in known}
     sources: list[Callable[[str | None, int], Awaitable[Page[Any]]]] = [
         cloud.placement.consumers,

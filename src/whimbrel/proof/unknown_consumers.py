@@ -1,4 +1,4 @@
-"""Finding out for whom it may be what an id holds that nobody knows: guests for which nothing else is held."""
+"""Find the possible owners of an unknown consumer's claims: guests without any claim."""
 
 from collections.abc import Collection, Iterable
 
@@ -12,9 +12,9 @@ from whimbrel.proof.evidence_reader import records_of
 
 
 async def uncovered(cloud: Cloud, one: ServerEvidence, snapshot: CloudSnapshot) -> tuple[Seen, ...]:
-    """Give the guests on the hosts of its claim whose servers, and their moves, hold nothing there.
+    """Return the guests on the hosts of its claim for which neither server nor moves have a claim there.
 
-    But not those that are where their server's record says: what is missing for them is known.
+    Guests on the host of their server's record are left out: their missing claims are known.
     """
     trees = {snapshot.roots.get(provider, provider) for provider, _ in one.own}
     there = [seen for found in snapshot.guests.values() for seen in found if snapshot.root(seen[0]) in trees]
@@ -25,7 +25,7 @@ async def uncovered(cloud: Cloud, one: ServerEvidence, snapshot: CloudSnapshot) 
 
 
 async def _homes(cloud: Cloud, servers: Collection[ServerId]) -> dict[GuestKey, HostName]:
-    """Give where the records of these say that their guests are."""
+    """Return the hosts of these servers' guests according to their records."""
     found = await records_of(cloud, list(servers), Collector()) if servers else []
     return {one.key: one.record.host for one in found if one.key and one.record and one.record.host}
 

@@ -1,4 +1,4 @@
-"""A violation: one law that does not hold of one thing, with what was read of it."""
+"""A violation: one invariant that does not hold for one subject, with the evidence."""
 
 from enum import StrEnum, auto
 from typing import Any
@@ -9,7 +9,7 @@ from whimbrel.domain.ids import HostName
 
 
 class Kind(StrEnum):
-    """What exactly is wrong: one word for programs, by law."""
+    """What exactly is wrong, as a constant for programs, grouped by invariant."""
 
     # I1: guests
     RUNS_TWICE = auto()
@@ -79,10 +79,11 @@ class Kind(StrEnum):
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """law: its number in invariants/table.py. subject: the id of what it is about. about: which of its things.
+    """invariant: its number in invariants/table.py. subject: an id. about: the part of the subject that is wrong.
 
-    The subject is a server, or the id under which something is held that is no server's; in the laws about these a
-    provider, a group, a run or a volume.
+    The subject is a server, or an id that is no server and under which something is held; for other invariants a
+    provider,
+    a group, a run or a volume.
     """
 
     invariant: str
@@ -95,10 +96,10 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """Return what is the same as long as the same thing is wrong."""
+        """Return an identity that is stable while the same thing is wrong."""
         return self.invariant, self.kind, self.subject, self.about
 
     @property
     def order(self) -> tuple[int, tuple[str, str, str, str]]:
-        """Return the sort key of lists: by the number of the law."""
+        """Return the sort key for lists: by number of the invariant."""
         return int(self.invariant.removeprefix("I")), self.key

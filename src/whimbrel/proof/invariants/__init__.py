@@ -1,1 +1,1 @@
-"""The laws, each a function from what was read to what does not hold; table.py has them in words, by their numbers."""
+"""The invariants as functions from evidence to violations; table.py lists them in words, by number."""

@@ -1,4 +1,4 @@
-"""I3: what Placement holds for servers and moves is what they own. I4: nobody else holds anything."""
+"""I3: servers and moves hold exactly the claims that they own. I4: there are no other claims."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence, shown
 from whimbrel.proof.violation import Kind, Violation
 
 CHANGE_CLAIMS = ("delete", "attach_interface", "detach_interface", "heal_ports", "repair")
-"""Errands that change what their server holds: it may be as before or as after."""
+"""Operations that change the claims of their server: these may be as before or as after."""
 
 
 def count(seen: ServerEvidence) -> int:
@@ -18,7 +18,7 @@ def count(seen: ServerEvidence) -> int:
 
 
 def as_owned(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    if seen.runs:  # where nothing is done the laws of guests and of claims say it, each for its part
+    if seen.runs:  # without runs, the invariants of guests and of claims report each its part
         yield from guests_are_claimed(seen, snapshot)
     yield from owned(seen, snapshot)
 
@@ -37,7 +37,7 @@ def of_somebody(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Viola
 
 
 def under_its_name(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """See that Placement knows who holds it, and for which project: without that no move gets it back."""
+    """Check that Placement has the consumer and its project: without a consumer row, no move can restore the claim."""
     held, record = snapshot.in_words(seen.own), seen.record
     if not seen.is_consumer and seen.own:
         sentence = f"{seen.id} holds {'; '.join(held)}, and Placement does not know who it is"
@@ -53,7 +53,7 @@ def under_its_name(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Vi
 
 
 def owns_what_it_should(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
-    """Tell whether a server that is there and what is under way with it hold what they may hold now."""
+    """Check whether an existing server and its open runs hold claims that are valid now."""
     move, record = seen.move, seen.record
     moves = [part for held in seen.of_runs.values() for part in held]
     if move is None:
@@ -65,7 +65,7 @@ def owns_what_it_should(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
             return not seen.own
         return record.host not in snapshot.hosts or due_of(seen, snapshot).is_held(seen.own, snapshot.roots)
     facts = move.facts
-    if facts.source and facts.target is None:  # it has not looked at the ports yet
+    if facts.source and facts.target is None:  # it has not read the ports yet
         if record is None or any(run.saga in CHANGE_CLAIMS for run in seen.runs):
             return True
         return due_of(seen, snapshot).is_held(seen.own, snapshot.roots) and not moves
@@ -77,7 +77,7 @@ def owns_what_it_should(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
 
 
 def is_legal(facts: MoveFacts, own: Claims, moves: Claims, roots: Roots) -> bool:
-    """Tell whether a move that has chosen, and its server, hold what they may at some step of it."""
+    """Check whether the claims of a server and of its move, which has chosen a target, are valid at some step of it."""
     source = NOTHING
     if facts.source and facts.old_flavor:
         flavor, properties, root = facts.old_flavor, facts.image_properties, facts.source.provider
@@ -89,7 +89,7 @@ def is_legal(facts: MoveFacts, own: Claims, moves: Claims, roots: Roots) -> bool
 
 
 def due_of(seen: ServerEvidence, snapshot: CloudSnapshot, host: HostName | None = None) -> Due:
-    """Give what a server is to hold, with its ports. host: where it is, if not where its record says."""
+    """Return the due claims of a server, with its ports. host: where it is, if not where its record says."""
     record = seen.record
     assert record, "it is asked of servers that have a record"
     flavor, properties, root = record.flavor, record.image_properties, snapshot.root(host or record.host)
@@ -97,7 +97,7 @@ def due_of(seen: ServerEvidence, snapshot: CloudSnapshot, host: HostName | None 
 
 
 def guests_are_claimed(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """Say where there is anything of a guest, and neither its server nor its move has a claim."""
+    """Report guests on hosts where neither the server nor its move has a claim."""
     held = [*seen.own, *(part for claims in seen.of_runs.values() for part in claims)]
     trees = {snapshot.roots.get(provider) for provider, _ in held}
     for host, guest in seen.guests:

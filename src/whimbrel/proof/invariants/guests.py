@@ -1,4 +1,4 @@
-"""I1: a server has one guest, where its record says, and at most one that runs."""
+"""I1: a server has one guest, on the host of its record, and at most one running guest."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ def one_guest(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violati
 
 
 def runs_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """Hold at every instant, whatever is under way."""
+    """Holds at every instant, whatever run is open."""
     running = [one for one in seen.guests if one[1].power == "running"]
     if len(running) > 1:
         hosts = " and on ".join(sorted(host for host, _ in running))
@@ -41,7 +41,7 @@ def _is_there(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violati
     record = seen.home
     assert record
     if record.host in snapshot.unreachable or record.host not in snapshot.hosts:
-        return  # that it was not seen is said once, of the host
+        return  # an unreachable host is reported once, as a host
     guest = seen.guest(record.host, seen.key)
     evidence = {"record": {"host": record.host, "slot": record.slot, "vm_state": record.vm_state},
                 "guests": [shown(one) for one in seen.guests]}  # fmt: skip
@@ -72,12 +72,12 @@ def is_whole(guest: Guest) -> bool:
 
 
 def stands_as_recorded(guest: Guest, record: Server) -> bool:
-    """Tell of the guest of a record whether it is whole, and runs or not as the record says."""
+    """Check whether the guest of a record is whole and has the recorded power state."""
     return is_whole(guest) and guest.power == POWER_OF.get(record.vm_state, guest.power)
 
 
 def _is_kept(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """See that a revert would find the guest that it brings back: switched off, with its disk."""
+    """Check that the guest that a revert would restore exists: stopped, with its disk."""
     assert seen.way_back
     host, key = seen.way_back
     if host in snapshot.unreachable or host not in snapshot.hosts:
@@ -95,7 +95,7 @@ def _is_kept(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violatio
 
 
 def of_a_step(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """See that what is under way has no guests but those that one of its steps has."""
+    """Check that each guest belongs to a step of an open run."""
     for host, guest in seen.guests if seen.runs else ():
         if not seen.is_explained(host, guest.key):
             run = seen.runs[0]

@@ -1,4 +1,4 @@
-"""I2: a server has exactly one home: the directory names it, the record is there, and so is its host."""
+"""I2: a server has exactly one home: its directory entry, its record and its host exist and agree."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ def count(seen: ServerEvidence) -> int:
 
 def one_home(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     if seen.runs and not seen.is_alive:
-        return  # it is being deleted; what is left then is looked at when that is over
+        return  # it is being deleted; leftovers are checked once that is over
     if seen.is_alive and seen.record is None and not any(run.saga == "delete" for run in seen.runs):
         assert seen.entry
         yield _violation(seen, Kind.NO_RECORD, f"the directory has server {seen.id} in cell {seen.entry.cell}, which"
@@ -34,7 +34,7 @@ def one_home(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violatio
 
 
 def _is_at_target(seen: ServerEvidence, facts: MoveFacts) -> Iterator[Violation]:
-    """See that the record of a server that waits for a verdict says what its move says."""
+    """Check that the record of a server that waits for a verdict agrees with its move."""
     record, target, source = seen.record, facts.target, facts.source
     assert record
     assert target
@@ -48,7 +48,7 @@ def _is_at_target(seen: ServerEvidence, facts: MoveFacts) -> Iterator[Violation]
 
 
 def _has_copy(seen: ServerEvidence, cell: CellName) -> bool:
-    """Tell whether it is a record that a revert would have back."""
+    """Check whether a revert would use this record."""
     return seen.waiting is not None and cell == source_of(seen.waiting).cell
 
 

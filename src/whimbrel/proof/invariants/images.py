@@ -1,4 +1,4 @@
-"""I4, of images: one that waits for a snapshot, or carries a disk, is of something that is under way."""
+"""I4, images: an image that waits for a snapshot or carries a disk belongs to an open run."""
 
 from collections.abc import Iterator
 

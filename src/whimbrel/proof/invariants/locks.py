@@ -1,4 +1,4 @@
-"""I12: a server is locked by what is under way with it alone. I2: a record has a copy only while it moves."""
+"""I12: only an open run locks a server. I2: a record has a copy only during a move."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ def count(seen: ServerEvidence) -> int:
 
 
 def hold(seen: ServerEvidence) -> Hold | None:
-    """Tell how the record of a server is held with which nothing is done; None: it lives nowhere."""
+    """Return the lock of the record of a server on which no run is working; None: it is in no cell."""
     record = seen.record if seen.is_still else None
     return seen.holds.get(record.cell) if record and record.cell else None
 
@@ -29,7 +29,7 @@ def free(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
 
 
 def awaited(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """See that whoever waits for a verdict has a move that would take it."""
+    """Check that each server that waits for a verdict has a move that can take it."""
     held, move, record = hold(seen), seen.waiting, seen.record
     if move and held and held.run != move.id:
         by = f"by run {held.run}" if held.run else "by nothing"
@@ -43,7 +43,9 @@ def awaited(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation
 
 
 def listed_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """See that it is found by what its record says: lists search columns beside it, quotas the directory's."""
+    """Check the search columns of the cell and the project of the directory against the record: listings and quotas
+    use them.
+    """
     record, held = seen.record, hold(seen)
     if record is None or not seen.is_still:
         return
@@ -68,7 +70,7 @@ def _differs(seen: ServerEvidence, about: str, what: str, found: str | None) -> 
 def stands_alone(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     held = hold(seen)
     if snapshot.unreachable_cells:
-        return  # a cell that does not answer may have the copy
+        return  # an unreachable cell may have the copy
     if held and seen.is_settled and held.standing != WHOLE and len(seen.records) == 1:
         sentence = f"the record of server {seen.id} stands as if another cell had a copy, and none has"
         yield Violation(invariant="I2", kind=Kind.ORPHAN_COPY, subject=seen.id, sentence=sentence,

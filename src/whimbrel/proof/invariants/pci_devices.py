@@ -1,4 +1,4 @@
-"""I8: a PCI device of a host has one owner, a guest that there is and that asked for it."""
+"""I8: a PCI device of a host has one owner: an existing guest that requested it."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -25,20 +25,20 @@ def as_asked(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violatio
 
 def one_owner(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     if seen.record is None and (seen.is_alive or seen.records):
-        return  # its record or its entry is lost, and that is said by itself
+        return  # its record or entry is lost, which is reported separately
     due = [(seen.record.host, seen.key) if seen.record else None, seen.way_back]
     for host, one in seen.devices:
         if one.holder is None or (host, one.holder) in due:
             continue
         if seen.runs and not seen.waiting and seen.is_explained(host, one.holder):
-            continue  # it may hold those of two places, and lets them go itself
+            continue  # the run may hold devices on two hosts, and releases them itself
         sentence = f"device {one.device.address} of {host} is held for a guest of server {seen.id} that is not there"
         yield Violation(invariant="I8", kind=Kind.LEAKED_DEVICE, subject=seen.id, about=f"{host}/{one.holder.slot}",
                         host=host, sentence=sentence, evidence=_evidence(one, one.holder))  # fmt: skip
 
 
 def _as_many(seen: ServerEvidence, record: Server, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """See that its guest holds what its flavor and its ports ask for, and its host gives it no other."""
+    """Check that the guest holds the devices that flavor and ports request, and has no others on its host."""
     mine = [one for host, one in seen.devices if (host, one.holder) == (record.host, seen.key)]
     held = Counter(one.request or "" for one in mine)
     due = _asked(record, snapshot)
@@ -54,7 +54,7 @@ def _as_many(seen: ServerEvidence, record: Server, snapshot: CloudSnapshot) -> I
 
 
 def _asked(record: Server, snapshot: CloudSnapshot) -> Counter[str] | None:
-    """Count what is asked for by request; None: nobody can say any more, as an alias is not defined now."""
+    """Count the requested devices by request; None: unknown, because an alias is not defined any more."""
     asked = Counter(nic.port_id for nic in record.nics if nic.vnic_type == DIRECT)
     try:
         of_flavor = flavor_requests(record.flavor.extra_specs.get(ALIAS, ""), snapshot.aliases)

@@ -1,4 +1,4 @@
-"""I6: each port has one active binding, on its guest's host once settled, and is of the server that its record says."""
+"""I6: each port has one active binding, on its guest's host once settled, and belongs to the server that names it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,21 +24,22 @@ def bound_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violat
 
 
 def bound(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """See that the ports that the record names serve its guest: at every instant, whatever comes too late.
+    """Check that the ports that the record names are bound for its guest, at every instant.
 
-    But for one thing: what an earlier way back asked may arrive while the next move waits for its verdict (ADR 7). The
-    next slow round gives the port back: at rest, and by a proof, nothing is excused (`bound_once`).
+    One exception: a stale request of an earlier rollback may arrive while the next move waits for its verdict (ADR
+    7). The
+    next slow round rebinds the port; at rest, and in a proof, there are no exceptions (`bound_once`).
     """
     yield from _not_served(seen, [port for port in seen.named_ports if not _is_taken_back(port, seen)])
 
 
 def served(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """See that they do so whatever came too late, some time after it: what else is left goes after the verdict."""
+    """Check the same without the exception, some time after stale requests; other leftovers go after the verdict."""
     yield from _not_served(seen, seen.named_ports)
 
 
 def _is_taken_back(port: Port, seen: ServerEvidence) -> bool:
-    """Tell whether it serves the host to which a move that waits may be turned back."""
+    """Check whether the port is bound on the host to which the parked move may roll back."""
     return seen.way_back is not None and port.host == seen.way_back[0]
 
 
@@ -53,7 +54,7 @@ def _not_served(seen: ServerEvidence, ports: Sequence[Port]) -> Iterator[Violati
 
 
 def _left_over(seen: ServerEvidence) -> Iterator[Violation]:
-    """Say what came too late to the network service, or was left there."""
+    """Report bindings and ports that stale requests or failed runs left in the network service."""
     named = seen.named_ports
     due = {seen.home.host if seen.home else None, seen.way_back[0] if seen.way_back else None}
     for port in named if seen.home else ():
@@ -74,7 +75,7 @@ def _missing(seen: ServerEvidence) -> Iterator[Violation]:
 
 
 def _of_nobody(seen: ServerEvidence) -> Iterator[Violation]:
-    """Only of servers that were ours: the network service may serve others too."""
+    """Report ports of deleted servers, but only of known ones: the network service may have other users."""
     for port in seen.ports if seen.is_known else ():
         sentence = f"port {port.id} says that it is of server {seen.id}, which is no more"
         yield _violation(seen, Kind.PORT_OF_NOBODY, port, sentence)

@@ -1,4 +1,4 @@
-"""I5: no provider is over capacity, and what is said to be used of it is what is held."""
+"""I5: no provider is over capacity, and its recorded usage equals the sum of its allocations."""
 
 from collections.abc import Iterator
 

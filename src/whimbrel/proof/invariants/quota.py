@@ -1,4 +1,4 @@
-"""I10: a server counts once in its project's quota: as what it is, or as the larger of what it may become."""
+"""I10: a server counts once in its project's quota: at its size, or during a resize at the larger of both sizes."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Kind, Violation
 
 Counted = tuple[int, int]
-"""Cpus and MiB."""
+"""(cpus, MiB)."""
 
 _LARGER, _NEW = quota_usage.book_larger.__name__, quota_usage.book_new.__name__
 _NAMES = tuple(step.name for step in RESIZE.steps)
 _AFTER = _NAMES[_NAMES.index(_NEW) + 1 :]
-"""Where a resize stands that counts as what it has become."""
+"""The steps of a resize after which the server counts at its new size."""
 
 
 def count(seen: ServerEvidence) -> int:
@@ -40,7 +40,7 @@ def counts_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Viola
 
 
 def _while_resized(run: Move) -> tuple[Counted, ...]:
-    """Give what a server counts as at the step where its resize stands; two where that step is what changes it."""
+    """Return the sizes at which a server may count at the current step of its resize; two if that step changes it."""
     facts = run.facts
     assert facts.old_flavor
     old, new = _of(facts.old_flavor), _of(facts.new_flavor)
@@ -51,7 +51,7 @@ def _while_resized(run: Move) -> tuple[Counted, ...]:
         return larger, new
     if run.way == "back" and (run.at == _LARGER or _LARGER in run.debts):
         return larger, old
-    return (larger,) if run.at in _NAMES else (old,)  # it owes undos, and its first line is undone
+    return (larger,) if run.at in _NAMES else (old,)  # it owes undos, and its first step is undone
 
 
 def _of(flavor: Flavor) -> Counted:

@@ -1,4 +1,4 @@
-"""I11: epochs only rise. I12: what is under way is in hand, or can be taken. I14: who was refused was told why."""
+"""I11: epochs never fall. I12: open runs are driven or can be taken over. I14: a refused run has a reason."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,14 +12,14 @@ from whimbrel.saga.engine import NEVER
 
 
 def rising(runs: list[Run], before: Mapping[RunId, int]) -> Iterator[Violation]:
-    """before: the epochs that were seen earlier."""
+    """before: run -> epoch, read earlier."""
     for run in runs:
         if run.epoch < before.get(run.id, 0):
             yield _violation("I11", Kind.FALLEN_EPOCH, run, f"fell back from epoch {before[run.id]} to {run.epoch}")
 
 
 FAR_S = 3600.0
-"""More than any pause or lease, whoever's clock is wrong by some minutes."""
+"""Longer than any pause or lease, with clocks wrong by some minutes."""
 
 
 def in_hand(run: Run, now: float, lease_s: float) -> Iterator[Violation]:
@@ -36,7 +36,9 @@ def has_reason(run: Run) -> Iterator[Violation]:
 
 
 def behind(one: Contradiction) -> Violation:
-    """Name what a host has carried out that the journal does not know: its database is older than the host."""
+    """Return the violation for an order that a host has carried out and the journal does not have: it is older than
+    the host.
+    """
     evidence = {"host": one.host, "server": one.entry.server, "epoch": one.entry.epoch, "step": one.entry.progress,
                 "known": msgspec.to_builtins(one.known)}  # fmt: skip
     return Violation(invariant="I11", kind=Kind.JOURNAL_BEHIND, subject=one.entry.run, about=one.host, host=one.host,

@@ -1,4 +1,4 @@
-"""I9: what a server group demands of where its servers are holds, by what they claim and by where they live."""
+"""I9: the policy of a server group holds for the claims and for the locations of its members."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,9 +13,9 @@ Location = tuple[ServerId, ProviderId]
 
 
 class Grouped(msgspec.Struct, frozen=True, kw_only=True):
-    """A group, and where its servers are: as Placement says, as they or their moves claim, as their records say.
+    """A group and the locations of its servers: by Placement, by claims of them and their moves, by their records.
 
-    The provider of a place is its host's root.
+    The provider of a location is the root provider of its host.
     """
 
     group: ServerGroup

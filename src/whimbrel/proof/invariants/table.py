@@ -1,4 +1,4 @@
-"""All laws on one screen. Those of a server are asked of each; the others of runs, providers, groups and volumes."""
+"""All invariants on one screen: those checked for each server; those of runs, providers, groups and volumes follow."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ WORDS: Mapping[str, str] = {
     "I12": "what is under way is in hand or can be taken, and nothing else locks a server",
     "I14": "who was refused was told why",
 }
-"""I13, that a revert restores exactly, takes the time before: it is told by stories, not by a running cloud."""
+"""I13, that a revert restores exactly, needs the earlier state: tests check it, not a proof of a running cloud."""
 
 
 @dataclass(frozen=True)
 class Invariant:
-    """count: how many facts of a stake it looks at."""
+    """count: the number of facts that it checks for one server."""
 
     id: str
     judge: Callable[[ServerEvidence, CloudSnapshot], Iterator[Violation]]
@@ -78,9 +78,9 @@ AT_EVERY_INSTANT = (
     pci_devices.one_owner,
     quota.counts_once,
 )
-"""What of them holds of who sees all in one glance, whatever host is down and whatever message is late."""
+"""The subset that holds at every instant for an observer of the whole cloud, with hosts down and messages delayed."""
 
 
 def judged(seen: ServerEvidence, snapshot: CloudSnapshot) -> list[Violation]:
-    """Give all that does not hold of one server, or of what is held under its id."""
+    """Return all violations of one server, or of an id under which something is held."""
     return [violation for invariant in OF_SERVERS for violation in invariant.judge(seen, snapshot)]

@@ -1,4 +1,4 @@
-"""I7: a volume is attached for the server whose record says so, and its guest has it; nobody else's is held."""
+"""I7: a volume is attached for the server with the record that names it, its guest has it, and no other is held."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -31,7 +31,9 @@ def attached_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Vio
 
 
 def used_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """See that a server has what its record says while nothing is done: at every instant, whatever comes too late."""
+    """Check the recorded volumes while no run is working on the server: holds at every instant, despite stale
+    requests.
+    """
     if seen.record is None or not seen.is_still:
         return
     there = {one.id: one.volume_id for one in seen.attachments}
@@ -51,7 +53,7 @@ def used_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[
 
 
 def _used_from_home(seen: ServerEvidence) -> Iterator[Violation]:
-    """See that the volumes say the same: that each is in use, by that attachment, from the host of its server."""
+    """Check that each volume is in use through the recorded attachment, on the host of its server."""
     home = seen.home
     attached = {one.id for one in seen.attachments if one.status == "attached"}
     for device in home.volumes if home else ():
@@ -73,7 +75,7 @@ def _differs(seen: ServerEvidence, volume_id: str, kind: Kind, what: str, hosts:
 
 
 def shared_by(volume_id: str, servers: Collection[ServerId], volume: Volume | None) -> Iterator[Violation]:
-    """See that a volume is held by one server, or may be by several. volume: None: there is no such volume."""
+    """Check that one server holds a volume, unless it is multiattach. volume: None: it does not exist."""
     if len(servers) > 1 and not (volume and volume.is_multiattach):
         evidence = {"servers": sorted(servers), "status": volume.status if volume else None}
         yield Violation(invariant="I7", kind=Kind.ATTACHED_TWICE, subject=volume_id, evidence=evidence,
@@ -82,7 +84,7 @@ def shared_by(volume_id: str, servers: Collection[ServerId], volume: Volume | No
 
 
 def _of_guest(seen: ServerEvidence) -> Iterator[Violation]:
-    """See that the guest has the volumes that its record names, and no other."""
+    """Check that the guest has exactly the volumes that its record names."""
     home = seen.home
     guest = seen.guest(home.host, seen.key) if home else None
     if home is None or guest is None or guest.power == "reserved":

@@ -1,4 +1,4 @@
-"""I9: a server is in the availability zone in which its host is, and Placement was told of that one."""
+"""I9: a server's availability zone is that of its host, and Placement has the same zone."""
 
 from collections.abc import Iterator
 
