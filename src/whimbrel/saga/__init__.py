@@ -1,1 +1,1 @@
-"""An engine for lines of steps that survive every crash. It has never heard of servers."""
+"""An engine for sagas: lists of steps that survive every crash. Independent of servers and of the cloud."""

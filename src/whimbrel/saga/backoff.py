@@ -1,4 +1,4 @@
-"""How long to wait before a step is asked again."""
+"""Pauses between the tries of a step."""
 
 from random import Random
 
@@ -7,6 +7,6 @@ LONGEST_S = 30.0
 
 
 def pause_s(tries: int, rng: Random) -> float:
-    """Return the pause after the n-th try without an answer: it doubles, and up to a half is taken off at random."""
+    """Return the pause after this many tries: it doubles each time; up to half of it is taken off at random."""
     longest = min(LONGEST_S, FIRST_S * float(2 ** min(tries, 20)))
     return longest * (1 - rng.random() / 2)

@@ -1,9 +1,10 @@
-"""The engine: takes a run down its line of steps and, where it is refused, back up again.
+"""The engine: drives a run through the steps of its saga and, after a refusal, through their undos.
 
-Laws: what a step learned is written down before the next one acts. An answer has three values: done, refused,
-unknown; unknown is asked again and never assumed. Past the pivot nothing refuses: it waits and is shown. An undo that
-cannot be done yet is a debt: shown, retried for as long as it takes, in the way of those undos only that wait for it.
-After every silence and every turn the epoch rises, so that an order which is still on its way comes to closed doors.
+Invariants: what a step learned is saved before the next step acts. An answer has three values: done, refused,
+unknown; an unknown answer is asked for again and never assumed. After the pivot nothing is undone: the run retries and
+its trouble is shown. An undo that cannot be done yet is a debt: it is shown and retried indefinitely, and blocks only
+the undos that wait for it. After every unanswered call and every change of direction the epoch rises, so that
+orders still on their way are refused.
 """
 
 import traceback
@@ -32,13 +33,13 @@ from whimbrel.saga.parts import EngineParts
 from whimbrel.saga.step import Decided, Saga, Step
 
 NEVER = 1e15
-"""A due time that does not come: a run that met a bug stands still until somebody says retry."""
+"""A due time that is never reached: a run that met a bug stops until an operator retries it."""
 
 HOLD_S = 5.0
-"""A pause up to this long is waited for in memory; a longer one in the journal."""
+"""Pauses up to this long are waited for in memory, longer ones in the journal."""
 
 DEBTS = "debts"
-"""Where a run stands that has walked back to the top and still owes undos."""
+"""The position of a run that has gone back to the top and still owes undos."""
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +47,7 @@ Why = Literal["refused", "reverted", "asked"]
 
 
 class Engine:
-    """Drives runs. One engine serves any number of runs at once and keeps nothing of them."""
+    """Drives runs. One engine serves any number of runs at once and keeps no state of them."""
 
     def __init__(self, parts: EngineParts) -> None:
         self.parts = parts
@@ -60,7 +61,7 @@ class Engine:
     # Begin: what a request does before it is answered
 
     def leased(self, run: Run[Facts]) -> Run[Facts]:
-        """Give a new run that stands at its entrance, in the hands of this engine."""
+        """Return a new run at its entrance, leased to this engine."""
         step, now = self.registry.of(run).entrance(run.facts), self._clock.now()
         return replace(
             run,
@@ -74,7 +75,7 @@ class Engine:
         )
 
     async def accept(self, run: Run[Facts], action: Action, *booked: Any, **more: Any) -> Run[Facts]:
-        """Write a run down as `Journal.accept` does; one that only has its last line before it is finished first.
+        """Save a run as `Journal.accept` does; on Conflict, finish an open run of the subject that is at its last step.
 
         Raises: as `Journal.accept` does.
         """
@@ -87,14 +88,13 @@ class Engine:
         return await self._journal.accept(run, action, *booked, **more)
 
     async def begin(self, run: Run, before: QuotaUsage | None = None) -> None:
-        """Take the lines that are the door's own (the lock first), then hand the run to a conductor.
+        """Take the steps that belong to the request (the lock first), then hand the run to a conductor.
 
-        before: what the subject was booked for until now.
-        Raises: what a step raises; then the run is forgotten, or turned back where there is something to undo. Where
-        the answer of a line is unknown, only the first turns the run back; below it, and where there is no way back,
-        a conductor asks again and nothing is raised. Nor is anything raised where another engine has taken the run:
-        it was accepted, that engine takes the same line again, and the answer that it gets is the one that counts.
-        """
+        before: the quota usage of the subject until now. Raises: what a step raises; the run is then forgotten, or
+        rolled back if there is something to undo. If the answer of a step is unknown, only the first step rolls the run
+        back; after it, and if the run cannot be rolled back, a conductor asks again and nothing is raised. Nor is
+        anything raised if another engine has taken the run over: the run was accepted, that engine repeats the same
+        step, and its answer counts."""
         try:
             with renewed(self._journal, self._clock, run, self.lease_s):
                 await self._begin(run, before)
@@ -102,7 +102,7 @@ class Engine:
             log.info("a run was taken over while its request began it", run=run.id, reason=newer.reason)
 
     async def _begin(self, run: Run, before: QuotaUsage | None) -> None:
-        """Raises: what a step raises, as `begin` says; Superseded: only of the journal."""
+        """Raises: what a step raises, as `begin` states; Superseded: only by the journal."""
         saga = self.registry.of(run)
         entrance = step = saga.step(run.at)
         assert step.in_request, f"{saga.name} has no line for a door"
@@ -120,7 +120,7 @@ class Engine:
                 if step is entrance and saga.may_turn_back(step.name):
                     await self._leave_turned(run, step, "asked", began, silence)
                     if isinstance(silence, Superseded):
-                        raise Conflict(silence.reason) from silence  # it was turned back: nobody has taken it
+                        raise Conflict(silence.reason) from silence  # it was rolled back, not taken over
                     raise
                 await self._journal.save(replace(run, owner=None, due_at=0.0, tries=1, message=silence.reason))
                 return
@@ -128,7 +128,7 @@ class Engine:
             step = saga.step(run.at)
             if not step.in_request:
                 break
-            run = await self._save(run)  # before the next acts: who turns the run back undoes what is written down
+            run = await self._save(run)  # before the next step acts: a rollback undoes what is saved
         if not (self.parts.adopt and self.parts.adopt(replace(run, unsaved=1))):
             await self._journal.save(replace(run, owner=None, due_at=0.0))
 
@@ -137,10 +137,10 @@ class Engine:
         await self._journal.save(replace(turned, owner=None, due_at=0.0), raised=True)
 
     async def finish(self, run: Run) -> bool:
-        """Take the last line of a run that stands there, whoever has it; False: it stands elsewhere, or that fails.
+        """Take the last step of a run that is at it, whatever its owner. Return False if it is elsewhere or that fails.
 
-        What its subject shows may be that line's work already, and who sees that may ask for the next thing before the
-        journal says that this one is over. Taken under a new epoch the line only runs once more.
+        The subject may already show the work of that step, so a user may make the next request before the journal
+        records the end of this run. Under a new epoch the step only runs once more.
         """
         saga = self.registry.of(run)
         if (
@@ -161,7 +161,7 @@ class Engine:
             await self._hold_all(mine, behind)
             return False
         except Superseded:
-            return True  # it went on by itself
+            return True  # its owner continued it
         except WorldError:
             with suppress(WorldError):
                 await self._journal.save(replace(mine, owner=None, due_at=0.0))
@@ -171,9 +171,9 @@ class Engine:
     # Drive: what a conductor does
 
     async def drive(self, run: Run, *, begun_here: bool = False) -> None:
-        """Take a run as far as it goes: to its end, to where it parks or has to wait long, or out of our hands.
+        """Drive a run until it ends, parks, has to wait long, or is taken over.
 
-        begun_here: this process has just taken the lock of its subject; else that is checked first.
+        begun_here: this process has just taken the lock of the subject; otherwise the lock is checked first.
         """
         try:
             if not begun_here:
@@ -195,13 +195,13 @@ class Engine:
             await self._stand_still(run, story, "stopped at a bug: see problem")
 
     async def _see_lock(self, run: Run) -> None:
-        """Raises: LockLost. Where the record cannot be read the run goes on: agents and stores check its orders."""
+        """Raises: LockLost. If the record cannot be read the run continues: agents and stores check its orders."""
         if self.parts.check_lock and self.registry.of(run).holds_lock(run):
             with suppress(Unavailable):
                 await self.parts.check_lock(run)
 
     async def _hold_all(self, run: Run, behind: Behind) -> None:
-        """Stop every run: what was carried out for this one is not in the journal, so others may be as old."""
+        """Hold all runs: effects of this one are missing in the journal, so other runs may be outdated too."""
         log.error(
             "the database is older than what was carried out; all runs are held", run=run.id, reason=behind.reason
         )
@@ -276,7 +276,7 @@ class Engine:
         return await self._pause(replace(run, tries=run.tries + 1, message=trouble.reason, updated_at=now))
 
     async def _pause(self, run: Run) -> Run:
-        """Wait before asking again, then under a new epoch: what was asked first must not arrive after all is done."""
+        """Wait before the next try, then raise the epoch: the first order must not arrive after all is done."""
         pause = pause_s(run.tries, self.parts.rng)
         run = replace(run, epoch=run.epoch + 1)
         if pause > HOLD_S:
@@ -291,9 +291,9 @@ class Engine:
         return await self._save(self._turned(run, step, why, began, reason), raised=True)
 
     def _turned(self, run: Run, step: Step, why: Why, began: float, reason: str | None) -> Run:
-        """Give the run going back; the step that failed is undone too, for its effect is unknown.
+        """Return the run rolling back; the step that failed is undone too, because its effect is unknown.
 
-        Under a new epoch: an order of ours that is still on its way must not arrive after its undo.
+        The epoch rises: an order of this run that is still on its way must not arrive after its undo.
         """
         outcome: Literal["refused", "asked"] = "refused" if why == "refused" else "asked"
         return replace(
@@ -325,7 +325,7 @@ class Engine:
         )
 
     async def _undo(self, run: Run, step: Step) -> str | None:
-        """Undo one step; give the reason if it cannot be done yet."""
+        """Undo one step. Return the reason if it cannot be done yet."""
         if step.undo is None:
             return None
         owed = [name for name in (other.__name__ for other in step.after) if name in run.debts]
@@ -353,7 +353,7 @@ class Engine:
         return replace(run, at=DEBTS) if run.debts else self._undone(run, saga)
 
     async def _pay(self, run: Run, saga: Saga) -> Run:
-        """Try every debt once, the deepest first, then wait; at the top with none left the run is undone."""
+        """Try every debt once, the deepest first, then wait. A run at the top without debts is undone."""
         troubles: list[str] = []
         for name in run.debts:
             began = self._clock.now()
@@ -364,7 +364,7 @@ class Engine:
                 continue
             paid = tuple(debt for debt in run.debts if debt != name)
             entry = self._entry(run, step, "undo", began, "done", "a debt is paid")
-            run = await self._save(replace(run, debts=paid, log=(*run.log, entry), tries=0))  # before the next acts
+            run = await self._save(replace(run, debts=paid, log=(*run.log, entry), tries=0))  # before the next undo
         message = troubles[0] if troubles else _why_turned(run)  # others may only wait for the first
         run = replace(run, tries=run.tries + 1, message=message, updated_at=self._clock.now())
         return await (self._pause(run) if run.debts else self._save(self._undone(run, saga)))
@@ -398,15 +398,15 @@ class Engine:
         return entry
 
     async def _save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> Run:
-        """Write the run down; while it is ours, that is a sign of life and extends the lease."""
-        if run.owner:  # else the due time that we read would take back a renewal
+        """Save the run; while this engine owns it, this also extends the lease."""
+        if run.owner:  # otherwise the due time that was read would revert a renewal
             run = replace(run, due_at=self._clock.now() + self.lease_s)
         run = replace(run, unsaved=0)
         await self._journal.save(run, raised, evidence)
         return run
 
     async def _stand_still(self, run: Run, problem: str, message: str) -> None:
-        """Stop a run where it is, visible, until somebody says retry."""
+        """Stop a run where it is, visibly, until an operator retries it."""
         stopped = replace(run, problem=problem, message=message, owner=None, due_at=NEVER)
         try:
             await self._journal.save(stopped)
@@ -415,7 +415,7 @@ class Engine:
 
 
 def _why_turned(run: Run) -> str | None:
-    """Give the reason, if there was one, of the last step that a run took before it went back."""
+    """Return the detail of the last step that a run took before it rolled back."""
     return next((entry.detail for entry in reversed(run.log) if entry.way == "do"), None)
 
 

@@ -1,6 +1,6 @@
-"""The lease of a run that a request holds: it is renewed until the request has handed the run on.
+"""The lease of a run that a request holds: renewed until the request hands the run on.
 
-Invariant: nothing is done where the request ends within a third of the lease, as almost all do.
+Invariant: a request that ends within a third of the lease, as almost all do, renews nothing.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from whimbrel.ports.clock import Clock
 from whimbrel.ports.stores.journal import Journal
 
 RENEWALS = 3
-"""How often a lease is renewed before it would run out."""
+"""How often a lease is renewed before it would expire."""
 
 log = structlog.get_logger(__name__)
 
@@ -30,12 +30,12 @@ class _Renewal:
         self._work: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Renew when a third of the lease is over, at once if that was a while ago."""
+        """Schedule the first renewal at a third of the lease; at once if that time has passed."""
         over_s = self._lease_s - (self._run.due_at - self._clock.now())
         self._renew_in(max(0.0, self._lease_s / RENEWALS - over_s))
 
     def end(self) -> None:
-        """Renew no more. A renewal that is under way ends by itself: without an owner the journal ignores it."""
+        """Stop renewing. A renewal in progress ends by itself: the journal ignores it if the run has no owner."""
         if self._timer:
             self._timer.cancel()
         self._timer = None
@@ -59,7 +59,7 @@ class _Renewal:
 
 @contextmanager
 def renewed(journal: Journal, clock: Clock, run: Run, lease_s: float) -> Iterator[None]:
-    """Renew the lease of a run as long as this lasts."""
+    """Renew the lease of a run while the context is open."""
     renewal = _Renewal(journal, clock, run, lease_s)
     renewal.begin()
     try:

@@ -1,4 +1,4 @@
-"""What an engine is made of: stores, time, settings, and the process around it."""
+"""The parts of an engine: stores, clock, settings, and the process around it."""
 
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -23,11 +23,11 @@ class EngineParts(msgspec.Struct, frozen=True, kw_only=True):
     rng: Random  # varies the pauses between tries
     name: str  # the owner of its leases
     lease_s: float
-    step_timeout_s: float  # how long a step is retried without an answer before the run turns back
+    step_timeout_s: float  # how long a step is retried without an answer before the run rolls back
     show: Callable[[Run, str], Awaitable[None]]  # makes the subject show a step's `shows`
-    check_lock: Callable[[Run], Awaitable[None]] | None = None  # raises LockLost where a run lost its subject's lock
-    hold: Callable[[str], Awaitable[None]] | None = None  # holds all runs: the database is older than what was done
-    took_step: Callable[[Run, LogEntry], None] = _nothing  # counts each step that was taken or undone
-    # The conductor of this process, where there is one. Others see at their next poll that something is due.
+    check_lock: Callable[[Run], Awaitable[None]] | None = None  # raises LockLost if the run lost its subject's lock
+    hold: Callable[[str], Awaitable[None]] | None = None  # holds all runs if the database is older than what was done
+    took_step: Callable[[Run, LogEntry], None] = _nothing  # counts each step that was done or undone
+    # The conductor of this process, if any. Other conductors find due runs at their next poll.
     adopt: Callable[[Run], bool] | None = None  # takes over a run that a request began; False: it has no capacity
     ring: Callable[[], None] = _nothing  # wakes it up

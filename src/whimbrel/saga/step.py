@@ -1,15 +1,15 @@
-"""A step and a line of steps: what a saga is made of.
+"""Steps, and sagas as lists of steps.
 
-Laws: `do` may run twice and ends in the same world as running once. `undo` makes sure that it is not so, whether `do`
-ran, half ran or never ran, and knocks on every door behind which `do` changes something. A step decides (returns new
-facts, touches nothing) or acts (touches, by recorded facts), never both; but one that acts may note the names which the
-world gave to what it made, as long as its undo finds that without them.
+Invariants: `do` may run twice, with the same result as running once. `undo` ensures that the effect is absent,
+whether `do` ran, ran in part or never ran, and contacts every service in which `do` changes something. A step decides
+(returns new facts, changes nothing) or acts (changes things, by recorded facts), never both; but a step that acts may
+record the names that services assigned to what it created, provided that its undo works without them.
 
-Renames: the journal has steps by name, the name of their function: where a run stands (`at`), which undos it owes
-(`debts`), what it did (`log`) and what it decided by. A renamed function lists its former names in `was`: rows that
-were written under them are read under the new name, and have it from the next save on. Without it a conductor takes
-the run for one of a newer program and leaves it alone for ever. While an upgrade is under way the processes of the
-former release do the same with what has been saved under the new name.
+Renames: the journal stores steps by the name of their function: the position of a run (`at`), the undos it owes
+(`debts`), what it did (`log`) and what it decided by. A renamed function lists its former names in `was`: rows
+written under them are read under the new name, and are saved under it from then on. Without `was` a conductor
+takes the run for one of a newer program and never drives it. During an upgrade the processes of the former release
+treat rows saved under the new name in the same way.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,37 +22,37 @@ from typing_extensions import TypeVar
 from whimbrel.domain.run import Run
 
 Facts = TypeVar("Facts", default=Any)
-"""What the runs of a saga know. The engine, which drives all sagas, leaves it open."""
+"""The facts of a saga's runs. The engine, which drives all sagas, leaves the type open."""
 
 
 @dataclass(frozen=True)
 class Decided(Generic[Facts]):
-    """New facts of a step that decides, and what it decided by: kept beside the run, for people who ask why."""
+    """New facts of a step that decides, and the evidence for the decision, which is kept beside the run."""
 
     facts: Facts
     evidence: bytes
 
 
 Do: TypeAlias = Callable[[Run[Facts], Any], Awaitable[Facts | Decided[Facts] | None]]
-"""async (run, world) -> new facts, plain or Decided, or None when it acted. Raises what domain.errors names."""
+"""async (run, world) -> new facts, plain or Decided, or None if it acted. Raises errors of domain.errors."""
 
 
 @dataclass(frozen=True)
 class Step(Generic[Facts]):
     do: Do[Facts]
     undo: Do[Facts] | None = None
-    only_if: Callable[[Facts], bool] | None = None  # where it is false the line is not there
-    after: tuple[Do[Facts], ...] = ()  # this undo waits until the undos of these steps are done
-    again: Callable[[Facts], Facts | None] | None = None  # a choice: with the next alternate, if any is left
-    accepted: bool = False  # written down in one write with the run itself, which begins below it
-    in_request: bool = False  # taken by the door before it answers; below the accepted lines, above all others
-    unlocks: bool = False  # gives up the lock of the subject; without one the last line does
-    parks: bool = False  # waits for a verdict here, holding nothing but its row
-    status: str | None = None  # what a migration record shows from here on
-    shows: str | None = None  # what the subject shows from here on
-    event: str | None = None  # the name under which the user's history shows it
-    undo_event: str | None = None  # the same for its undo, when the user asked for that
-    was: tuple[str, ...] = ()  # former names of its function: rows of the journal may still have them
+    only_if: Callable[[Facts], bool] | None = None  # if false, the step is skipped
+    after: tuple[Do[Facts], ...] = ()  # this undo waits for the undos of these steps
+    again: Callable[[Facts], Facts | None] | None = None  # a choice: facts with the next alternate
+    accepted: bool = False  # saved in one write with the run itself, which begins after it
+    in_request: bool = False  # taken by the request before it is answered; after the accepted steps, before all others
+    unlocks: bool = False  # releases the lock of the subject; if no step does, the last one
+    parks: bool = False  # waits here for a verdict, without an owner
+    status: str | None = None  # the status of the migration from here on
+    shows: str | None = None  # the task state of the subject from here on
+    event: str | None = None  # its name in the user's instance action events
+    undo_event: str | None = None  # the name of its undo, if the user requested that
+    was: tuple[str, ...] = ()  # former names of its function, which journal rows may still have
 
     @property
     def name(self) -> str:
@@ -60,13 +60,13 @@ class Step(Generic[Facts]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return all names under which the journal may have this step, the present one first."""
+        """Return all names of this step in the journal, the current one first."""
         return self.name, *self.was
 
 
 @dataclass(frozen=True)
 class Saga(Generic[Facts]):
-    """A line of steps. A released line is frozen: change it by adding the next version beside it."""
+    """A list of steps. A released list is frozen: change it by adding the next version beside it."""
 
     name: str
     version: int
@@ -90,7 +90,7 @@ class Saga(Generic[Facts]):
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """Return former name -> present name of the steps that were renamed."""
+        """Return former name -> current name of the renamed steps."""
         return {old: step.name for step in self.steps for old in step.was}
 
     def __contains__(self, name: str) -> bool:
@@ -100,13 +100,13 @@ class Saga(Generic[Facts]):
         return self.steps[self._index[name]]
 
     def may_turn_back(self, name: str) -> bool:
-        """Tell whether a run that stands at this step can still be undone."""
+        """Check whether a run at this step can still be undone."""
         return self._index[name] < len(self.undoable)
 
     def holds_lock(self, run: Run) -> bool:
-        """Check whether a run that stands there holds the lock of its subject for certain.
+        """Check whether a run at its current step certainly holds the lock of its subject.
 
-        The first line of the door takes the lock. At that line and at the one that unlocks, it may or may not.
+        The first step of the request takes the lock. At that step and at the one that unlocks, it may or may not.
         """
         if run.at not in self._index:
             return False
@@ -115,15 +115,15 @@ class Saga(Generic[Facts]):
         return lock < self._index[run.at] < unlock
 
     def following(self, name: str, facts: Facts) -> Step[Facts] | None:
-        """Give the next line that applies, None at the end."""
+        """Return the next step that applies, None at the end."""
         return next((s for s in self.steps[self._index[name] + 1 :] if applies(s, facts)), None)
 
     def preceding(self, name: str, facts: Facts) -> Step[Facts] | None:
-        """Give the line before that applies, None at the top."""
+        """Return the previous step that applies, None at the top."""
         return next((s for s in reversed(self.steps[: self._index[name]]) if applies(s, facts)), None)
 
     def entrance(self, facts: Facts) -> Step[Facts]:
-        """Give the line with which a run begins: the first that was not written down when the run was accepted."""
+        """Return the step with which a run begins: the first that was not saved with the run when it was accepted."""
         return next(s for s in self.steps if not s.accepted and applies(s, facts))
 
 
@@ -132,7 +132,7 @@ def applies(step: Step[Facts], facts: Facts) -> bool:
 
 
 class SagaRegistry:
-    """All sagas by name and version, so that a run goes on upon the list on which it started."""
+    """All sagas by name and version, so that a run continues on the list on which it began."""
 
     def __init__(self, *sagas: Saga) -> None:
         self._sagas = {(saga.name, saga.version): saga for saga in sagas}
@@ -144,11 +144,11 @@ class SagaRegistry:
         return self._sagas[name, version].facts
 
     def has_step(self, name: str, version: int, step: str) -> bool:
-        """Check whether a list of steps has, or had, one of this name. Raises: KeyError: there is no such list."""
+        """Check whether a list of steps has, or had, a step of this name. Raises: KeyError: there is no such list."""
         return step in self._sagas[name, version]
 
     def renamed(self, name: str, version: int) -> dict[str, str]:
-        """Return former name -> present name of the renamed steps of a list, if there is such a list."""
+        """Return former name -> current name of the renamed steps of a list; empty if there is no such list."""
         saga = self._sagas.get((name, version))
         return saga.renamed if saga else {}
 
