@@ -1,3 +1,1 @@
-"""Proof: the invariants of a cloud as pure functions of the collected evidence, and the code that reads a running
-cloud.
-"""
+"""Proof: the invariants of a cloud as pure functions of evidence, and the code that reads a running cloud."""

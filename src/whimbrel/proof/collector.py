@@ -37,9 +37,7 @@ class Collector:
         self.unreachable_cells = dict(unreachable_cells)  # cells with an unreachable database, and the reason
         self.attachments: dict[ServerId, list[Attachment]] = defaultdict(list)
         self.shared: dict[str, set[ServerId]] = {}  # volume -> its servers, if there are several
-        self.uses: dict[str, VolumeUse] | None = (
-            None  # of volumes that are or are reported to be in use; None: not read
-        )
+        self.uses: dict[str, VolumeUse] | None = None  # of volumes in use or reported so; None: not read
         self._first_users: dict[str, ServerId] = {}
         self.devices: dict[ServerId, list[tuple[HostName, HeldDevice]]] = defaultdict(list)
         self.runs: dict[ServerId, list[Run]] = defaultdict(list)

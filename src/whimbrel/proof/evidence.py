@@ -124,9 +124,7 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
 
     @cached_property
     def waiting(self) -> Move | None:
-        """Return the move that waits for a verdict, if it is the only open run and owes no undo: its state is known
-        exactly.
-        """
+        """Return the move that waits for a verdict if it is the only open run and owes no undo: its state is known."""
         if self.record is None or len(self.runs) != 1 or self.runs[0].state != "parked" or self.runs[0].debts:
             return None
         return self.move

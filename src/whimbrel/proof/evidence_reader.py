@@ -98,10 +98,8 @@ async def _uses(cloud: Cloud, one: ServerEvidence, collector: Collector) -> Mapp
 
 
 async def _leave_out_foreign(cloud: Cloud, one: ServerEvidence, collector: Collector) -> None:
-    """Ignore ports and attachments that another project set to this server: Neutron and Cinder do not check the
-    device id.
-
-    Those that the record names always count: an administrator may attach a volume of another project.
+    """Ignore ports and attachments of other projects: Neutron and Cinder do not check the device id. Those that the
+    record names always count: an administrator may attach a volume of another project.
     """
     if not one.projects:
         return

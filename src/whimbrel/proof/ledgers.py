@@ -49,9 +49,7 @@ class Ledgers(msgspec.Struct, kw_only=True):
 
 
 class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
-    """A host has carried out an order that the journal does not have. known: None: the journal has no row of the
-    run.
-    """
+    """A host has carried out an order unknown to the journal. known: None: the journal has no row of the run."""
 
     host: HostName
     entry: Obeyed

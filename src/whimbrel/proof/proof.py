@@ -43,9 +43,8 @@ class InvariantCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """not_checked: what could not be read, in sentences; nothing is proved about it. warnings: problems that violate
-    no
-    invariant, in sentences.
+    """not_checked: what could not be read, in sentences; nothing is proved about it.
+    warnings: problems that violate no invariant, in sentences.
     """
 
     began_at: float

@@ -43,9 +43,7 @@ def awaited(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation
 
 
 def listed_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """Check the search columns of the cell and the project of the directory against the record: listings and quotas
-    use them.
-    """
+    """Check the cell's search columns and the directory's project against the record: lists and quotas use them."""
     record, held = seen.record, hold(seen)
     if record is None or not seen.is_still:
         return

@@ -36,9 +36,7 @@ def has_reason(run: Run) -> Iterator[Violation]:
 
 
 def behind(one: Contradiction) -> Violation:
-    """Return the violation for an order that a host has carried out and the journal does not have: it is older than
-    the host.
-    """
+    """Return a violation for an order that a host has carried out and the journal, being older, does not have."""
     evidence = {"host": one.host, "server": one.entry.server, "epoch": one.entry.epoch, "step": one.entry.progress,
                 "known": msgspec.to_builtins(one.known)}  # fmt: skip
     return Violation(invariant="I11", kind=Kind.JOURNAL_BEHIND, subject=one.entry.run, about=one.host, host=one.host,

@@ -31,9 +31,7 @@ def attached_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Vio
 
 
 def used_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """Check the recorded volumes while no run is working on the server: holds at every instant, despite stale
-    requests.
-    """
+    """Check the recorded volumes of a server that is still: holds at every instant, despite stale requests."""
     if seen.record is None or not seen.is_still:
         return
     there = {one.id: one.volume_id for one in seen.attachments}
