@@ -1,1 +1,1 @@
-"""The rest of a server's life: create, delete, power, snapshots, and looking it up. Runs on the same rails as moves."""
+"""The rest of a server's life: create, delete, power, snapshots and look-up. They are sagas, as moves are."""

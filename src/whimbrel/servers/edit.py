@@ -1,4 +1,4 @@
-"""Changes that the owner or an operator makes to a record, without a run."""
+"""Changes of a record by its owner or an operator, without a run."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -14,8 +14,7 @@ from whimbrel.ports.cloud import Cloud, Requester
 
 async def change(cloud: Cloud, server: Server, fields: Mapping[str, Any]) -> Server:
     """Set fields of the record that was read.
-
-    Raises: Conflict: somebody was faster, or has moved the server to another cell meanwhile; NotFound.
+    Raises: Conflict: the record changed, or the server has moved to another cell; NotFound.
     """
     fields = {"updated_at": cloud.clock.now(), **fields}
     if server.cell is None:
@@ -29,10 +28,10 @@ async def change(cloud: Cloud, server: Server, fields: Mapping[str, Any]) -> Ser
 async def reset_state(
     cloud: Cloud, requester: Requester, server: Server, vm_state: Literal["active", "error"]
 ) -> Server:
-    """Set vm_state as an administrator says; a run that is under way goes on and has the last word."""
+    """Set vm_state for an administrator; an open run continues and overwrites it."""
     action = with_(new_action(cloud, requester, server, "resetState"), updated_at=cloud.clock.now())
     await cloud.journal.add_action(action)
     state = server_states.after(server.vm_state, f"reset to {vm_state}")
     if server.host is None:
-        state = "error"  # what runs nowhere cannot be active
+        state = "error"  # without a host it cannot be active
     return await change(cloud, server, {"vm_state": state, "task_state": None})

@@ -1,4 +1,4 @@
-"""Where a server's record is: the directory says, and a copy anywhere else is invisible."""
+"""Look up a server's record: the directory names its cell, and copies in other cells are invisible."""
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import CellName, HostName, ServerId
@@ -17,7 +17,7 @@ async def find(cloud: Cloud, server_id: ServerId) -> Server:
         try:
             return await cell_fanout.ask(cloud, entry.cell, lambda cell: cell.servers.get(server_id))
         except NotFound:
-            # It was displaced or moved between our two looks: the directory knows.
+            # It was displaced or moved between the two reads: ask the directory again.
             before, entry = entry, await cloud.directory.entry(server_id)
             if entry.cell == before.cell:
                 raise
@@ -25,8 +25,7 @@ async def find(cloud: Cloud, server_id: ServerId) -> Server:
 
 
 async def listing(cloud: Cloud, query: ServerQuery) -> list[Server]:
-    """List servers over all cells and those in none: each once, sorted, after the marker, limited.
-
+    """List servers of all cells and those without one: each once, sorted, after the marker, limited.
     Raises: Unavailable: a cell that may have some of them does not answer.
     """
     listed = await AllCells(cloud, query).take()
@@ -35,7 +34,7 @@ async def listing(cloud: Cloud, query: ServerQuery) -> list[Server]:
 
 
 async def on_host(cloud: Cloud, cell: CellName, host: HostName) -> list[Server]:
-    """List who lives on a host. Raises: Unavailable: the cell does not answer."""
+    """List the servers on a host. Raises: Unavailable: the cell does not answer."""
     reading = await cell_fanout.ask(cloud, cell, lambda each: each.servers.read(ServerQuery(host=host)))
     if not reading.copied:
         return reading.servers

@@ -1,4 +1,4 @@
-"""An errand: a short run on a server that stays where it is. Its facts, and how it is accepted."""
+"""Operations: short runs on a server that stays on its host. Their facts, and how they are accepted."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -44,7 +44,7 @@ def key(run: Operation) -> GuestKey:
 
 
 async def lock(run: Operation, cloud: Cloud) -> None:
-    """Take the server, if it is idle and as it was when this was asked for. Raises: WrongState: it is not."""
+    """Lock the server if it is idle and in the state of the request. Raises: WrongState: it is not."""
     facts = run.facts
     now = cloud.clock.now()
     try:
@@ -54,12 +54,12 @@ async def lock(run: Operation, cloud: Cloud) -> None:
 
 
 async def unlock(run: Operation, cloud: Cloud) -> None:
-    """Have it idle, in the state in which it was taken."""
+    """Unlock the server, in the state in which it was locked."""
     await settle(run, cloud, {})
 
 
 async def settle(run: Operation, cloud: Cloud, fields: Mapping[str, Any]) -> None:
-    """Set these fields and have it idle, in the state in which it was taken."""
+    """Set these fields and unlock the server, in the state in which it was locked."""
     fields = {"vm_state": run.facts.was, "updated_at": cloud.clock.now(), **fields}
     await records(run, cloud).unlock(run.order, run.subject, fields, run.facts.beside)
 
@@ -77,7 +77,7 @@ async def accept(
     beside: RunId | None = None,
     **more: Any,
 ) -> Run[Kind]:
-    """Write an errand down and take its first step. Raises: WrongState; Conflict; Unavailable."""
+    """Record an operation and take its first step. Raises: WrongState; Conflict; Unavailable."""
     if server.vm_state not in allowed:
         raise WrongState(f"Cannot '{action}' instance {server.id} while it is in vm_state {server.vm_state}")
     facts = saga.facts(

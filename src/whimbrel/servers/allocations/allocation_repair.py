@@ -1,6 +1,6 @@
-"""Steps that replace the claim of a server that stays on its host by the one that is due: for healing and repair.
+"""Steps that replace the claim of a server that stays on its host by the due one: for healing and repair.
 
-Invariant: the server's group takes part in the claim as in that of a move, so that its rule holds for later members.
+Invariant: the claim includes the server's group, as in a move, so that the group's policy holds for later members.
 """
 
 from whimbrel.domain.errors import Refused, Unavailable
@@ -16,7 +16,7 @@ from whimbrel.servers.allocations.port_allocations import Claim
 
 
 class ClaimFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
-    """held: before. Both None: the claim stays as it is."""
+    """held: the claim before. Both None: the claim does not change."""
 
     held: Claim | None = None
     due: Claim | None = None
@@ -34,7 +34,7 @@ async def claim_due(run: ClaimOperation, cloud: Cloud) -> None:
 
 
 async def claim_as_before(run: ClaimOperation, cloud: Cloud) -> None:
-    """Claim what was held before. If that is refused, keep what is due rather than wait for it."""
+    """Restore the former claim. If that is refused, keep the due one instead of waiting."""
     try:
         await _claim_in_group(run, run.facts.held, cloud)
     except Refused:
@@ -52,14 +52,14 @@ async def record_of(run: Operation, cloud: Cloud) -> Server:
 
 
 async def put_claim(run: Operation, claim: Claim, cloud: Cloud, group: GroupRule | None = None) -> None:
-    """Replace the claim of the server. Its place in a group is kept as long as it holds anything."""
+    """Replace the claim of the server. Its location in a group is kept while it has any claim."""
     record = await record_of(run, cloud)
     owner = Owner(record.project_id, record.user_id)
     await cloud.placement.claim(run.order, ConsumerId(run.subject), owner, claim, group)
 
 
 async def _claim_in_group(run: ClaimOperation, claim: Claim | None, cloud: Cloud) -> None:
-    """Enter the claim into the group too: the lost one may have been all that the server held."""
+    """Replace the claim and the group's location: the lost claim may have been the server's only one."""
     assert claim is not None, "noted at the second look"
     await put_claim(run, claim, cloud, await _rule(run, claim, cloud))
 

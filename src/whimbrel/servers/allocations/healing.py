@@ -1,7 +1,7 @@
-"""Healing: what servers hold for their ports, and what the ports' profiles say of it, made right again.
+"""Healing: correct the claims of servers for their ports, and the allocations in the ports' profiles.
 
-Law: nothing but that changes, and nothing unless the server is locked. The network service is asked with the port as it
-was seen, so that a call which comes late finds it changed.
+Invariant: nothing else changes, and nothing changes without the server's lock. Updates carry the revision of the
+port that was read, so that the network service refuses a stale request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,10 +31,10 @@ from whimbrel.servers.allocations.port_findings import Finding, ProfileChange, f
 from whimbrel.servers.listing import cell_fanout
 
 STATES = ("active", "stopped", "error")
-"""A server that waits for a verdict is left alone: its move holds more than the record says."""
+"""Servers that wait for a verdict are skipped: their moves have claims that the record does not show."""
 
 MOST_ASKED_BY_NAME = 100
-"""The claims of more servers than this are found faster among all claims."""
+"""For more servers than this, reading all claims is faster."""
 
 
 class HealFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,25 +48,24 @@ def changes_profiles(facts: HealFacts) -> bool:
     return bool(facts.profiles)
 
 
-# Looking
+# Survey
 
 
 async def survey(cloud: Cloud, only: ServerId | None = None) -> list[Finding]:
-    """List what is wrong about the ports of servers that nothing is done with. only: look at this one alone."""
+    """List the findings about the ports of servers without an open run. only: the one server to check."""
     began = cloud.clock.now()
     ids = None if only is None else [only]
     servers = await lookup.listing(cloud, ServerQuery(ids=ids, vm_states=STATES))
     found = await look_at(cloud, servers)
     busy = await cloud.journal.find(RunFilter(only_open=True))
-    busy += await cloud.journal.find(RunFilter(changed_since=began))  # we may have seen one half of what it did
+    busy += await cloud.journal.find(RunFilter(changed_since=began))  # their changes may have been read half done
     subjects = {run.subject for run in busy}
     return [one for one in found if one.server_id not in subjects]
 
 
 async def look_at(cloud: Cloud, servers: Sequence[Server]) -> list[Finding]:
-    """List what is wrong about the ports of these servers; those that live nowhere have none.
-
-    Raises: Unavailable: a cell in which some of them are does not answer.
+    """List the findings about the ports of these servers; servers without a host have none.
+    Raises: Unavailable: a cell of these servers does not answer.
     """
     placed = [server for server in servers if server.host]
     if not placed:
@@ -119,7 +118,7 @@ async def _held(cloud: Cloud, servers: Sequence[Server]) -> dict[ServerId, Claim
 
 
 async def _ports(cloud: Cloud, servers: Sequence[Server]) -> dict[ServerId, list[Port]]:
-    """Give the ports that the records name, in that order, as far as they are there and are the servers'."""
+    """Return the ports that the records name, in that order, if they exist and belong to the servers."""
     there = await cloud.network.ports_of([server.id for server in servers if server.nics])
     found = {(port.device_id, port.id): port for port in there}
     return {
@@ -129,7 +128,7 @@ async def _ports(cloud: Cloud, servers: Sequence[Server]) -> dict[ServerId, list
 
 
 async def _physical(cloud: Cloud, server: Server, ports: Sequence[Port]) -> dict[str, str | None]:
-    """Give of which network devices the ports have virtual functions."""
+    """Return port id -> parent network device of its virtual function."""
     if not any(port.vnic_type == DIRECT for port in ports):
         return {}
     assert server.cell, "it lives somewhere"
@@ -145,7 +144,7 @@ async def _physical(cloud: Cloud, server: Server, ports: Sequence[Port]) -> dict
 
 
 async def look_again(run: Healing, cloud: Cloud) -> HealFacts:
-    """Note what is to be held and said, now that nobody else changes the server. Raises: Refused: it cannot be."""
+    """Save the due claim and profiles, read under the server's lock. Raises: Refused: it cannot be healed."""
     facts = run.facts
     found = await look_at(cloud, [await operation.records(run, cloud).get(run.subject)])
     if not found:
@@ -165,7 +164,7 @@ async def write_profiles(run: Healing, cloud: Cloud) -> None:
 
 
 async def write_profiles_back(run: Healing, cloud: Cloud) -> None:
-    """Have the profiles say what they said; fine where a port is not the server's any more."""
+    """Restore the former profiles; skip ports that do not belong to the server any more."""
     for change in run.facts.profiles:
         try:
             port = await cloud.network.port(change.port_id)
@@ -180,7 +179,7 @@ def _is_as_noted(run: Healing, port: Port) -> bool:
 
 
 async def _say(run: Healing, port: Port, said: Any, cloud: Cloud) -> None:
-    """Write it, also where it is there already: what was asked before and comes late then finds the port changed."""
+    """Write the profile even if it is unchanged: a stale request then finds a changed revision."""
     await check_in_hand(run, cloud)
     await cloud.network.bind(port, HostName(port.host), {ALLOCATION: said}, port.device_owner)
 
@@ -204,9 +203,9 @@ HEAL_PORTS: Saga[HealFacts] = Saga(
 
 
 async def heal(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> tuple[Run, Finding]:
-    """Start to heal a server's ports; give the run, and what is wrong.
-
-    Raises: Invalid: nothing is wrong; Conflict: it is busy, in the wrong state, or cannot be healed now; Unavailable.
+    """Start to heal a server's ports; return the run and the finding.
+    Raises: Invalid: nothing is wrong; Conflict: it is busy, in the wrong state, or cannot be healed now;
+    Unavailable.
     """
     if await cloud.journal.open_run(server.id):
         raise Conflict(f"Instance {server.id} is busy: something is done with it.")

@@ -1,7 +1,7 @@
-"""By whom the requests of a server's ports are served: what it holds, compared with what its ports ask for. Pure.
+"""Which providers serve a server's port requests: its claim compared with the requests of its ports. Pure.
 
-Law: what is right stays where it is. What a port's profile says comes first, for there its traffic is counted; then
-what the server holds; only the rest is placed anew.
+Invariant: what is correct stays. The provider in the port's profile has precedence, since its traffic is counted
+there, then the server's claim; only the rest is placed anew.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,21 +18,21 @@ from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.services.network import Port, PortRequest
 
 Claim = dict[ProviderId, dict[str, int]]
-"""What a server holds: provider -> resource class -> amount."""
+"""The claim of a server: provider -> resource class -> amount."""
 
 NETWORK_CLASSES = "NET_"
-"""How the classes begin of which a server holds something for its ports only."""
+"""Prefix of the resource classes that a server claims for its ports only."""
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is compared. ports: those that the record names, as the network service has them."""
+    """The input of the comparison. ports: those that the record names, as the network service has them."""
 
     record: Server
     ports: Sequence[Port]
     held: Claim
     root: ProviderId  # of the server's host
     providers: Mapping[ProviderId, ProviderState]
-    physical: Mapping[str, str | None] = {}  # port -> the network device of which it has a virtual function
+    physical: Mapping[str, str | None] = {}  # port -> parent network device of its virtual function
 
     def requests(self) -> Iterator[tuple[Port, PortRequest]]:
         for port in self.ports:
@@ -41,17 +41,17 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """By whom the requests of the ports are served: request -> provider."""
+    """Which providers serve the requests of the ports: request -> provider."""
 
-    kept: dict[str, ProviderId]  # held already
-    anew: dict[str, ProviderId]  # not held, and there is room where it belongs
-    missing: tuple[PortRequest, ...]  # anybody of the tree may serve these
-    own: Claim  # what is held for other things than ports
-    surplus: Claim  # what is held for ports, and for none of these
+    kept: dict[str, ProviderId]  # already claimed
+    anew: dict[str, ProviderId]  # not claimed, and its provider has capacity
+    missing: tuple[PortRequest, ...]  # any provider of the tree may serve these
+    own: Claim  # claimed for other purposes than ports
+    surplus: Claim  # claimed for ports, and for none of these
 
 
 def compare(situation: Situation) -> Served:
-    """See which requests are served, and by whom the others would be best."""
+    """Return the served requests and the best providers of the others."""
     own, left = _divided(situation)
     kept = _kept(situation, left)
     anew = _anew(situation, kept, left)
@@ -60,12 +60,12 @@ def compare(situation: Situation) -> Served:
 
 
 def missing_resources(situation: Situation, served: Served) -> ResourceRequest | None:
-    """Give what is to be placed anew, somewhere in the host's tree; None: nothing."""
+    """Return the request for what must be placed anew in the host's tree, or None."""
     return needs.of_ports(situation.ports, served.missing) if served.missing else None
 
 
 def may_serve(situation: Situation, port: Port, request: PortRequest, one: ProviderId) -> bool:
-    """Tell whether a provider is in the host's tree, is what is asked for, and has the port's very device."""
+    """Check whether a provider is in the host's tree, has the required traits and is on the port's device."""
     provider = situation.providers.get(one)
     if provider is None or provider.root != situation.root or not provider.traits.issuperset(request.required):
         return False
@@ -74,13 +74,13 @@ def may_serve(situation: Situation, port: Port, request: PortRequest, one: Provi
 
 
 def in_one_subtree(situation: Situation, port: Port, by: Mapping[str, ProviderId]) -> bool:
-    """Tell whether one of the providers that serve a port's groups is above all others, as far as they are served."""
+    """Check whether one of the providers that serve a port's groups is an ancestor of all others."""
     ones = {by[name] for name in port.same_subtree if name in by}
     return len(ones) < 2 or any(all(one in _upwards(situation, other) for other in ones) for one in ones)
 
 
 def named(port: Port) -> dict[str, ProviderId]:
-    """Give which provider a port's profile names for which request."""
+    """Return request -> provider according to the port's profile."""
     said = port.profile.get(ALLOCATION)
     if isinstance(said, Mapping):
         return {str(name): ProviderId(str(one)) for name, one in said.items()}
@@ -102,7 +102,7 @@ def without_nothing(claim: Claim) -> Claim:
 
 
 def _divided(situation: Situation) -> tuple[Claim, Claim]:
-    """Give what is held for other things, and what is held for ports."""
+    """Return the claim for other purposes, and the claim for ports."""
     flavors = _of_flavor(situation.record.flavor)
     asked = {name for _, request in situation.requests() for name in request.resources}
     own: Claim = {}
@@ -115,13 +115,13 @@ def _divided(situation: Situation) -> tuple[Claim, Claim]:
 
 
 def _of_flavor(flavor: Flavor) -> set[str]:
-    """List the classes of which a server holds something whatever its ports ask for."""
+    """Return the resource classes that a server claims regardless of its ports."""
     extra = (key.partition(":")[2] for key in flavor.extra_specs if key.startswith("resources"))
     return {*flavor.resources(), *extra}
 
 
 def _kept(situation: Situation, left: Claim) -> dict[str, ProviderId]:
-    """Find for each request where it is held, and take that out of what is left."""
+    """Return the provider where each request is claimed, and subtract it from left."""
     kept: dict[str, ProviderId] = {}
     for port, request in situation.requests():
         _keep(situation, port, request, [named(port).get(request.id)], kept, left)
@@ -152,7 +152,7 @@ def _keep(
 
 
 def _anew(situation: Situation, kept: Mapping[str, ProviderId], left: Claim) -> dict[str, ProviderId]:
-    """Find for what is not held whether there is room where it belongs, with what is given back there."""
+    """Return unclaimed requests that fit on their own provider, counting the surplus that is released there."""
     anew: dict[str, ProviderId] = {}
     taken: Claim = {}
     for port, request in situation.requests():
@@ -168,7 +168,7 @@ def _anew(situation: Situation, kept: Mapping[str, ProviderId], left: Claim) -> 
 
 
 def _where_it_belongs(situation: Situation, port: Port, request: PortRequest, left: Claim) -> list[ProviderId]:
-    """List the provider that the profile names, that of the port's device, and those where some of it is held."""
+    """List the provider in the profile, that of the port's device, and those with part of the claim."""
     known = [named(port).get(request.id)]
     if situation.physical.get(port.id):
         known += [one for one, provider in situation.providers.items() if _device(provider) is not None]
@@ -177,7 +177,7 @@ def _where_it_belongs(situation: Situation, port: Port, request: PortRequest, le
 
 
 def _fits(provider: ProviderState, resources: Mapping[str, int], left: Claim, taken: Claim) -> bool:
-    """Tell whether a server could have this of a provider, once it has given back what is left."""
+    """Check whether a provider can serve these resources once the surplus is released."""
     for name, amount in resources.items():
         given = left.get(provider.id, {}).get(name, 0) - taken.get(provider.id, {}).get(name, 0)
         if amount > min(provider.max_unit.get(name, 0), provider.free.get(name, 0) + given):
@@ -186,13 +186,13 @@ def _fits(provider: ProviderState, resources: Mapping[str, int], left: Claim, ta
 
 
 def _device(provider: ProviderState) -> str | None:
-    """Read the network device out of a provider's name, HOST:AGENT:DEVICE."""
+    """Parse the network device out of a provider name HOST:AGENT:DEVICE."""
     words = provider.name.split(":")
     return words[2] if len(words) == 3 else None
 
 
 def _upwards(situation: Situation, one: ProviderId) -> list[ProviderId]:
-    """List a provider and all those above it."""
+    """Return a provider and its ancestors."""
     assignment = [one]
     while (provider := situation.providers.get(assignment[-1])) and provider.parent:
         assignment.append(provider.parent)

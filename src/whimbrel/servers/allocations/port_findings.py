@@ -1,6 +1,6 @@
-"""What is wrong about what a server holds for its ports, in words, and what it would hold instead. Pure.
+"""What is wrong with a server's claim for its ports, in words, and the due claim. Pure.
 
-Law: nothing changes but what is held for ports, and what their profiles say of it.
+Invariant: only the claim for ports and the allocations in their profiles change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,12 +24,12 @@ from whimbrel.servers.allocations.port_allocations import (
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    port_id: str | None  # None: it is about no port that there is
+    port_id: str | None  # None: it concerns no existing port
     sentence: str
 
 
 class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What the profile of a port's binding says of its allocation. None: nothing."""
+    """A change of the allocation in the profile of a port's binding. None: no allocation."""
 
     port_id: str
     before: Any
@@ -37,7 +37,7 @@ class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong about a server's ports, and what would be so instead."""
+    """The problems of a server's ports, and the changes that heal them."""
 
     server_id: ServerId
     name: str
@@ -46,12 +46,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     held: Claim
     due: Claim
     profiles: tuple[ProfileChange, ...]
-    names: dict[ProviderId, str]  # of the providers above, as far as Placement knows them
-    obstacle: str | None = None  # why it cannot be healed; then nothing would change
+    names: dict[ProviderId, str]  # of the providers above, if Placement has them
+    obstacle: str | None = None  # why it cannot be healed; then nothing changes
 
 
 def finding(situation: Situation, served: Served, assignment: Assignment | str | None) -> Finding | None:
-    """Say what is wrong and what would be done about it; None: all is right. way: how `resources` can be fulfilled."""
+    """Return the problems and the changes that heal them, or None. assignment: how missing resources can be served."""
     by = {**served.kept, **served.anew, **(assignment.served if isinstance(assignment, Assignment) else {})}
     problems = tuple(_problems(situation, served, by))
     if not problems:
@@ -74,7 +74,7 @@ def finding(situation: Situation, served: Served, assignment: Assignment | str |
     )
 
 
-# What would be
+# Changes
 
 
 def _due(situation: Situation, served: Served, by: Mapping[str, ProviderId]) -> Claim:
@@ -92,7 +92,7 @@ def _changes(situation: Situation, by: Mapping[str, ProviderId]) -> Iterator[Pro
 
 
 def _obstacle(situation: Situation, by: Mapping[str, ProviderId], assignment: Assignment | str | None) -> str | None:
-    """Say why it cannot be healed; None: it can."""
+    """Return why it cannot be healed, or None."""
     if isinstance(assignment, str):
         return f"host {situation.record.host} has {assignment}"
     for port in situation.ports:
@@ -110,7 +110,7 @@ def _obstacle(situation: Situation, by: Mapping[str, ProviderId], assignment: As
     return None
 
 
-# What is wrong
+# Problems
 
 
 def _problems(situation: Situation, served: Served, by: Mapping[str, ProviderId]) -> Iterator[Problem]:
@@ -127,7 +127,7 @@ def _problems(situation: Situation, served: Served, by: Mapping[str, ProviderId]
 
 
 def _of_profile(situation: Situation, port: Port, by: Mapping[str, ProviderId]) -> str:
-    """Say what is wrong about a port's profile, nothing: it is right, or it is not known what would be right."""
+    """Return what is wrong with a port's profile; "" if it is correct or if the correct one is unknown."""
     said = port.profile.get(ALLOCATION)
     if any(request.id not in by for request in port.requests):
         return ""

@@ -1,1 +1,1 @@
-"""Release what late requests left in the network and volume services."""
+"""Release what stale requests left in the network and volume services."""

@@ -1,11 +1,11 @@
-"""Mending what came too late to networks and volumes: above all, letting go what a server's record does not know.
+"""Clean up late effects in the network and volume services: above all, release what a server's record does not name.
 
-Networks and volumes know no epochs: a call that nobody waits for any more may arrive when its run was undone long ago.
-What it can leave is a binding that is not active, an attachment that is not connected, a port or a volume that nobody
-uses; or a guest that is cut off, as a binding elsewhere was activated: while a move waits for its verdict, or where the
-binding came late too. And the other way round: a port that its owner deleted while its server could not let go of it,
-because a move was in hand.
-Law: nothing is let go unless its server is locked, or is no more, and nothing that a guest uses or may use
+These services know no epochs: a stale request may arrive long after its run was undone. It can leave an inactive
+binding, an unconnected attachment, an unused port or volume; or a misbound port, if a binding on another host was
+activated while a move waits for its verdict or after it. The reverse case: an owner deleted a port, and its server
+could not release it because a move was in progress.
+
+Invariant: nothing is released unless its server is locked or deleted, and nothing that a guest uses or may use
 (`servers/cleanup/orphans.py`).
 """
 
@@ -38,7 +38,7 @@ from whimbrel.servers.devices.interface_facts import InterfaceFacts
 from whimbrel.servers.devices.interfaces import ATTACH_INTERFACE
 
 STATES = ("active", "stopped", "error")
-"""Of a server that waits for a verdict only ports are given back: its move holds more than the record says."""
+"""While a server waits for a verdict, only ports are rebound: its move has resources not in the record."""
 
 
 class CleanupFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True, rename={"orphans": "strays"}):
@@ -49,7 +49,7 @@ Tidying = Run[CleanupFacts]
 
 
 async def lost_nic(record: Server, cloud: Cloud) -> Nic | None:
-    """Give a nic of a server whose port is no more; a port that somebody took away is there."""
+    """Return a nic with a deleted port, or None; a port that was taken from the server still exists."""
     theirs = {port.id for port in await cloud.network.ports_of([record.id])} if record.nics else set()
     for nic in record.nics:
         if nic.port_id in theirs:
@@ -62,7 +62,7 @@ async def lost_nic(record: Server, cloud: Cloud) -> Nic | None:
 
 
 async def see_strays(run: Tidying, cloud: Cloud) -> CleanupFacts:
-    """Look again, now that nobody else can change it."""
+    """Read the orphans again under the server's lock."""
     record = await operation.records(run, cloud).get(run.subject)
     facts = run.facts
     return replace(facts, orphans=await (orphans.find_misbound if facts.beside else orphans.see)(record, cloud))
@@ -73,14 +73,14 @@ def is_misbound(facts: CleanupFacts) -> bool:
 
 
 async def give_back_ports(run: Tidying, cloud: Cloud) -> None:
-    """Have those that are cut off served on the server's host. Undoable, so that no verdict waits for long: a network
-    service that says no, or nothing, ends this run. A call that comes late is one more hand-over of the move.
+    """Activate the bindings of misbound ports on the server's host. Undoable, so that no verdict waits for long: if
+    the network service fails, this run ends. A stale request acts like one more hand-over of the move.
     """
     facts = run.facts
     assert facts.host, "it lives somewhere"
     for port_id in facts.orphans.misbound:
         await check_in_hand(run, cloud)
-        with suppress(NotFound):  # its owner deletes it just now
+        with suppress(NotFound):  # its owner is deleting it
             await cloud.network.activate_binding(port_id, facts.host)
 
 
@@ -97,14 +97,14 @@ async def let_go_strays(run: Tidying, cloud: Cloud) -> None:
 
 
 async def _left_bound(run: Tidying, cloud: Cloud) -> list[tuple[str, HostName]]:
-    """List where ports that were given back are bound still, and serve nobody. Of a move that waits all are its own."""
+    """List the remaining inactive bindings of rebound ports; none beside a waiting move, which owns them all."""
     facts = run.facts
     given_back = () if facts.beside else facts.orphans.misbound
     return [each for port_id in given_back for each in await orphans.loose_bindings(port_id, facts.host, cloud)]
 
 
 async def _release_ports(server: ServerId, ports: Sequence[Port], cloud: Cloud) -> None:
-    """Delete those that were made for the server, let go those that were taken."""
+    """Delete ports that were created for the server; release those that were attached to it."""
     made = await made_macs(server, cloud) if ports else ()
     for port in ports:
         if port.mac in made:
@@ -114,7 +114,7 @@ async def _release_ports(server: ServerId, ports: Sequence[Port], cloud: Cloud) 
 
 
 async def made_macs(server: ServerId, cloud: Cloud) -> set[str]:
-    """Give the MACs of all ports that were ever made for a server: its runs chose them."""
+    """Return the MACs of all ports ever created for a server: its runs chose them."""
     runs = await cloud.journal.find(RunFilter(subject=server, sagas=(ATTACH_INTERFACE.name, "create")))
     return {mac for run in runs for mac in _chosen_macs(run.facts) if mac}
 
@@ -143,11 +143,9 @@ CLEANUP: Saga[CleanupFacts] = Saga(
 
 
 async def clean_up(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> bool:
-    """Start to let go what came too late, or a port that is no more; tell whether there is anything.
-
-    A server that is in use is left alone.
-
-    Raises: WrongState; Conflict: it is busy; Unavailable, Refused: a service, or its host, did not say.
+    """Start to release late effects, or a nic with a deleted port; return whether there are any. Busy servers are
+    skipped.
+    Raises: WrongState; Conflict: it is busy; Unavailable, Refused: a service, or its host, did not answer.
     """
     if server.task_state is not None:
         return False
@@ -157,15 +155,14 @@ async def clean_up(cloud: Cloud, engine: Engine, requester: Requester, server: S
     if not await orphans.see(server, cloud):
         return False
     if (await lookup.find(cloud, server.id)).generation != server.generation:
-        return False  # what was seen may have been of a move
+        return False  # the findings may be those of a move
     await operation.accept(cloud, engine, requester, server, CLEANUP, "tidy", None, STATES)
     return True
 
 
 async def clean_up_waiting(cloud: Cloud, engine: Engine, requester: Requester, move: Run) -> bool:
-    """Start to give back the ports that are cut off while a move waits for its verdict; tell whether there are any.
-
-    Raises: WrongState; Conflict: there is a verdict, or something is done beside the move; NotFound; Unavailable.
+    """Start to rebind misbound ports while a move waits for its verdict; return whether there are any.
+    Raises: WrongState; Conflict: a verdict or another operation is in progress; NotFound; Unavailable.
     """
     server = await lookup.find(cloud, move.subject)
     if not await orphans.find_misbound(server, cloud):
@@ -175,7 +172,7 @@ async def clean_up_waiting(cloud: Cloud, engine: Engine, requester: Requester, m
 
 
 async def clean_up_after_delete(server: ServerId, cloud: Cloud) -> bool:
-    """Let go what was taken or made too late for a server that is no more; tell whether there was anything."""
+    """Release late effects for a deleted server; return whether there were any."""
     creates = await cloud.journal.find(RunFilter(subject=server, sagas=("create",)))
     return any([await _clean_up_after(create, cloud) for create in moves_of(creates)])
 
@@ -184,13 +181,13 @@ async def _clean_up_after(create: Move, cloud: Cloud) -> bool:
     if create.state == "undone":
         return await _clean_up_after_create(create, cloud)
     if not await is_ended(cloud, create.subject):
-        return False  # it was not deleted, whatever else says so: prove tells of it
+        return False  # not deleted, whatever other sources say: prove reports it
     held = await cloud.volumes.attachments(create.subject)
     for one in held:
         await cloud.volumes.detach(one.id)
     ports = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])
     await _release_ports(create.subject, ports, cloud)
-    known = {device.volume_id for device in create.facts.volumes}  # its owner may have wanted to keep those
+    known = {device.volume_id for device in create.facts.volumes}  # its owner may have chosen to keep those
     made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
     late = [volume for volume in made if volume.id not in known]
     for volume in late:

@@ -1,7 +1,7 @@
-"""What a server holds of networks and volumes, its record does not name, and no guest uses: it came too late.
+"""Orphans: network and volume resources of a server that its record does not name and no guest uses.
 
-Law: nothing that a guest uses or may use counts as such. A record may be of a time before, if its cell was restored
-from a backup: so nothing does unless the server's guest is seen as its record says. What is left prove tells of.
+Invariant: nothing that a guest uses or may use is an orphan. The record may be old, if its cell was restored from a
+backup: so there are no orphans unless the server's guest matches its record. Prove reports the rest.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,16 @@ class Orphans(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     attachments: tuple[str, ...] = ()
     bindings: tuple[tuple[str, HostName], ...] = ()  # (port, host)
     ports: tuple[str, ...] = ()
-    misbound: tuple[str, ...] = ()  # ports that were activated elsewhere, and are bound on the server's host still
+    misbound: tuple[str, ...] = ()  # active on another host, and also bound on the server's host
 
     def __bool__(self) -> bool:
         return bool(self.attachments or self.bindings or self.ports or self.misbound)
 
 
 async def see(record: Server, cloud: Cloud) -> Orphans:
-    """Raises: Unavailable, Refused: a service, or the server's host, which alone knows what its guests use."""
+    """Read a server's orphans.
+    Raises: Unavailable, Refused: a service failed, or the server's host, the only source of what its guests use.
+    """
     attachments = await own_devices.attachments_of(record, cloud)
     ports = await own_devices.ports_of(record, cloud)
     bindings = [each for port in ports for each in await loose_bindings(port.id, record.host, cloud)]
@@ -53,14 +55,14 @@ async def see(record: Server, cloud: Cloud) -> Orphans:
 
 
 async def find_misbound(record: Server, cloud: Cloud) -> Orphans:
-    """See only which of its ports are active elsewhere, and can be activated where it is: the rest is its move's."""
+    """Return only the ports that are active elsewhere and can be activated here: the rest belongs to the move."""
     ports = await own_devices.ports_of(record, cloud, with_requests=False)
     return Orphans(misbound=tuple(await _misbound(record, ports, cloud)))
 
 
 async def loose_bindings(port_id: str, but: HostName | None, cloud: Cloud) -> list[tuple[str, HostName]]:
-    """List where a port is bound besides this host, not actively; (port, host). None where it is gone."""
-    with suppress(NotFound):  # its owner deletes it just now
+    """List the inactive bindings of a port on other hosts as (port, host); none if the port is deleted."""
+    with suppress(NotFound):  # its owner is deleting it
         there = await cloud.network.bindings(port_id)
         return [(port_id, binding.host) for binding in there if not binding.is_active and binding.host != but]
     return []
@@ -72,26 +74,26 @@ def _unnamed(record: Server, attachments: Sequence[Attachment], ports: Sequence[
 
 
 def _stands(guest: Guest, record: Server) -> bool:
-    """Tell whether it is the guest that the record says, and runs or not as the record says."""
+    """Check whether it is the recorded guest and has the recorded power state."""
     is_own = record.slot is not None and guest.key == GuestKey(record.id, record.slot)
     return is_own and stands_as_recorded(guest, record)
 
 
 async def _misbound(record: Server, ports: Sequence[Port], cloud: Cloud) -> list[str]:
-    """List its ports that are active elsewhere, and can be activated where it is."""
+    """List its ports that are active elsewhere and can be activated on its host."""
     named = {nic.port_id for nic in record.nics}
     elsewhere = [port.id for port in ports if port.id in named and port.host != record.host]
     return [port for port in elsewhere if await _is_bound(port, record.host, cloud)]
 
 
 async def _is_bound(port_id: str, host: HostName | None, cloud: Cloud) -> bool:
-    with suppress(NotFound):  # its owner deletes it just now
+    with suppress(NotFound):  # its owner is deleting it
         return any(binding.host == host for binding in await cloud.network.bindings(port_id))
     return False
 
 
 def _attachments(record: Server, there: Sequence[Attachment], guests: Sequence[Guest]) -> list[str]:
-    """List those that connect nothing, of volumes that its guests do not use, or use by another one."""
+    """List unconnected attachments of volumes that its guests do not use, or use by another attachment."""
     known = {device.attachment_id for device in record.volumes}
     by_another = {one.volume_id for one in there if one.id in known}
     used = {volume for guest in guests if guest.key.server == record.id for volume in guest.volumes} - by_another
@@ -100,6 +102,6 @@ def _attachments(record: Server, there: Sequence[Attachment], guests: Sequence[G
 
 
 def _ports(record: Server, there: Sequence[Port], guests: Sequence[Guest]) -> list[str]:
-    """List those that no guest of its host has, and that serve none of another one."""
+    """List ports that no guest of its host has and that are not bound on another host."""
     known = {nic.port_id for nic in record.nics} | {port for guest in guests for port in guest.ports}
     return [port.id for port in there if port.id not in known and port.host in ("", record.host)]

@@ -1,6 +1,6 @@
-"""What a server holds for a port with guaranteed resources: more when it is plugged, less when it is unplugged.
+"""The claim of a server for a port with guaranteed resources: increased on attach, reduced on detach.
 
-Its group is not asked: the server stays where it is, and its place is known there. So an undo is never refused by it.
+The server's group is not involved: its location does not change. So the group never refuses an undo.
 """
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ _UNKNOWN = Shortfall(words="it is not known to placement")
 
 
 async def find_assignment(cloud: Cloud, server: Server, port: Port) -> Assignment:
-    """Find what serves a port on the server's host. Raises: Refused: nothing does, and why."""
+    """Return the assignment of a port on the server's host. Raises: Refused: none is possible, with the reason."""
     assert server.cell, "it lives somewhere"
     assert server.host, "it lives somewhere"
     root = (await cloud.cell(server.cell).hosts.get(server.host)).id
@@ -32,11 +32,11 @@ async def find_assignment(cloud: Cloud, server: Server, port: Port) -> Assignmen
     return found[0]
 
 
-# Plugging
+# Attach
 
 
 async def choose_claim(run: InterfaceOperation, cloud: Cloud) -> InterfaceFacts:
-    """Decide what serves the port, and note what the server is to hold with it."""
+    """Choose the providers of the port, and save the claim that includes them."""
     facts = run.facts
     port = await cloud.network.port(nic_of(run).port_id)
     if not port.requests:
@@ -59,11 +59,11 @@ async def claim_as_before(run: InterfaceOperation, cloud: Cloud) -> None:
     await put_claim(run, run.facts.held, cloud)
 
 
-# Unplugging
+# Detach
 
 
 async def see_claim(run: InterfaceOperation, cloud: Cloud) -> InterfaceFacts:
-    """Note what the server is to hold without what this port was given. Of a port that is gone nothing is known."""
+    """Save the claim without the port's resources. Those of a deleted port are unknown."""
     facts = run.facts
     try:
         port = await cloud.network.port(nic_of(run).port_id)
@@ -82,9 +82,6 @@ async def see_claim(run: InterfaceOperation, cloud: Cloud) -> InterfaceFacts:
 
 async def give_back_claim(run: InterfaceOperation, cloud: Cloud) -> None:
     await set_claim(run, cloud)
-
-
-# Inside
 
 
 async def _held(run: InterfaceOperation, cloud: Cloud) -> Claim:

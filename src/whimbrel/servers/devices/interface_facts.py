@@ -1,4 +1,4 @@
-"""What an errand knows that plugs or unplugs an interface."""
+"""Facts of the operations that attach or detach an interface."""
 
 from collections.abc import Mapping
 
@@ -12,14 +12,14 @@ from whimbrel.servers.allocations.port_allocations import Claim
 
 
 class InterfaceFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
-    requested: RequestedNic = msgspec.field(name="wish")  # as the journal calls it
-    zone: str  # its name, for the port
-    mac: str = ""  # of a port to be made: by it the port is found again
+    requested: RequestedNic = msgspec.field(name="wish")  # the journal's name
+    zone: str  # zone name, for the port
+    mac: str = ""  # of a port to be created, which is found again by it
     security_groups: tuple[str, ...] = ()
-    nic: Nic | None = None  # as the record is to have it, or has it
-    held: Claim | None = None  # by the server before
-    claim: Claim | None = None  # what it is to hold; None: as before
-    served: Mapping[str, str] | None = None  # which provider serves which request of the port
+    nic: Nic | None = None  # as the record has it or will have it
+    held: Claim | None = None  # the server's claim before
+    claim: Claim | None = None  # the claim to set; None: unchanged
+    served: Mapping[str, str] | None = None  # port request -> provider
 
 
 InterfaceOperation = Run[InterfaceFacts]
@@ -35,7 +35,7 @@ def names_port(facts: InterfaceFacts) -> bool:
 
 
 def has_function(facts: InterfaceFacts) -> bool:
-    """Tell whether the port is served by a virtual function of its own."""
+    """Check whether the port has a virtual function."""
     return facts.nic is not None and facts.nic.vnic_type == DIRECT
 
 

@@ -1,6 +1,6 @@
-"""Attaching and detaching network interfaces of a server that is there.
+"""Attach and detach network interfaces of existing servers.
 
-Law: a port is let go only when no guest has it any more; the record is what counts, and is written last.
+Invariant: a port is released only when no guest has it; the record is authoritative, and is written last.
 """
 
 from msgspec.structs import replace
@@ -37,20 +37,20 @@ from whimbrel.servers.devices.interface_facts import (
 STATES = ("active", "stopped")
 
 REFRESHES = 3
-"""How often the addresses in a record are set before somebody else may be the faster one once more."""
+"""Attempts to update addresses in a record against concurrent changes."""
 
 
-# Attaching
+# Attach
 
 
 async def check_unplugged(run: InterfaceOperation, cloud: Cloud) -> None:
-    """Look whether the server has this very port, now that nobody else can attach anything."""
+    """Check under the server's lock that the server does not have this port."""
     if any(nic.port_id == run.facts.requested.port_id for nic in (await _record(run, cloud)).nics):
         raise WrongState(f"Port {run.facts.requested.port_id} is still in use.")
 
 
 async def have_port(run: InterfaceOperation, cloud: Cloud) -> None:
-    """Take the port that was named, or have one made."""
+    """Take the requested port, or create one."""
     facts = run.facts
     await check_in_hand(run, cloud)
     if facts.requested.port_id:
@@ -76,7 +76,7 @@ async def let_go_port(run: InterfaceOperation, cloud: Cloud) -> None:
 
 
 async def find_port(run: InterfaceOperation, cloud: Cloud) -> Port | None:
-    """Give the port that was taken or made."""
+    """Return the port that was taken or created."""
     facts = run.facts
     for port in await cloud.network.ports_of([run.subject]):
         if facts.requested.port_id == port.id or (facts.requested.network_id, facts.mac) == (port.network_id, port.mac):
@@ -95,7 +95,7 @@ async def learn_nic(run: InterfaceOperation, cloud: Cloud) -> InterfaceFacts:
 
 
 async def bind_port(run: InterfaceOperation, cloud: Cloud) -> None:
-    """Bind it as it was seen before we looked whether the run is ours: who sleeps in between finds it changed."""
+    """Bind with the port revision read before the check of the run: a delayed process then finds it changed."""
     port = await cloud.network.port(nic_of(run).port_id)
     await check_in_hand(run, cloud)
     served = run.facts.served
@@ -116,7 +116,7 @@ async def plug_nic(run: InterfaceOperation, cloud: Cloud) -> None:
 
 
 async def unplug_nic(run: InterfaceOperation, cloud: Cloud) -> None:
-    """Have it out of the guest. Where the port was never learned it was never plugged."""
+    """Unplug the nic from the guest. A port that was never learned was never plugged."""
     if run.facts.nic:
         await operation.agent(run, cloud).unplug(run.order, operation.key(run), run.facts.nic.port_id)
 
@@ -125,17 +125,17 @@ async def record_plugged(run: InterfaceOperation, cloud: Cloud) -> None:
     await operation.settle(run, cloud, {"nics": (*await _others(run, cloud), nic_of(run))})
 
 
-# Detaching
+# Detach
 
 
 async def check_plugged(run: InterfaceOperation, cloud: Cloud) -> None:
-    """Look again, now that nobody else can detach it."""
+    """Check again under the server's lock."""
     if all(nic.port_id != nic_of(run).port_id for nic in (await _record(run, cloud)).nics):
         raise NotFound(f"Port id {nic_of(run).port_id} could not be found.")
 
 
 async def plug_again(run: InterfaceOperation, cloud: Cloud) -> None:
-    """Have it in the guest as before, unless its owner has deleted the port meanwhile."""
+    """Plug the nic as before, unless the port's owner has deleted it in the meantime."""
     try:
         await plug_nic(run, cloud)
     except NotFound:
@@ -143,12 +143,12 @@ async def plug_again(run: InterfaceOperation, cloud: Cloud) -> None:
 
 
 async def end_port(run: InterfaceOperation, cloud: Cloud) -> None:
-    """Delete a port that was made for the server; let one go that is its owner's."""
+    """Delete a port that was created for the server; release one that its owner created."""
     await _release(run, cloud, is_ours=nic_of(run).is_ours)
 
 
 async def give_back_device(run: InterfaceOperation, cloud: Cloud) -> None:
-    """Have the guest hold no virtual function for the port any more."""
+    """Release the guest's virtual function for the port."""
     devices = cloud.cell(operation.cell_of(run)).devices
     await devices.release(run.order, operation.host_of(run), operation.key(run), [nic_of(run).port_id])
 
@@ -157,12 +157,9 @@ async def record_unplugged(run: InterfaceOperation, cloud: Cloud) -> None:
     await operation.settle(run, cloud, {"nics": await _others(run, cloud)})
 
 
-# Inside
-
-
 async def _release(run: InterfaceOperation, cloud: Cloud, *, is_ours: bool) -> None:
     port = await find_port(run, cloud)
-    await check_in_hand(run, cloud)  # after the look: who sleeps in between finds no such port, or it changed
+    await check_in_hand(run, cloud)  # after the read: a delayed process finds no such port, or a changed one
     if port and is_ours:
         await cloud.network.delete_port(port.id)
     elif port:
@@ -178,7 +175,7 @@ async def _record(run: InterfaceOperation, cloud: Cloud) -> Server:
 
 
 async def _others(run: InterfaceOperation, cloud: Cloud) -> tuple[Nic, ...]:
-    """Give the record's other nics, with the addresses that their ports have now."""
+    """Return the record's other nics, with the current addresses of their ports."""
     now = {port.id: port.addresses for port in await cloud.network.ports_of([run.subject])}
     nics = (await _record(run, cloud)).nics
     return tuple(
@@ -200,11 +197,11 @@ ATTACH_INTERFACE = Saga(
         Step(check_unplugged, only_if=names_port, in_request=True),
         Step(
             have_port, undo=let_go_port, in_request=True, event=_ATTACH, after=(plug_nic,)
-        ),  # the asker is shown its addresses
+        ),  # the response shows its addresses
         Step(learn_nic),
         Step(choose_claim, event=_ATTACH),
         Step(set_claim, undo=claim_as_before, only_if=changes_claim, event=_ATTACH),
-        Step(bind_port, event=_ATTACH),  # it ends when the port is let go
+        Step(bind_port, event=_ATTACH),  # ends when the port is released
         Step(plug_nic, undo=unplug_nic, event=_ATTACH),
     ),
     forward_only=(Step(record_plugged, event=_ATTACH),),
@@ -229,7 +226,7 @@ DETACH_INTERFACE = Saga(
 )
 
 
-# What is asked for
+# Requests
 
 
 async def attach(
@@ -240,9 +237,8 @@ async def attach(
     requested: RequestedNic,
     security_groups: tuple[str, ...] = (),
 ) -> Port | None:
-    """Start to attach an interface: by a port, or by a network. Give its port, None: it is gone again.
-
-    Raises: WrongState; Conflict; Unavailable; and what the network service says.
+    """Start to attach an interface by port or network. Return its port, or None if it is deleted already.
+    Raises: WrongState; Conflict; Unavailable; errors of the network service.
     """
     run = await operation.accept(
         cloud, engine, requester, server, ATTACH_INTERFACE, "attach_interface", None, STATES,
@@ -253,7 +249,7 @@ async def attach(
 
 
 async def check_room(cloud: Cloud, server: Server, port: Port) -> None:
-    """Raises: Refused: the server's host has not what the port asks for."""
+    """Check the port's resources. Raises: Refused: the server's host lacks them."""
     if port.requests:
         await find_assignment(cloud, server, port)
 
@@ -267,7 +263,7 @@ async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
 
 
 async def refresh(cloud: Cloud, server: Server) -> None:
-    """Have the record show the addresses that the ports have now. Raises: Conflict: it changes all the time."""
+    """Update the record with the current addresses of its ports. Raises: Conflict: it changes too often."""
     for _ in range(REFRESHES):
         now = {port.id: port.addresses for port in await cloud.network.ports_of([server.id])}
         nics = tuple(replace(nic, addresses=now.get(nic.port_id, nic.addresses)) for nic in server.nics)

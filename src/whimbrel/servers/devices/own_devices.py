@@ -1,7 +1,7 @@
-"""The ports and attachments that count as a server's own: those of its project.
+"""The ports and attachments that belong to a server: those of its project.
 
-Neutron and Cinder let every project name any server in its ports and attachments. What another project says so is its
-claim alone: it is not shown, not changed and not cleaned up with the server.
+In Neutron and Cinder every project can name any server in its ports and attachments. Those of another project are
+not shown, not changed and not cleaned up with the server.
 """
 
 from whimbrel.domain.errors import NotFound
@@ -17,7 +17,7 @@ async def ports_of(server: Server, cloud: Cloud, *, with_requests: bool = True) 
 
 
 async def attachments_of(server: Server, cloud: Cloud) -> list[Attachment]:
-    """List its attachments. An administrator may attach a volume of another project: its record names that one."""
+    """List its attachments, also of other projects' volumes that its record names: an administrator attached them."""
     named = {device.volume_id for device in server.volumes}
     held = await cloud.volumes.attachments(server.id)
     return [one for one in held if one.volume_id in named or await _is_own(one, server, cloud)]

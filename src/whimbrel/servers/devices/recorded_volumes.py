@@ -9,7 +9,7 @@ from whimbrel.ports.stores.directory import Directory
 
 
 class RecordedVolumes:
-    """Fulfils ports.volume_users.VolumeUsers. A server that is being created or changed may use whatever names it."""
+    """Implements ports.volume_users.VolumeUsers. A server in creation or change may use any attachment to it."""
 
     def __init__(self, directory: Directory, cells: Mapping[CellName, Cell]) -> None:
         self._directory = directory

@@ -1,6 +1,6 @@
-"""Security groups of a server that is there: added to all its ports, or taken off them, at once and without a run.
+"""Security groups of an existing server: added to or removed from all its ports, immediately and without a run.
 
-Each port is changed as it was seen, so that it may be asked again; what the ports have in the end the record repeats.
+Each port is updated by its revision, so requests can be repeated; then the record copies the groups of the ports.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from whimbrel.servers import edit, lookup
 from whimbrel.servers.devices import own_devices
 
 TRIES = 3
-"""How often the record is written before somebody else may be the faster one once more."""
+"""Attempts to write the record against concurrent changes."""
 
 
 async def add(cloud: Cloud, server: Server, group: str, names: Mapping[str, str]) -> None:
-    """names: of all groups of its project, by id. Raises: Invalid: it has no port; Conflict; Unavailable."""
+    """names: id -> name, of all groups of its project. Raises: Invalid: it has no port; Conflict; Unavailable."""
     ports = await own_devices.ports_of(server, cloud)
     if not ports:
         raise Invalid(f"Cannot add security group {names[group]} to {server.id}, which has no port.")
@@ -27,10 +27,9 @@ async def add(cloud: Cloud, server: Server, group: str, names: Mapping[str, str]
 
 
 async def remove(cloud: Cloud, server: Server, group: str, names: Mapping[str, str]) -> None:
-    """names: of all groups of its project, by id.
-
-    Raises: NotFound: neither a port nor the record has it, which somebody else may have kept from being written when
-    this was asked first; Conflict; Unavailable.
+    """names: id -> name, of all groups of its project.
+    Raises: NotFound: neither a port nor the record has it (the record may, if a first attempt could not write it);
+    Conflict; Unavailable.
     """
     ports = [port for port in await own_devices.ports_of(server, cloud) if group in port.security_groups]
     if not ports and group not in server.security_groups:

@@ -1,7 +1,7 @@
-"""Attaching and detaching volumes of a server that is there, also while a move of it waits for its verdict.
+"""Attach and detach volumes of existing servers, also while a move waits for its verdict.
 
-Law: the volume service is let go only when no guest has the volume any more; the record is what counts, and is written
-last. While a move waits these errands borrow its lock: a verdict is heard again when they are over.
+Invariant: an attachment is released only when no guest has the volume; the record is authoritative, and is written
+last. These operations borrow the lock of a waiting move: verdicts are accepted again when they are over.
 """
 
 from msgspec.structs import replace
@@ -26,10 +26,10 @@ STATES = ("active", "stopped", "resized")
 
 
 class VolumeFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
-    """device: as the record is to have it, or has it; without an attachment until that is learned."""
+    """device: as the record has it or will have it; without an attachment until that is learned."""
 
     device: BlockDevice
-    at_once: bool = True  # whether the volume is reserved before the asker is answered
+    at_once: bool = True  # whether the volume is reserved before the response
 
 
 VolumeOperation = Run[VolumeFacts]
@@ -43,7 +43,7 @@ def is_for_later(facts: VolumeFacts) -> bool:
     return not facts.at_once
 
 
-# Whether it may be
+# Checks
 
 
 async def check_usable(cloud: Cloud, server: Server, volume: Volume) -> None:
@@ -55,7 +55,7 @@ async def check_usable(cloud: Cloud, server: Server, volume: Volume) -> None:
         )
     if cloud.rules.cross_az_attach or server.zone is None:
         return
-    zone = await name_of(cloud.zones, server.zone)  # the volume service knows zones by their names
+    zone = await name_of(cloud.zones, server.zone)  # the volume service uses zone names
     if volume.zone != zone:
         raise Invalid(
             f"Invalid volume: server {server.id} and volume {volume.id} are not in the same availability zone: the"
@@ -64,7 +64,7 @@ async def check_usable(cloud: Cloud, server: Server, volume: Volume) -> None:
 
 
 def check_free(server: Server, device: BlockDevice) -> None:
-    """Raises: Invalid: the server has this volume; WrongState: it has another one under this name."""
+    """Raises: Invalid: the server has this volume; WrongState: it has another volume with this device name."""
     if any(held.volume_id == device.volume_id for held in server.volumes):
         raise Invalid(f"Invalid volume: volume {device.volume_id} is already attached to server {server.id}.")
     if device.device in device_names(server):
@@ -76,27 +76,27 @@ def device_names(server: Server) -> set[str]:
 
 
 def free_name(server: Server) -> str:
-    """Give the next free name of a disk."""
+    """Return the next free disk name."""
     return next(free_disk_names(device_names(server)))
 
 
 async def check_still_free(run: VolumeOperation, cloud: Cloud) -> None:
-    """Look again, now that nobody else can attach anything."""
+    """Check again under the server's lock."""
     check_free(await _record(run, cloud), run.facts.device)
 
 
 async def check_volume(run: VolumeOperation, cloud: Cloud) -> None:
-    """Look at the volume, where the asker was answered before that."""
+    """Check the volume, if the request was answered before."""
     await check_usable(cloud, await _record(run, cloud), await cloud.volumes.volume(run.facts.device.volume_id))
 
 
 async def check_attached(run: VolumeOperation, cloud: Cloud) -> None:
-    """Look again, now that nobody else can detach it."""
+    """Check again under the server's lock."""
     if run.facts.device not in (await _record(run, cloud)).volumes:
         raise WrongState(f"Volume {run.facts.device.volume_id} was attached anew or detached meanwhile.")
 
 
-# Attaching
+# Attach
 
 
 async def reserve_volume(run: VolumeOperation, cloud: Cloud) -> None:
@@ -105,12 +105,12 @@ async def reserve_volume(run: VolumeOperation, cloud: Cloud) -> None:
 
 
 async def reserve_volume_later(run: VolumeOperation, cloud: Cloud) -> None:
-    """The same line, where the asker does not wait for it."""
+    """Reserve the volume in the background; a step of its own for requests that do not wait."""
     await reserve_volume(run, cloud)
 
 
 async def let_go_volume(run: VolumeOperation, cloud: Cloud) -> None:
-    """Give up whatever the server holds of it, as seen before we look whether the run is ours."""
+    """Delete all attachments of it for the server, as read before the check of the run."""
     held = await cloud.volumes.attachments(run.subject, run.facts.device.volume_id)
     await check_in_hand(run, cloud)
     for attachment in held:
@@ -140,7 +140,7 @@ async def detach_from_guest(run: VolumeOperation, cloud: Cloud) -> None:
 
 
 async def complete_volume(run: VolumeOperation, cloud: Cloud) -> None:
-    """Tell the volume service that the guest has it."""
+    """Mark the attachment complete."""
     await cloud.volumes.complete(run.facts.device.attachment_id)
 
 
@@ -148,11 +148,11 @@ async def record_attached(run: VolumeOperation, cloud: Cloud) -> None:
     await operation.settle(run, cloud, {"volumes": (*await _others(run, cloud), run.facts.device)})
 
 
-# Detaching
+# Detach
 
 
 async def end_attachments(run: VolumeOperation, cloud: Cloud) -> None:
-    """Let go the volume, also on the host to which a move that waits may turn back."""
+    """Release the volume, also on the host to which a waiting move may roll back."""
     await let_go_volume(run, cloud)
 
 
@@ -186,7 +186,7 @@ ATTACH_VOLUME = Saga(
         Step(reserve_volume_later, undo=let_go_volume, only_if=is_for_later, event=_ATTACH,
              after=(attach_to_guest,)),
         Step(learn_attachment),
-        Step(connect_volume, event=_ATTACH),  # it ends with the reservation
+        Step(connect_volume, event=_ATTACH),  # ends with the reservation
         Step(attach_to_guest, undo=detach_from_guest, event=_ATTACH),
         Step(complete_volume, event=_ATTACH),
     ),
@@ -209,16 +209,14 @@ DETACH_VOLUME = Saga(
 )
 
 
-# What is asked for
+# Requests
 
 
 async def attach(
     cloud: Cloud, engine: Engine, requester: Requester, server: Server, device: BlockDevice, *, at_once: bool
 ) -> None:
-    """Start to attach a volume. device: as it is to be, with no attachment yet.
-
-    at_once: have the volume reserved before this returns.
-    Raises: Invalid; WrongState; Conflict; Unavailable; at once also what the volume service says.
+    """Start to attach a volume. device: without an attachment. at_once: reserve the volume before this returns.
+    Raises: Invalid; WrongState; Conflict; Unavailable; at once also errors of the volume service.
     """
     check_free(server, device)
     beside = await _waiting_move(cloud, server)
@@ -247,7 +245,7 @@ async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
 
 
 async def set_delete_on_termination(cloud: Cloud, server: Server, device: BlockDevice, wanted: bool) -> None:
-    """Raises: Conflict: something is under way that writes the server's volumes, or somebody was faster."""
+    """Raises: Conflict: an open run writes the server's volumes, or the record changed."""
     run = await cloud.journal.open_run(server.id)
     if run is not None and run.state == "open":
         raise Conflict(f"something is under way on server {server.id}: try again when that is done")
@@ -257,7 +255,7 @@ async def set_delete_on_termination(cloud: Cloud, server: Server, device: BlockD
 
 
 async def _waiting_move(cloud: Cloud, server: Server) -> RunId | None:
-    """Give the move that waits for its verdict. Raises: Conflict: it does not wait yet, or not any more."""
+    """Return the move that waits for its verdict. Raises: Conflict: it is not waiting yet, or any more."""
     if server.vm_state != "resized":
         return None
     run = await cloud.journal.open_run(server.id)

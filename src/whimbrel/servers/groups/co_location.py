@@ -1,4 +1,4 @@
-"""Where the servers of a server group are, and where the group goes."""
+"""Where the servers of a server group are, and where the group moves."""
 
 from typing import Literal
 
@@ -16,12 +16,13 @@ from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.servers import lookup
 
 State = Literal["resting", "moving", "waiting", "split"]
-"""resting: all are where they belong. moving: something is under way. waiting: all have arrived, and some wait for
-their verdict. split: some have not arrived, and nothing is under way."""
+"""resting: all are at their location. moving: a run is open. waiting: all have arrived, and some wait for their
+verdict. split: some have not arrived, and no run is open.
+"""
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A server of a group that has a host."""
+    """A member of a group that has a host."""
 
     server: Server
     move: Move | None  # the latest since the group began to move
@@ -32,12 +33,12 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoLocation(msgspec.Struct, frozen=True, kw_only=True):
-    """A group, where it is, and where it goes."""
+    """A group, its locations and its target."""
 
     group: ServerGroup
     members: tuple[Member, ...]
     locations: GroupLocations
-    moving_to: HostName | None  # None: it rests
+    moving_to: HostName | None  # None: it is at rest
 
     @property
     def state(self) -> State:
@@ -60,17 +61,14 @@ async def look(cloud: Cloud, group: ServerGroup) -> CoLocation:
     )
 
 
-# Inside
-
-
 async def _servers(cloud: Cloud, group: ServerGroup) -> list[Server]:
-    """Give the servers of a group that have a host."""
+    """Return the members that have a host."""
     found = []
     for server_id in group.members:
         try:
             found.append(await lookup.find(cloud, server_id))
         except NotFound:
-            continue  # deleted just now
+            continue  # just deleted
     return [server for server in found if server.host]
 
 
@@ -80,7 +78,7 @@ async def _latest_move(cloud: Cloud, server: ServerId, since: float) -> Move | N
 
 
 async def _name_of(cloud: Cloud, root: ProviderId) -> HostName:
-    """Give the name of a host, or its provider's id where there is no such host any more."""
+    """Return the name of a host, or its provider's id if the host does not exist any more."""
     fleet = await cloud.fleets.now()
     row = fleet.provider_row.get(root)
     return HostName(root) if row is None else fleet.names[row]

@@ -1,6 +1,6 @@
-"""Choosing a host for a whole server group: one with room for all of them at once.
+"""Choose a host for a whole server group: one with capacity for all members at once.
 
-Law: nothing is moved and nothing written here, and a plan asks the same as the move.
+Invariant: nothing is moved or written here, and a plan makes the same requests as the move.
 """
 
 from collections.abc import Sequence
@@ -21,23 +21,22 @@ TOGETHER = ("affinity", "soft-affinity")
 
 
 class Aim(msgspec.Struct, frozen=True, kw_only=True):
-    """Who of a group is to go, and what is known of where to."""
+    """The members to move, and what is known of the target."""
 
     now: CoLocation
     going: tuple[Member, ...]
-    host: HostName | None  # None: it is to be chosen
-    zone: str | None  # id of the one in which it is to be
+    host: HostName | None  # None: to be chosen
+    zone: str | None  # id of the requested zone
 
     @property
     def staying(self) -> list[Member]:
-        """Give who is there already."""
+        """Return the members that are on the target already."""
         return [member for member in self.now.members if member not in self.going]
 
 
 async def aim(cloud: Cloud, group: ServerGroup, host: HostName | None, zone: str | None) -> Aim:
-    """Say what a move of a group comes to. No host and no zone: it goes on to where it goes already.
-
-    Raises: Invalid: no such host, or the servers of this group need not be together; Conflict: there is nobody to move.
+    """Return the members and the target of a group move. No host and no zone: continue to the current target.
+    Raises: Invalid: no such host, or the group's policy does not keep servers together; Conflict: nothing to move.
     """
     if group.policy not in TOGETHER:
         raise Invalid(
@@ -56,9 +55,8 @@ async def aim(cloud: Cloud, group: ServerGroup, host: HostName | None, zone: str
 
 
 async def decision(cloud: Cloud, aim: Aim) -> Decision | None:
-    """Look for a host with room for all of them at once. None: they all hold what they need on the host of the aim.
-
-    Raises: Refused: demands that nothing could fulfil; Conflict; Unavailable.
+    """Look for a host with capacity for all members at once. None: all have their claims on the aim's host.
+    Raises: Refused: unsatisfiable requests; Conflict; Unavailable.
     """
     going: Sequence[Member] = aim.going
     if aim.host is not None:
@@ -77,11 +75,8 @@ async def root_of(cloud: Cloud, host: HostName) -> ProviderId:
     return fleet.providers[fleet.row[host]]
 
 
-# Inside
-
-
 async def _zone_to_go_on_to(cloud: Cloud, now: CoLocation, host: HostName) -> str | None:
-    """Give the zone of a host that the group goes to already, if somebody is to leave his own for it."""
+    """Return the zone of the group's current target if a member must change its zone for it."""
     fleet = await cloud.fleets.now()
     zone = fleet.zones[fleet.row[host]] if host in fleet.row else None
     return zone if any(member.server.zone != zone for member in now.members) else None

@@ -1,8 +1,8 @@
-"""Moving an affinity group together: a host with room for all of it is named first, then each server moves there.
+"""Move an affinity group: record a host with capacity for all members, then move each server to it.
 
-Law: from when the host is named until nobody is elsewhere, claims there keep the group's rule; so the servers move one
-by one, each by a move of its own that can be refused and undone. What does not arrive stays where it was: the group is
-split then, says why, and asking for the same again goes on.
+Invariant: from the recording of the host until no member is elsewhere, claims there satisfy the group's policy; so
+each server moves by a move of its own, which can be refused and undone. A server that does not arrive stays where it
+was: the group is then split and reports why, and repeating the request continues.
 """
 
 import msgspec
@@ -19,7 +19,7 @@ from whimbrel.servers.groups.group_choice import Aim, aim, decision, root_of
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of having a group move: a run for each server that begins to, and why others do not."""
+    """The result of a group move: a run for each server that begins to move, and the reason for each that does not."""
 
     host: HostName
     runs: dict[ServerId, RunId]
@@ -30,10 +30,10 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """What a move of a group would do now."""
 
     aim: Aim
-    host: HostName | None  # None: nowhere
-    record: DecisionTrace | None  # of the choice; None: there was none to be made
-    reason: str = ""  # why there was none
-    refused: dict[ServerId, str] = {}  # who would not even begin to move, and why
+    host: HostName | None  # None: no host
+    record: DecisionTrace | None  # of the choice; None: no choice was made
+    reason: str = ""  # why no choice was made
+    refused: dict[ServerId, str] = {}  # servers that could not begin to move, and why
 
 
 async def move(
@@ -44,10 +44,9 @@ async def move(
     host: HostName | None,
     zone: str | None = None,
 ) -> Begun:
-    """Have all servers of a group move to one host. zone: id of the one in which it is to be.
-
-    Raises: Invalid: no such host, or the servers of this group need not be together; Refused: there is no host with
-    room for all of them; Conflict: they are on this host, or nobody can be moved now; Unavailable.
+    """Move all servers of a group to one host. zone: id of the zone of the target.
+    Raises: Invalid: no such host, or the group's policy does not keep servers together; Refused: no host has
+    capacity for all of them; Conflict: they are on this host, or none can be moved now; Unavailable.
     """
     to = await aim(cloud, group, host, zone)
     target, root = await _choose(cloud, to)
@@ -62,7 +61,7 @@ async def move(
 
 
 async def plan(cloud: Cloud, group: ServerGroup, host: HostName | None, zone: str | None = None) -> Planned:
-    """Tell what `move` would do; nothing is moved. Raises: Invalid; Conflict: as it does; Unavailable."""
+    """Return what `move` would do; nothing is moved. Raises: Invalid; Conflict: as `move`; Unavailable."""
     to = await aim(cloud, group, host, zone)
     try:
         found = await decision(cloud, to)
@@ -75,11 +74,8 @@ async def plan(cloud: Cloud, group: ServerGroup, host: HostName | None, zone: st
     return Planned(aim=to, host=target, record=found.record, refused=await _refused(cloud, to, target))
 
 
-# Inside
-
-
 async def _choose(cloud: Cloud, to: Aim) -> tuple[HostName, ProviderId]:
-    """Choose a host with room for all of them at once. Raises: Invalid: no such host; Refused: none has it."""
+    """Choose a host with capacity for all members. Raises: Invalid: no such host; Refused: no capacity."""
     found = await decision(cloud, to)
     if found is None:
         assert to.host, "only of a host that is known can they hold something"
@@ -107,7 +103,7 @@ async def _begin_all(cloud: Cloud, engine: Engine, requester: Requester, to: Aim
 
 
 async def _refused(cloud: Cloud, to: Aim, host: HostName | None) -> dict[ServerId, str]:
-    """Say of which servers a move to this host would be refused at once, and why."""
+    """Return the servers for which a move to this host would be refused immediately, and why."""
     refused: dict[ServerId, str] = {}
     for member in to.going:
         if host is None or (member.move and member.is_under_way and member.move.facts.wanted_host == host):

@@ -1,1 +1,1 @@
-"""Create, delete, change, start and stop servers, and take images of them."""
+"""Create, delete, change, start and stop servers, and create images of them."""

@@ -1,4 +1,4 @@
-"""Creating servers: a move from nowhere. Without a host the record stays where every record begins, in error."""
+"""Create servers: a move without a source. Without a host, the record stays in the directory, in error."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,11 +22,11 @@ from whimbrel.saga.step import Saga, Step
 
 
 async def greet(move: Move, cloud: Cloud) -> None:
-    """The record was written when the create was accepted; there is nothing to do, but something to undo."""
+    """Do nothing: the record was written on acceptance. The step exists for its undo."""
 
 
 async def bury(move: Move, cloud: Cloud) -> None:
-    """Have the record in error, with the reason for its owner."""
+    """Set the record to error, with the reason for its owner."""
     now = cloud.clock.now()
     fault = {"code": 500, "message": move.message or "the server could not be built", "created": now}
     fields = {"vm_state": "error", "task_state": None, "fault": fault, "updated_at": now}
@@ -34,7 +34,7 @@ async def bury(move: Move, cloud: Cloud) -> None:
 
 
 async def place(move: Move, cloud: Cloud) -> None:
-    """Write the record into the cell of its host and point the directory there."""
+    """Insert the record into the cell of its host and set the cell in the directory."""
     entry = await cloud.directory.entry(move.subject)
     if entry.unplaced is None:
         return
@@ -54,7 +54,7 @@ async def place(move: Move, cloud: Cloud) -> None:
 
 
 async def displace(move: Move, cloud: Cloud) -> None:
-    """Take the record back out of the cell."""
+    """Remove the record from the cell."""
     target = target_of(move)
     entry = await cloud.directory.entry(move.subject)
     if entry.unplaced is None:
@@ -86,7 +86,7 @@ CREATE = Saga(
     1,
     MoveFacts,
     undoable=(
-        Step(greet, undo=bury, in_request=True, after=(place,)),  # in error where every record begins, not in the cell
+        Step(greet, undo=bury, in_request=True, after=(place,)),  # the undo leaves it in error, in the directory
         Step(choose_target, again=next_alternate, event="conductor_schedule_and_build_instances"),
         Step(claims.claim_target, undo=claims.release_target, event=_EVENT, after=(guest.prepare_target,)),
         Step(build_failures.trust_host, undo=build_failures.count_failure),
@@ -94,13 +94,13 @@ CREATE = Saga(
              after=(guest.prepare_target, guest.start_on_target)),
         Step(guest.prepare_target, undo=guest.abandon_target, event=_EVENT,
              after=(disk.build_disk, guest.start_on_target)),
-        Step(place, undo=displace, event=_EVENT),  # from here on the cell has it
+        Step(place, undo=displace, event=_EVENT),  # from here on the cell has the record
         Step(ports.make_ports, undo=ports.unmake_ports, only_if=requests_nics, event=_EVENT,
              after=(guest.start_on_target,)),
         Step(ports.learn_nics, only_if=requests_nics),
         Step(volumes.make_volumes, undo=volumes.unmake_volumes, only_if=requests_volumes, event=_EVENT,
              after=(guest.start_on_target,)),
-        Step(volumes.reserve_volumes, only_if=requests_volumes, event=_EVENT),  # unmake_volumes lets them go
+        Step(volumes.reserve_volumes, only_if=requests_volumes, event=_EVENT),  # unmake_volumes releases them
         Step(volumes.learn_volumes, only_if=requests_volumes),
         Step(volumes.connect_target, only_if=requests_volumes, event=_EVENT),
         Step(disk.build_disk, undo=disk.discard_built, only_if=needs_disks, event=_EVENT,
@@ -120,10 +120,9 @@ async def accept(
     host: HostName | None = None,
     note: str | None = None,
 ) -> list[Server]:
-    """Write down new servers and start to build them. host: only there, if there is room. note: for their history.
-
-    Raises: Invalid: the flavor or the image asks wrongly; OverQuota: none of them is built, but where others were
-    faster in between; Unavailable.
+    """Record new servers and start to build them. host: the only host allowed. note: for their history.
+    Raises: Invalid: the flavor or the image has invalid requests; OverQuota: none of them is built, unless
+    concurrent requests used up the quota in between; Unavailable.
     """
     for server in servers[:1]:
         needs.check(_facts(server, host), cloud)
@@ -136,7 +135,7 @@ async def accept(
 
 
 async def _check_all(cloud: Cloud, requester: Requester, servers: Sequence[Server], limits: dict[str, int]) -> None:
-    """Refuse all where not all are allowed; each is checked again when it is booked."""
+    """Refuse all if the quota does not cover all; each is checked again when its usage is recorded."""
     used = await cloud.directory.usage(requester.project_id)
     wanted = {
         "instances": used.instances + len(servers),

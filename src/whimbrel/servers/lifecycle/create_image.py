@@ -1,6 +1,6 @@
-"""createImage: the disk's contents, put into the image service under an id that was written down first.
+"""createImage: upload the disk's contents to the image service under an id that is saved first.
 
-The door registers the image before it answers, since a client asks for it at once.
+The API registers the image before it answers, since clients read it immediately.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ async def register_image(run: Operation, cloud: Cloud) -> None:
         properties=facts.image_properties,
     )
     await cloud.images.create(image)
-    # The image service knows no epochs: who slept before that line may have come after its undo.
+    # The image service knows no epochs: a delayed process may get here after the undo.
     if (await cloud.journal.get(run.id)).way == "back":
         await delete_image(run, cloud)
         raise Superseded(f"run {run.id} was turned back meanwhile")
@@ -59,7 +59,7 @@ SNAPSHOT = Saga(
     OperationFacts,
     undoable=(
         Step(operation.lock, undo=operation.unlock, in_request=True),
-        Step(register_image, undo=delete_image, in_request=True),  # clients look for it as soon as they have its id
+        Step(register_image, undo=delete_image, in_request=True),  # clients read it as soon as they have its id
         Step(upload_snapshot, event="compute_snapshot_instance"),
         Step(settle_as_before),
     ),
@@ -69,7 +69,7 @@ SNAPSHOT = Saga(
 async def accept(
     cloud: Cloud, engine: Engine, requester: Requester, server: Server, name: str, properties: Mapping[str, str]
 ) -> str:
-    """Start a snapshot; give the id of its image. Raises: WrongState; Conflict; Unavailable."""
+    """Start a snapshot; return the id of its image. Raises: WrongState; Conflict; Unavailable."""
     image_id = cloud.ids.uuid()
     await operation.accept(
         cloud, engine, requester, server, SNAPSHOT, "createImage", "image_uploading", ("active", "stopped"),

@@ -1,4 +1,4 @@
-"""Deleting: a line that only goes forward. A server with a run under way is deleted when that has ended."""
+"""Delete servers: a saga of forward-only steps. A server with an open run is deleted when that has ended."""
 
 from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable, WrongState
@@ -15,7 +15,7 @@ from whimbrel.servers.cleanup.late_effects import made_macs
 
 
 async def mark_deleting(run: Operation, cloud: Cloud) -> None:
-    """Take the server, whatever its state. One that lives nowhere is taken: nobody else can have an open run on it."""
+    """Lock the server in any state. Without a host there is no lock: its open run already excludes others."""
     if is_placed(run.facts):
         await operation.lock(run, cloud)
     elif (await cloud.directory.entry(run.subject)).cell:
@@ -27,27 +27,27 @@ async def destroy_guest(run: Operation, cloud: Cloud) -> None:
 
 
 async def let_go_volumes(run: Operation, cloud: Cloud) -> None:
-    """Detach its volumes, and delete those that were to go with it."""
+    """Detach its volumes, and delete those with delete_on_termination."""
     await volumes.detach_all(run, cloud)
     await volumes.delete_with(await operation.records(run, cloud).get(run.subject), cloud)
 
 
 async def let_go_ports(run: Operation, cloud: Cloud) -> None:
-    """Delete the ports that were made for it, also those that came late, and let go those that are its owner's."""
+    """Delete the ports that were created for it, also by stale requests, and release those of its owner."""
     record = await operation.records(run, cloud).get(run.subject)
     made, macs = {nic.port_id for nic in record.nics if nic.is_ours}, await made_macs(run.subject, cloud)
     await ports.release(run, lambda port: port.id in made or port.mac in macs, cloud)
 
 
 async def release_devices(run: Operation, cloud: Cloud) -> None:
-    """Have its guest hold no device of the host; the guest is gone by now."""
+    """Release the host's devices; the guest is destroyed by now."""
     facts = run.facts
     if facts.cell and facts.host:
         await cloud.cell(facts.cell).devices.release(run.order, facts.host, operation.key(run))
 
 
 async def close_record(run: Operation, cloud: Cloud) -> None:
-    """Keep the row, as deleted, for those who ask for deleted servers."""
+    """Keep the row, as deleted, for queries of deleted servers."""
     now = cloud.clock.now()
     fields = {
         "vm_state": server_states.after(run.facts.was, "deleted"),
@@ -59,7 +59,7 @@ async def close_record(run: Operation, cloud: Cloud) -> None:
 
 
 async def erase_entry(run: Operation, cloud: Cloud) -> None:
-    """From here on nobody finds it, and it counts for nothing."""
+    """Delete the directory entry; from here on the server is not found and uses no quota."""
     await cloud.directory.erase(run.order, run.subject, cloud.clock.now())
 
 
@@ -82,8 +82,7 @@ DELETE: Saga[OperationFacts] = Saga(
 
 
 async def accept(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
-    """Delete a server, or note that it is to be deleted as soon as what is under way has ended.
-
+    """Delete a server, or record that it is to be deleted when its open run has ended.
     Raises: NotFound; Unavailable.
     """
     try:
@@ -94,7 +93,7 @@ async def accept(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
 
 
 async def follow_up(cloud: Cloud, engine: Engine) -> int:
-    """Start the deletes that waited for a run that has ended; give how many."""
+    """Start the recorded deletes of servers with an ended run; return how many."""
     started = 0
     for server_id, request_id, user_id in await cloud.directory.wanted_deletes():
         try:
@@ -102,14 +101,14 @@ async def follow_up(cloud: Cloud, engine: Engine) -> int:
             requester = Requester(user_id=user_id, project_id=server.project_id, request_id=request_id)
             started += await _start_or_hasten(cloud, engine, requester, server)
         except NotFound:
-            continue  # it is gone
+            continue  # already deleted
         except Unavailable:
-            continue  # its cell is away: the next round sees
+            continue  # its cell is unreachable: retry in the next round
     return started
 
 
 async def _start_or_hasten(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> int:
-    """Give how many were started. A move that waits is in the way where an errand was when the delete was asked for."""
+    """Return the number of started deletes. A parked move may block one that an operation blocked before."""
     try:
         await _start(cloud, engine, requester, server)
     except Conflict:
@@ -123,7 +122,7 @@ async def _start(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
 
 
 async def _hasten(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
-    """End what is under way: a move that waits is confirmed, one that can still be undone is turned back."""
+    """End the open run: confirm a waiting move, roll back a run that can still be undone."""
     run = await cloud.journal.open_run(server.id)
     if run is None or run.saga == DELETE.name:
         return

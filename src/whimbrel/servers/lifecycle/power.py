@@ -1,4 +1,4 @@
-"""Start, stop, reboot: undone, the guest is again as it was. And the record that follows a guest that went off."""
+"""Start, stop, reboot: an undo restores the guest's power state. Also updates the record of a guest that went off."""
 
 from msgspec.structs import replace
 
@@ -12,7 +12,7 @@ from whimbrel.servers import operation
 
 
 async def see_power(run: Operation, cloud: Cloud) -> OperationFacts:
-    """Write down whether the guest runs: the record of a broken server does not say, or is not believed."""
+    """Save whether the guest runs: the record of a server in error does not say, or is not reliable."""
     facts = run.facts
     guest = await operation.agent(run, cloud).look(operation.key(run))
     return replace(facts, ran=guest is not None and guest.power == "running")
@@ -79,7 +79,7 @@ FOLLOW_POWER = Saga(
     1,
     OperationFacts,
     (
-        Step(operation.lock, undo=operation.unlock, in_request=True),  # from here on nobody else switches the guest
+        Step(operation.lock, undo=operation.unlock, in_request=True),  # from here on no other run powers the guest
         Step(see_power),
         Step(settle_as_seen),
     ),
@@ -104,8 +104,7 @@ async def reboot(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
 
 
 async def follow(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
-    """Have the record of a server that is said to run say whether it does.
-
+    """Update the record of a server recorded as running to the power state of its guest.
     Raises: WrongState; Conflict; Unavailable.
     """
     await operation.accept(cloud, engine, requester, server, FOLLOW_POWER, "stop", "powering-off", ("active",))

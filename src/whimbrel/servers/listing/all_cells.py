@@ -1,8 +1,9 @@
-"""Reads the servers of all cells as one list. Law: each server is in it once, however many cells have a record of it.
+"""Read the servers of all cells as one list.
 
-A record that says that it is the only one is believed. Whoever is doubtful (has a copy, is being made, or changed its
-home while we read) is read again where the directory says that it lives, until nothing is doubtful any more. So a move
-that switches between our looks at two databases neither hides its server nor shows it twice.
+Invariant: each server is in it once, however many cells have a record of it. A record marked as the only one is
+accepted. Doubtful servers (with a copy, being created, or with a home that changed during the read) are read again
+in the cell that the directory names, until none is doubtful. So a move that switches between the reads of two
+databases neither hides its server nor shows it twice.
 """
 
 from bisect import bisect_left
@@ -22,7 +23,7 @@ from whimbrel.servers.listing.query_matching import matches
 from whimbrel.servers.listing.sort_order import Order
 
 SPARE = 1.25
-"""Cells are asked for their share of a page and a quarter more; who turns out to have more of it is asked again."""
+"""Cells are asked for their share of a page times this factor; cells with more of the page are asked again."""
 
 LEAST_SHARE = 20
 
@@ -42,12 +43,12 @@ class _Source:
         self.has_more = self.query.limit is not None and len(reading.servers) >= self.query.limit
 
     def go_on(self, number: int) -> None:
-        """Have so many asked for next."""
+        """Set the number of servers to read next."""
         self.query = replace(self.query, after=self.last, limit=max(number, LEAST_SHARE))
 
 
 class Listed(Struct, frozen=True):
-    """A list of servers, and who is not in it because his cell is silent: in `absent`, where that was asked for."""
+    """A list of servers. unreachable: cells left out. absent: on request, the directory entries of servers in these."""
 
     servers: list[Server]
     unreachable: frozenset[CellName] = frozenset()
@@ -55,17 +56,17 @@ class Listed(Struct, frozen=True):
 
 
 class AllCells:
-    """One reading of a list. Make one for each."""
+    """One reading of a list; create one for each."""
 
     def __init__(self, cloud: Cloud, query: ServerQuery) -> None:
         self._cloud = cloud
         self._query = query
         self._order = Order(query)
-        # Whoever is asked for by name is read where he lives; nobody else needs to be asked.
+        # Servers requested by id are read in their cells; no other cell needs to be asked.
         self._sources = {} if query.ids is not None else self._one_for_each_cell()
         self._unreachable: frozenset[CellName] = frozenset()
-        self._nowhere: dict[ServerId, Server] = {}  # who lives in no cell
-        self._sure: dict[ServerId, Server | None] = {}  # doubts that are settled; None: it is not in the list
+        self._nowhere: dict[ServerId, Server] = {}  # servers without a cell
+        self._sure: dict[ServerId, Server | None] = {}  # resolved doubts; None: not in the list
         self._number = 0
 
     def _one_for_each_cell(self) -> dict[CellName, _Source]:
@@ -75,7 +76,7 @@ class AllCells:
         return {name: _Source(replace(self._query, limit=limit)) for name in cells}
 
     async def take(self, *, with_absent: bool = False) -> Listed:
-        """Give the list: sorted, after the marker, limited. Raises: Unavailable: the directory does not answer."""
+        """Return the list: sorted, after the marker, limited. Raises: Unavailable: the directory does not answer."""
         await self._begin()
         doubtful, due, limit = set(self._query.ids or ()), set(self._sources), self._query.limit
         while True:
@@ -93,14 +94,14 @@ class AllCells:
                 return Listed(page[:limit], self._unreachable, absent)
 
     async def _begin(self) -> None:
-        """What is counted from here on is doubtful if it changes; who lives nowhere is read before he finds a cell."""
+        """Read the switch number first: later changes are doubtful. Read servers without a cell before they get one."""
         directory, query = self._cloud.directory, self._query
         self._number = (await directory.switched_since(None)).number
         if query.ids is None:
             self._nowhere = {server.id: server for server in await directory.unplaced(query.project_id)}
 
     async def _read(self, cells: Iterable[CellName]) -> set[ServerId]:
-        """Read on in these cells; give who is doubtful."""
+        """Read on in these cells; return the doubtful servers."""
 
         async def read(cell: Cell) -> Reading:
             return await cell.servers.read(self._sources[cell.name].query)
@@ -119,14 +120,14 @@ class AllCells:
         self._sources = {name: source for name, source in self._sources.items() if name not in unreachable}
 
     async def _settle(self, doubtful: set[ServerId]) -> None:
-        """Read the doubtful ones where they live, and again those that changed their home meanwhile."""
+        """Read the doubtful servers in their cells, and again those with a home that changed in the meantime."""
         doubtful = doubtful | await self._changed()
         while doubtful:
             await self._read_at_home(doubtful)
             doubtful = await self._changed()
 
     async def _changed(self) -> set[ServerId]:
-        """Give whose home was changed since this was asked last."""
+        """Return the servers with a home that changed since the last call."""
         switches = await self._cloud.directory.switched_since(self._number)
         self._number = switches.number
         if self._query.ids is not None:
@@ -154,11 +155,11 @@ class AllCells:
             self._sure |= {server.id: server for server in reading.servers}
 
     def _is_listed(self, server: Server) -> bool:
-        """Tell of a record that is in no cell what the stores know of theirs."""
+        """Check a record without a cell as the stores check theirs."""
         after = self._query.after
         return matches(server, self._query) and (after is None or self._order.is_before(after, server))
 
-    # What is known so far
+    # Current page
 
     def _page(self) -> list[Server]:
         found = {id: server for id, server in self._nowhere.items() if self._is_listed(server)}
@@ -172,7 +173,7 @@ class AllCells:
         return self._order.sorted(found.values())
 
     def _goes_on(self, source: _Source, page: Sequence[Server]) -> bool:
-        """Have a cell asked for what is missing on the page, if it may have more that belongs there."""
+        """Check whether a cell may have more servers of this page, and set how many to read."""
         limit, last = self._query.limit, source.last
         if not source.has_more or limit is None or last is None:
             return False

@@ -1,7 +1,7 @@
-"""Cells are asked all at once, each with a deadline, and one that does not answer keeps nobody waiting.
+"""Ask cells concurrently, each with a deadline, so that an unreachable cell delays no request.
 
-Law: after somebody has waited for a cell in vain nobody does so again for a while. A cell that says at once that it
-cannot, may be asked at once: that costs nothing, and it may be only this once that it cannot.
+Invariant: after a timeout, a cell is not asked again for a while. A cell that fails immediately may be asked again
+immediately: that costs nothing, and the failure may be transient.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from whimbrel.domain.ids import CellName
 from whimbrel.ports.cloud import Cell, Cloud
 
 LEFT_ALONE_S = 15.0
-"""How long a cell that kept somebody waiting is not asked again."""
+"""How long a cell is not asked again after a timeout."""
 
 SLOW_S = 1.0
-"""A refusal that took so long counts as waiting."""
+"""A failure that took longer counts as a timeout."""
 
 Answer = TypeVar("Answer")
 Question = Callable[[Cell], Awaitable[Answer]]
@@ -25,24 +25,24 @@ Question = Callable[[Cell], Awaitable[Answer]]
 
 @dataclass(frozen=True)
 class Answers(Generic[Answer]):
-    """What cells said; the silent ones said nothing."""
+    """The answers of cells; unreachable cells have none."""
 
     of: dict[CellName, Answer]
     unreachable: frozenset[CellName]
 
     def check(self) -> None:
-        """Raises: Unavailable: something may be missing."""
+        """Raises: Unavailable: answers are missing."""
         check(self.unreachable)
 
 
 def check(unreachable: Iterable[CellName]) -> None:
-    """Raises: Unavailable: one of the cells is silent."""
+    """Raises: Unavailable: there is an unreachable cell."""
     for cell in sorted(unreachable):
         raise _unavailable(cell)
 
 
 async def ask(cloud: Cloud, name: CellName, question: Question[Answer]) -> Answer:
-    """Raises: Unavailable: the cell gives no answer in time, or gave none a moment ago, or was added only just now."""
+    """Raises: Unavailable: the cell does not answer in time, failed to do so recently, or has only just been added."""
     began, cell = cloud.clock.now(), cloud.cells.get(name)
     if cell is None or cloud.unreachable.lasts(name, began):
         raise _unavailable(name)
@@ -60,7 +60,7 @@ async def ask(cloud: Cloud, name: CellName, question: Question[Answer]) -> Answe
 
 
 async def ask_all(cloud: Cloud, question: Question[Answer], cells: Iterable[CellName] | None = None) -> Answers[Answer]:
-    """Ask these cells at the same time. cells: None: all that there are."""
+    """Ask these cells concurrently. cells: None: all."""
     names = list(cloud.cells if cells is None else cells)
     said = await asyncio.gather(*(_said(cloud, name, question) for name in names))
     heard = {name: answer[0] for name, answer in zip(names, said, strict=True) if answer}
@@ -68,7 +68,7 @@ async def ask_all(cloud: Cloud, question: Question[Answer], cells: Iterable[Cell
 
 
 async def _said(cloud: Cloud, name: CellName, question: Question[Answer]) -> tuple[Answer] | None:
-    """Give the answer in a tuple; None: there is none."""
+    """Return the answer in a tuple, or None."""
     try:
         return (await ask(cloud, name, question),)
     except Unavailable:

@@ -1,4 +1,4 @@
-"""Whether a record that is in no cell matches a query: what SQL says of the records in cells, said of one value."""
+"""Whether a record without a cell matches a query: the same conditions as in SQL for the records in cells."""
 
 from whimbrel.domain import server_states
 from whimbrel.domain.server import Server

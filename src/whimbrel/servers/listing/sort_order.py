@@ -1,4 +1,4 @@
-"""The order in which servers are listed, the same as that of the stores: what is none is the smallest."""
+"""The sort order of server lists, the same as that of the stores: None sorts first."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
@@ -12,7 +12,7 @@ Read = Callable[[Server], Any]
 
 
 class Order:
-    """The order that a query asks for."""
+    """The order that a query requests."""
 
     def __init__(self, query: ServerQuery) -> None:
         zones = query.zone_places
@@ -22,14 +22,14 @@ class Order:
             self._passes.append((_reader(keys, zones), direction == "desc"))
 
     def sorted(self, servers: Iterable[Server]) -> list[Server]:
-        """Lists that are in order by themselves are merged rather than sorted: Python's sort finds such runs."""
+        """Sort the servers. Lists that are sorted already are merged: Python's sort detects such runs."""
         found = list(servers)
         for read, descending in self._passes:
             found.sort(key=read, reverse=descending)
         return found
 
     def is_before(self, one: Server, other: Server) -> bool:
-        """Tell whether one comes strictly before the other."""
+        """Check whether one sorts strictly before the other."""
         return self.sorted([other, one])[0] is one
 
 
@@ -38,7 +38,7 @@ _NEVER_NONE |= {"created_at", "updated_at"}
 
 
 def _reader(names: Sequence[str], zones: Mapping[str, int]) -> Read:
-    """Give what reads fields as something that can be compared, None too."""
+    """Return a function that reads fields as comparable values, also None."""
     if _NEVER_NONE.issuperset(names):
         return attrgetter(*names)
     reads = [_one(name, zones) for name in names]

@@ -1,8 +1,8 @@
-"""Hosts that go to another availability zone: claims that count on the old one are refused before the zone is another.
+"""Changes of hosts' availability zones: claims that depend on the old zone are refused before the zone changes.
 
-Law: placement is told first, and refuses where somebody holds something; so of a claim and a change of its host's zone
-one comes too late, whatever either had seen. Where the change is not made after all, placement is put right, and a
-change that was under way meanwhile is refused.
+Invariant: Placement is told first, and refuses if there are claims; so of a claim and a change of its host's zone,
+the later one is refused, whatever either had read. If the change fails, Placement is corrected, and a concurrent
+change is refused.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -20,9 +20,8 @@ from whimbrel.proof.provider_check import mistold
 async def changing(
     cloud: Cloud, hosts: Sequence[Host], before: Sequence[Aggregate], after: Sequence[Aggregate]
 ) -> AsyncIterator[Zoning]:
-    """Make a change of aggregates that may give these hosts another zone.
-
-    Raises: Conflict: somebody holds something on a host whose zone would change; Unavailable.
+    """Guard a change of aggregates that may change the zone of these hosts.
+    Raises: Conflict: there are claims on a host with a changing zone; Unavailable.
     """
     repairs = await cloud.aggregates.zone_mends()
     were, are = _zones(hosts, before), _zones(hosts, after)
@@ -33,13 +32,13 @@ async def changing(
             await cloud.placement.zone_hosts(going)
         yield Zoning(zones={name: zone for name, zone in are.items() if zone != were[name]}, repairs=repairs)
     except WorldError:
-        with suppress(WorldError):  # who looks after it will do it
+        with suppress(WorldError):  # the periodic repair will do it
             await repair(cloud)
         raise
 
 
 async def repair(cloud: Cloud, only: ProviderId | None = None) -> int:
-    """Have placement know the zones as they are; give of how many hosts it knew others. only: of this one."""
+    """Correct the zones in Placement; return the number of hosts corrected. only: this host's provider."""
     told = [one for one in await cloud.placement.zoned_hosts() if only in (None, one.root)]
     if not told:
         return 0
@@ -54,6 +53,6 @@ async def repair(cloud: Cloud, only: ProviderId | None = None) -> int:
 
 
 def _zones(hosts: Iterable[Host], aggregates: Sequence[Aggregate]) -> dict[HostName, str]:
-    """Give the zones that aggregates put hosts into; empty: none does."""
+    """Return the zones that aggregates assign to hosts; "": none."""
     zones = zones_by_host(aggregates)
     return {host.name: zones.get(host.name, "") for host in hosts}

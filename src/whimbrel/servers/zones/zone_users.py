@@ -1,4 +1,4 @@
-"""Who would be left without his availability zone if it were deleted."""
+"""The users of an availability zone, which block its deletion."""
 
 from collections.abc import AsyncIterator, Collection
 
@@ -12,13 +12,12 @@ from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.servers import lookup
 
 AT_ONCE = 500
-"""How many records are read at once."""
+"""Records per read."""
 MOST_NAMED = 3
 
 
 async def holders(cloud: Cloud, zone: str) -> list[str]:
-    """Say in a sentence each who carries a zone, is in it, is pinned to it or on his way to it.
-
+    """Return a sentence for each kind of user: aggregates with the zone, servers in it or pinned to it, moves to it.
     Raises: Unavailable: a cell that may have such servers does not answer.
     """
     carrying = [each.name for each in await cloud.aggregates.all() if each.zone == zone]
@@ -39,7 +38,7 @@ async def holders(cloud: Cloud, zone: str) -> list[str]:
 
 
 async def _servers(cloud: Cloud) -> AsyncIterator[Server]:
-    """Give every server, page by page."""
+    """Yield all servers, in pages."""
     query = ServerQuery(limit=AT_ONCE)
     while page := await lookup.listing(cloud, query):
         for server in page:
