@@ -1,1 +1,1 @@
-"""Moves: one file is one story, told as a line of steps."""
+"""Moves: each kind is one saga in one file."""

@@ -1,4 +1,4 @@
-"""What a move knows: written at the start, added to by steps that decide."""
+"""The facts of a move: written when it begins, extended by the steps that decide."""
 
 from collections.abc import Iterable
 from typing import Any, Self
@@ -20,15 +20,15 @@ class Location(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cell: CellName
     host: HostName
     provider: ProviderId
-    zone: str  # its id
+    zone: str  # id
     slot: Slot
-    parts: dict[ProviderId, dict[str, int]] = {}  # what is claimed there, of a target
-    served: dict[str, ProviderId] = {}  # by which provider each request of a port is served
-    served_by: dict[str, str] = {}  # the same providers' names
+    parts: dict[ProviderId, dict[str, int]] = {}  # of a target: what is claimed there
+    served: dict[str, ProviderId] = {}  # request of a port -> provider that serves it
+    served_by: dict[str, str] = {}  # the same, with the providers' names
 
 
 class ZoneRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which zone a target must be in, and which it had better be in: ids. because: part of a sentence for people."""
+    """The zone that a target must be in, and the preferred one: ids. because: part of a sentence for users."""
 
     zone: str | None = None
     preferred: str | None = None
@@ -36,14 +36,14 @@ class ZoneRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class MovedPort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A port of the server: how it was bound when this began, and what it asks of the host that it is bound to."""
+    """A port of the server: its binding when the move began, and its requests to the host."""
 
     nic: Nic
     profile: dict[str, Any] = {}
     requests: tuple[PortRequest, ...] = ()
     same_subtree: tuple[str, ...] = ()
     has_groups: bool = False
-    physnet: str | None = None  # of a port of vnic type direct: the physical network of its network
+    physnet: str | None = None  # vnic type direct only: the physical network of its network
 
     @classmethod
     def of(cls, nic: Nic, port: Port) -> Self:
@@ -57,7 +57,7 @@ class MovedPort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts of a move. A create is a move from nowhere: it has no source."""
+    """Facts of a move. A create is a move without a source."""
 
     owner: Owner
     name: str
@@ -65,13 +65,13 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     new_flavor: Flavor
     old_flavor: Flavor | None = None
     source: Location | None = None
-    was: str = "active"  # vm_state before; a stopped server arrives stopped
-    launched_at: float | None = None  # before, so that a revert restores it
+    was: str = "active"  # vm_state before; a stopped server stays stopped
+    launched_at: float | None = None  # before the move, for a revert
     zone_pin: str | None = None  # zones here are ids
-    asked_zone: str | None = None  # the zone that the server is to be moved to, whatever it is pinned to
-    leaves_cell: bool = False  # whether it may go to a host of another cell
-    leaves_zone: bool = False  # whether it may leave its zone, and the one that it is pinned to
-    # As it was when the target was chosen. The journal keeps this field and the next two under their former names.
+    asked_zone: str | None = None  # requested target zone; overrides zone_pin
+    leaves_cell: bool = False  # whether another cell is allowed
+    leaves_zone: bool = False  # whether it may leave its zone and zone_pin
+    # At the choice of the target. In the journal this field, requested_nics and requested_volumes keep former names.
     zone_request: ZoneRequest | None = msgspec.field(default=None, name="zone_wish")
     wanted_host: HostName | None = None
     same_host: bool = False  # whether the source may be the target
@@ -80,23 +80,23 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tried: tuple[HostName, ...] = ()
     export: DiskExport | None = None
     user_data: str | None = None
-    has_local_root: bool = True  # False: it boots from a volume
+    has_local_root: bool = True  # False: boot from volume
     image_properties: dict[str, str] = {}
-    hints: dict[str, Any] = {}  # os:scheduler_hints of its create
+    hints: dict[str, Any] = {}  # os:scheduler_hints of the create request
     ports: tuple[MovedPort, ...] = ()
-    volumes: tuple[BlockDevice, ...] = ()  # with the attachments of the source
+    volumes: tuple[BlockDevice, ...] = ()  # with the source's attachments
     target_attachments: dict[str, str] = {}  # volume id -> attachment for the target
     requested_nics: tuple[RequestedNic, ...] = msgspec.field(default=(), name="wished_nics")  # of a create
     requested_volumes: tuple[RequestedVolume, ...] = msgspec.field(default=(), name="wished_volumes")
     security_groups: tuple[str, ...] = ()
-    macs: tuple[str, ...] = ()  # of the ports that a create makes, by place among the requested nics; "": it is there
+    macs: tuple[str, ...] = ()  # of the ports that a create makes, parallel to requested_nics; "": port exists
 
 
 Move = Run[MoveFacts]
 
 
 def moves_of(runs: Iterable[Run]) -> list[Move]:
-    """Return those of some runs that are moves. A create is one."""
+    """Return the runs that are moves, including creates."""
     return [run for run in runs if has_facts(run, MoveFacts)]
 
 
@@ -120,7 +120,7 @@ def key_at(move: Move, place: Location) -> GuestKey:
 
 
 def target_spec(move: Move) -> GuestSpec:
-    """Give what the guest on the target is made of."""
+    """Return the target guest's spec, without its devices."""
     facts = move.facts
     return GuestSpec(
         key=key_at(move, target_of(move)),
@@ -137,7 +137,7 @@ def target_spec(move: Move) -> GuestSpec:
     )
 
 
-# Conditions of lines
+# Conditions of steps
 
 
 def changes_size(facts: MoveFacts) -> bool:
@@ -145,12 +145,12 @@ def changes_size(facts: MoveFacts) -> bool:
 
 
 def changes_host(facts: MoveFacts) -> bool:
-    """Tell whether the target is another host; asked of lines below the choice."""
+    """Check whether the target is another host; for steps after the choice."""
     return facts.source is None or (facts.target is not None and facts.target.host != facts.source.host)
 
 
 def crosses_cells(facts: MoveFacts) -> bool:
-    """Tell whether the target is in another cell; asked of lines below the choice."""
+    """Check whether the target is in another cell; for steps after the choice."""
     return facts.source is not None and facts.target is not None and facts.target.cell != facts.source.cell
 
 
@@ -163,18 +163,18 @@ def moves_ports(facts: MoveFacts) -> bool:
 
 
 def needs_disks(facts: MoveFacts) -> bool:
-    """Tell whether the target needs disks of its own."""
+    """Check whether the target needs local disks."""
     return facts.has_local_root or bool(facts.new_flavor.ephemeral_gib or facts.new_flavor.swap_mib)
 
 
 def carried_disks(facts: MoveFacts) -> tuple[DiskName, ...]:
-    """List the disks with contents that go along. Swap is made anew; an ephemeral disk too, where there was none."""
+    """Return the disks to copy. Swap is made anew, and so is an ephemeral disk if the old flavor had none."""
     root: tuple[DiskName, ...] = ("root",) if facts.has_local_root else ()
     return (*root, "ephemeral") if facts.old_flavor and facts.old_flavor.ephemeral_gib else root
 
 
 def sends_disk(facts: MoveFacts) -> bool:
-    """Tell whether disks go by the image service: hosts of two cells do not reach each other."""
+    """Check whether disks are sent through the image service: hosts of different cells cannot reach each other."""
     return bool(carried_disks(facts)) and crosses_cells(facts)
 
 
@@ -183,7 +183,7 @@ def has_volumes(facts: MoveFacts) -> bool:
 
 
 def moves_volumes(facts: MoveFacts) -> bool:
-    """Tell whether volumes are to be used from another host; where it stays the same they stay attached."""
+    """Check whether volumes are attached from another host; on the same host they stay attached."""
     return has_volumes(facts) and changes_host(facts)
 
 

@@ -1,6 +1,6 @@
-"""A move's journal as one document: enough to tell what happened to it again, in a simulated cloud.
+"""Export of a move's journal as one document, sufficient to replay the move in a simulated cloud.
 
-Law: it has nothing of the guest in it: no user data.
+Invariant: it contains no user data.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ FORMAT = 1
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """format: of this document; one that is not known is not read."""
+    """format: version of the document; unknown versions are not read."""
 
     whimbrel: Literal["move"] = "move"
     format: int = FORMAT
     taken_at: float  # seconds since 1970
     run: dict[str, Any]
     takeovers: list[Takeover] = []
-    hosts: list[Host] = []  # source, target, alternates, as far as they are there
+    hosts: list[Host] = []  # source, target, alternates; those that still exist
 
     @property
     def facts(self) -> MoveFacts:
@@ -41,7 +41,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def export(cloud: Cloud, run: Run) -> Export:
-    """Put together what the journal has of a move. Raises: Invalid: the run is no resize or migration."""
+    """Return the journal entry of a move. Raises: Invalid: the run is no resize or migration."""
     if run.saga not in MOVE_SAGAS or not has_facts(run, MoveFacts):
         raise Invalid(f"run {run.id} is of kind {run.saga}: only resizes and migrations can be exported")
     facts = replace(run.facts, user_data=None)
@@ -66,7 +66,7 @@ async def _hosts(places: Sequence[Location], cloud: Cloud) -> list[Host]:
 
 
 def read(document: Any) -> Export:
-    """Raises: Invalid: it is no export of a move, or one that this program does not know."""
+    """Raises: Invalid: this is no export of a move, or its format is unknown."""
     try:
         found = msgspec.convert(document, Export)
         _ = found.facts, found.log
@@ -78,6 +78,6 @@ def read(document: Any) -> Export:
 
 
 def hosts_in_order(facts: MoveFacts) -> list[HostName]:
-    """Give the hosts that were tried, in their order, and then those that would have been next."""
+    """Return the hosts that were tried, in order, followed by the remaining alternates."""
     later = [location.host for location in facts.alternates]
     return list(dict.fromkeys([*facts.tried, *later]))

@@ -1,4 +1,4 @@
-"""How runs show as migrations: Nova's words."""
+"""Runs as migrations, in Nova's words."""
 
 from whimbrel.domain.run import Run
 

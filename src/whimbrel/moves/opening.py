@@ -1,4 +1,4 @@
-"""What a request writes down: the run on a server, and the user's action."""
+"""Records that a request writes: the run on a server, and the instance action."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from whimbrel.saga.step import Facts, Saga
 
 
 class Subject(NamedTuple):
-    """What a run is about, if it is not a server, or one without a record."""
+    """The subject of a run that is no server, or a server without a record."""
 
     id: ServerId
     project_id: ProjectId
@@ -20,7 +20,7 @@ class Subject(NamedTuple):
 def new_run(
     cloud: Cloud, engine: Engine, requester: Requester, server: Server | Subject, saga: Saga[Facts], facts: Facts
 ) -> Run[Facts]:
-    """Return a run at its entrance, leased to this engine. It is not in the journal yet."""
+    """Return a run at its entrance, leased to this engine. It is not saved in the journal."""
     return engine.leased(
         Run(
             id=RunId(cloud.ids.uuid()),
@@ -40,7 +40,6 @@ def new_run(
 def new_action(
     cloud: Cloud, requester: Requester, server: Server | Subject, name: str, run_id: RunId | None = None
 ) -> Action:
-    """Return the record of a request."""
     return Action(
         server_id=server.id,
         request_id=requester.request_id,

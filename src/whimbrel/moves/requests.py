@@ -1,4 +1,4 @@
-"""What users and operators may ask of moves. Each answers when it is written down, not when it is done."""
+"""Requests for moves by users and operators. Each returns when the request is saved, not when the move is done."""
 
 from contextlib import suppress
 
@@ -29,18 +29,18 @@ MOVABLE = ("active", "stopped")
 
 _STATUS = {"confirm": "confirming", "revert": "reverting"}
 _HEARD_AT = tuple(name for do in (record.switch_home, record.await_verdict) for name in RESIZE.step(do.__name__).names)
-"""Where a move may stand when its server shows VERIFY_RESIZE already: its owner need not wait until it has parked."""
+"""Steps at which a verdict is accepted: the server may show VERIFY_RESIZE before its move has parked."""
 
 _ACTION = {"confirm": "confirmResize", "revert": "revertResize"}
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """Where somebody wants a server, and how large. What is None stays, or is chosen."""
+    """The requested location and flavor of a server. None: unchanged, or chosen by the scheduler."""
 
     flavor: Flavor | None = None
-    zone: str | None = None  # its id
+    zone: str | None = None  # id
     host: HostName | None = None
-    leaves_zone: bool = False  # whether it may leave the zone that it would have to stay in
+    leaves_zone: bool = False  # whether it may leave the zone that binds it
     leaves_cell: bool = False
 
 
@@ -73,9 +73,9 @@ async def migrate(
 
 
 async def move(cloud: Cloud, engine: Engine, requester: Requester, server: Server, wanted: Wanted) -> Run:
-    """Begin a resize where another flavor is wanted, else a migration.
+    """Begin a resize if the requested flavor differs, else a migration.
 
-    Raises: Invalid: the zone or the host cannot be; OverQuota; WrongState; Conflict; Unavailable.
+    Raises: Invalid: the zone or the host is impossible; OverQuota; WrongState; Conflict; Unavailable.
     """
     facts = await wanted_facts(cloud, server, wanted)
     saga = "migrate" if facts.new_flavor == facts.old_flavor else "resize"
@@ -93,7 +93,7 @@ async def revert(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
 
 
 async def retry(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
-    """Have an open move tried again now. Raises: NotFound; Conflict: it is over or waits for its owner's verdict."""
+    """Retry an open move now. Raises: NotFound; Conflict: it has ended or waits for a verdict."""
     run = await cloud.journal.get(run_id)
     if run.state != "open":
         raise Conflict(f"move {run_id} is {run.state}: there is nothing to retry")
@@ -101,7 +101,7 @@ async def retry(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
 
 
 async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
-    """Have an open move undone. Raises: NotFound; Conflict: it is over, confirmed, or on its way back already."""
+    """Roll back an open move. Raises: NotFound; Conflict: it has ended, is confirmed, or is rolling back already."""
     run = await cloud.journal.get(run_id)
     if run.is_over:
         raise Conflict(f"move {run_id} is {run.state}: there is nothing to turn back")
@@ -113,8 +113,8 @@ async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
 
 
 async def plan(cloud: Cloud, server: Server, facts: MoveFacts) -> DecisionTrace | str:
-    """Give the record of the decision that a move with these facts would take; a sentence where it is no choice of
-    hosts that would end it.
+    """Return the trace of the decision that a move with these facts would take, or an error message if the move would
+    end before hosts are chosen.
 
     Raises: OverQuota; Unavailable.
     """
@@ -126,11 +126,11 @@ async def plan(cloud: Cloud, server: Server, facts: MoveFacts) -> DecisionTrace 
         return no.reason
 
 
-# What a move starts from: the same for a plan
+# Initial facts, for moves and plans
 
 
 async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
-    """Give what any move of a placed server starts from."""
+    """Return the facts with which any move of a server on a host begins."""
     if server.host is None or server.cell is None or server.slot is None:
         raise WrongState(f"Instance {server.id} has no host yet.")
     host = await cloud.cell(server.cell).hosts.get(server.host)
@@ -160,7 +160,7 @@ async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
 
 
 async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor, *, leaves_cell: bool = False) -> MoveFacts:
-    """Raises: Invalid: the same flavor, or one that asks wrongly; WrongState; Conflict; Unavailable."""
+    """Raises: Invalid: the same flavor, or an invalid one; WrongState; Conflict; Unavailable."""
     _check_state(server, "resize")
     if flavor.flavor_id == server.flavor.flavor_id:
         raise Invalid("When resizing, instances must change flavor!")
@@ -180,7 +180,7 @@ async def migrate_facts(cloud: Cloud, server: Server, host: HostName | None, *, 
 
 
 async def wanted_facts(cloud: Cloud, server: Server, wanted: Wanted) -> MoveFacts:
-    """Raises: Invalid: the zone or the host cannot be; WrongState; Conflict; Unavailable."""
+    """Raises: Invalid: the zone or the host is impossible; WrongState; Conflict; Unavailable."""
     _check_state(server, "move")
     facts = replace(
         await facts_of(cloud, server),
@@ -202,7 +202,7 @@ async def wanted_facts(cloud: Cloud, server: Server, wanted: Wanted) -> MoveFact
 
 
 def _take_up(engine: Engine, run: Run) -> Run:
-    """Nobody owns the run now; whoever polls first takes it. The bell shortens the wait."""
+    """Wake the conductor of this process. The run has no owner: any conductor takes it at its next poll."""
     engine.ring()
     return run
 
@@ -239,7 +239,7 @@ async def _check_cell(cloud: Cloud, server: Server, facts: MoveFacts, host: Host
 
 
 async def _zone_request(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneRequest:
-    """Raises: Invalid: nowhere; the choice would say so, but here the requester gets the error at once."""
+    """Raises: Invalid: no zone is possible. The choice would find out too, but here the requester gets the error."""
     try:
         return await needs.zone_request(replace(facts, volumes=server.volumes), cloud)
     except Refused as error:
@@ -260,7 +260,7 @@ async def _accept(
 
 
 async def _check_quota(cloud: Cloud, server: Server, facts: MoveFacts) -> None:
-    """Raises: OverQuota: the request would be refused. It is asked again, in one transaction, when it comes."""
+    """Raises: OverQuota: the request would be refused. The request itself checks again, in one transaction."""
     larger = quota_usage.larger(server.flavor, facts.new_flavor)
     cores, ram_mib = larger.vcpus - server.flavor.vcpus, larger.memory_mib - server.flavor.memory_mib
     if not (cores or ram_mib):
@@ -285,7 +285,7 @@ async def _judge(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
     action = new_action(cloud, requester, server, _ACTION[verdict], run.id)
     run = await cloud.journal.give_verdict(run.id, verdict, _STATUS[verdict], action, cloud.clock.now(), _HEARD_AT)
     if verdict == "revert" and has_facts(run, MoveFacts):
-        # The conductor shows it too; done here, the user sees it in his next request already.
+        # The conductor shows it too; done here, the user's next request already sees it.
         with suppress(Superseded):
             await record.show_reverting(run, cloud)
     engine.ring()

@@ -1,6 +1,6 @@
-"""Resize and cold migration: one list, forward on confirm, back up on revert.
+"""Resize and cold migration: one saga, which goes forward on confirm and back on revert.
 
-A cold migration is the same list with the flavor unchanged; on the same host it is the same list with two slots.
+A cold migration leaves the flavor unchanged. On the same host the guest has two slots.
 """
 
 from whimbrel.moves import needs
@@ -22,24 +22,24 @@ _REVERT = "compute_revert_resize"
 _FINISH_REVERT = "compute_finish_revert_resize"
 
 _UNDOABLE: tuple[Step[MoveFacts], ...] = (
-    # Reserve. The server still runs on the source; nobody has noticed anything.
+    # Reserve. The server still runs on the source, unaffected.
     Step(quota_usage.book_larger, undo=quota_usage.book_old, accepted=True, only_if=changes_size,
-         status="pre-migrating"),  # counts once, as the larger
+         status="pre-migrating"),  # counted once, as the larger flavor
     Step(record.lock, undo=record.unlock, event="conductor_migrate_server", undo_event=_FINISH_REVERT,
          in_request=True, status="pre-migrating",
-         after=(guest.stop_on_source, record.switch_home)),  # idle again only when it is home and as it was
-    Step(choose_target, again=next_alternate, event="cold_migrate"),  # decides, writes down; touches nothing
+         after=(guest.stop_on_source, record.switch_home)),  # idle only when back on the source and as before
+    Step(choose_target, again=next_alternate, event="cold_migrate"),  # only decides
     Step(claims.hold_source, undo=claims.return_source, event="cold_migrate", undo_event=_FINISH_REVERT,
          after=(guest.prepare_target,)),  # the move owns the source's claim
-    Step(claims.claim_target, event="cold_migrate"),  # the server owns the target's; the one write that returns the
-    # source's claim drops it, as soon as nothing of the guest can be there
+    Step(claims.claim_target, event="cold_migrate"),  # the server owns the target's; the write that returns the
+    # source's claim drops it, once nothing of the guest can be there
     Step(home_cell.copy_to_target, undo=home_cell.erase_at_target, only_if=crosses_cells, event="compute_prep_resize",
-         after=(record.switch_home,)),  # it counts nowhere yet
+         after=(record.switch_home,)),  # does not count yet
     Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=needs.wants_pci,
          event="compute_prep_resize", after=(guest.prepare_target, guest.start_on_target)),
     Step(ports.bind_target, undo=ports.unbind_target, only_if=moves_ports, event="compute_prep_resize",
-         after=(ports.activate_target,)),  # not active there yet
-    # Kept for the target before the source gives anything up.
+         after=(ports.activate_target,)),  # still inactive there
+    # Reserved for the target before the source releases anything.
     Step(volumes.attach_target, undo=volumes.detach_target, only_if=moves_volumes, event="compute_prep_resize",
          after=(guest.stop_on_source,)),
     Step(guest.prepare_target, undo=guest.abandon_target, event="compute_prep_resize", undo_event=_REVERT,
@@ -47,27 +47,27 @@ _UNDOABLE: tuple[Step[MoveFacts], ...] = (
     # Move. The guest is down from here until start_on_target.
     Step(guest.stop_on_source, undo=guest.start_on_source, event="compute_resize_instance",
          undo_event=_FINISH_REVERT, status="migrating", shows="resize_migrating",
-         after=(guest.start_on_target, volumes.leave_volumes)),  # never two guests: the target's is known to be gone
-    # Nothing is done here; on the way back the source has its volumes and ports before its guest starts.
+         after=(guest.start_on_target, volumes.leave_volumes)),  # never two guests: first the target's is gone
+    # Undo only: the source gets its volumes and ports back before its guest starts.
     Step(volumes.leave_volumes, undo=volumes.return_volumes, undo_event=_FINISH_REVERT, after=(guest.start_on_target,)),
     Step(ports.leave_ports, undo=ports.return_ports, only_if=moves_ports, after=(ports.activate_target,)),
     Step(disk.carry_disk, undo=disk.discard_carried, only_if=needs_disks, event="compute_resize_instance",
          undo_event=_REVERT, after=(guest.start_on_target,)),
     Step(volumes.hand_over, only_if=moves_volumes, event="compute_finish_resize"),
     Step(ports.activate_target, undo=ports.activate_source, only_if=has_ports, event="compute_finish_resize",
-         undo_event=_REVERT, after=(guest.start_on_target,)),  # the hand-over
+         undo_event=_REVERT, after=(guest.start_on_target,)),  # traffic switches here
     Step(guest.start_on_target, undo=guest.destroy_on_target, event="compute_finish_resize", undo_event=_REVERT,
          status="post-migrating", shows="resize_finish"),
     Step(disk.drop_parcel, only_if=sends_disk, event="compute_finish_resize"),
     Step(volumes.complete_target, only_if=moves_volumes, event="compute_finish_resize"),
     Step(record.switch_home, undo=record.switch_home_back, event="compute_finish_resize",
-         undo_event=_REVERT),  # the commit point: one row says where it lives
+         undo_event=_REVERT),  # the commit point: one row names its host
     Step(record.await_verdict, undo=record.show_reverting, parks=True,  # VERIFY_RESIZE, until confirm or revert
          status="finished"),
 )  # fmt: skip
 
 _FORWARD_ONLY: tuple[Step[MoveFacts], ...] = (
-    # Confirmed: each line is repeated until it holds.
+    # Confirmed: each step is repeated until it succeeds.
     Step(guest.destroy_on_source, event="compute_confirm_resize", status="confirming"),
     Step(ports.unbind_source, only_if=moves_ports, event="compute_confirm_resize"),
     Step(pci_devices.release_old_devices, only_if=needs.had_pci, event="compute_confirm_resize"),

@@ -1,6 +1,6 @@
-"""Version 1 of the list of a resize, frozen: moves that 0.1 began finish on it, also those that wait for a verdict.
+"""Version 1 of the resize saga, frozen: moves begun by 0.1 finish on it, also those that wait for a verdict.
 
-It goes when no such move can be open any more: an upgrade from 0.1 does not end them.
+Remove it when no such move can be open any more: an upgrade from 0.1 does not end them.
 """
 
 from whimbrel.moves import needs
@@ -22,14 +22,14 @@ from whimbrel.saga.step import Saga, Step
 
 
 async def start_on_source(move: Move, cloud: Cloud) -> None:
-    """Start the guest with its volumes, which have no line of their own to return them in this version."""
-    if _was_stopped(move):  # else the guest uses the attachments that it has
+    """Start the guest with its volumes; in this version no step of their own returns them."""
+    if _was_stopped(move):  # otherwise the guest uses its current attachments
         await volumes.return_volumes(move, cloud)
     await guest.start_on_source(move, cloud)
 
 
 def _was_stopped(move: Move) -> bool:
-    """Check whether the guest was stopped, and is still. Only here a step reads what the log says of another one."""
+    """Check whether the guest was stopped and still is. The only step that reads the log entries of another step."""
     name = guest.stop_on_source.__name__
     known = [entry for entry in move.log if entry.step == name and entry.outcome != "debt"]
     return bool(known) and (known[-1].way, known[-1].outcome) == ("do", "done")
@@ -39,24 +39,24 @@ _REVERT = "compute_revert_resize"
 _FINISH_REVERT = "compute_finish_revert_resize"
 
 _UNDOABLE: tuple[Step[MoveFacts], ...] = (
-    # Reserve. The server still runs on the source; nobody has noticed anything.
+    # Reserve. The server still runs on the source, unaffected.
     Step(quota_usage.book_larger, undo=quota_usage.book_old, accepted=True, only_if=changes_size,
-         status="pre-migrating"),  # counts once, as the larger
+         status="pre-migrating"),  # counted once, as the larger flavor
     Step(record.lock, undo=record.unlock, event="conductor_migrate_server", undo_event=_FINISH_REVERT,
          in_request=True, status="pre-migrating",
-         after=(guest.stop_on_source, record.switch_home)),  # idle again only when it is home and as it was
-    Step(choose_target, again=next_alternate, event="cold_migrate"),  # decides, writes down; touches nothing
+         after=(guest.stop_on_source, record.switch_home)),  # idle only when back on the source and as before
+    Step(choose_target, again=next_alternate, event="cold_migrate"),  # only decides
     Step(claims.hold_source, undo=claims.return_source, event="cold_migrate", undo_event=_FINISH_REVERT,
          after=(guest.prepare_target,)),  # the move owns the source's claim
-    Step(claims.claim_target, event="cold_migrate"),  # the server owns the target's; the one write that returns the
-    # source's claim drops it, as soon as nothing of the guest can be there
+    Step(claims.claim_target, event="cold_migrate"),  # the server owns the target's; the write that returns the
+    # source's claim drops it, once nothing of the guest can be there
     Step(home_cell.copy_to_target, undo=home_cell.erase_at_target, only_if=crosses_cells, event="compute_prep_resize",
-         after=(record.switch_home,)),  # it counts nowhere yet
+         after=(record.switch_home,)),  # does not count yet
     Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=needs.wants_pci,
          event="compute_prep_resize", after=(guest.prepare_target, guest.start_on_target)),
     Step(ports.bind_target, undo=ports.unbind_target, only_if=moves_ports, event="compute_prep_resize",
-         after=(ports.activate_target,)),  # not active there yet
-    # Kept for the target before the source gives anything up, and noted, which was a step of its own once.
+         after=(ports.activate_target,)),  # still inactive there
+    # Reserved for the target before the source releases anything, and recorded (formerly a step of its own).
     Step(volumes.attach_target, undo=volumes.detach_target, only_if=moves_volumes, event="compute_prep_resize",
          after=(guest.stop_on_source,), was=("learn_attachments",)),
     Step(guest.prepare_target, undo=guest.abandon_target, event="compute_prep_resize", undo_event=_REVERT,
@@ -64,24 +64,24 @@ _UNDOABLE: tuple[Step[MoveFacts], ...] = (
     # Move. The guest is down from here until start_on_target.
     Step(guest.stop_on_source, undo=start_on_source, event="compute_resize_instance",
          undo_event=_FINISH_REVERT, status="migrating", shows="resize_migrating",
-         after=(guest.start_on_target,)),  # never two guests: first the target's is known to be gone
+         after=(guest.start_on_target,)),  # never two guests: first the target's is gone
     Step(disk.carry_disk, undo=disk.discard_carried, only_if=needs_disks, event="compute_resize_instance",
          undo_event=_REVERT, after=(guest.start_on_target,)),
     Step(volumes.hand_over, only_if=moves_volumes, event="compute_finish_resize"),  # start_on_source returns them
     Step(ports.activate_target, undo=ports.activate_source, only_if=has_ports, event="compute_finish_resize",
-         undo_event=_REVERT, after=(guest.start_on_target,)),  # the hand-over
+         undo_event=_REVERT, after=(guest.start_on_target,)),  # traffic switches here
     Step(guest.start_on_target, undo=guest.destroy_on_target, event="compute_finish_resize", undo_event=_REVERT,
          status="post-migrating", shows="resize_finish"),
     Step(disk.drop_parcel, only_if=sends_disk, event="compute_finish_resize"),
     Step(volumes.complete_target, only_if=moves_volumes, event="compute_finish_resize"),
     Step(record.switch_home, undo=record.switch_home_back, event="compute_finish_resize",
-         undo_event=_REVERT),  # the commit point: one row says where it lives
+         undo_event=_REVERT),  # the commit point: one row names its host
     Step(record.await_verdict, undo=record.show_reverting, parks=True,  # VERIFY_RESIZE, until confirm or revert
          status="finished"),
 )  # fmt: skip
 
 _FORWARD_ONLY: tuple[Step[MoveFacts], ...] = (
-    # Confirmed: each line is repeated until it holds.
+    # Confirmed: each step is repeated until it succeeds.
     Step(guest.destroy_on_source, event="compute_confirm_resize", status="confirming"),
     Step(ports.unbind_source, only_if=moves_ports, event="compute_confirm_resize"),
     Step(pci_devices.release_old_devices, only_if=needs.had_pci, event="compute_confirm_resize"),

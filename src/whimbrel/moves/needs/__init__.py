@@ -1,6 +1,6 @@
-"""What a server needs of a host. `of_server` is the one answer: creates, moves, plans and group moves ask it.
+"""What a server needs of a host. Creates, moves, plans and group moves all use `of_server`.
 
-Invariant: nothing is written here, and the same cloud gives the same answer to a plan and to the move.
+Invariant: nothing is written here, and for the same cloud a plan and the move get the same answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,16 +45,16 @@ __all__ = [
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """facts: of the move, with what was learned about the server. request: what the scheduler decides about."""
+    """facts: of the move, with the server's attached devices. request: the input of the scheduler."""
 
     facts: MoveFacts
     request: Request
 
 
 async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str = "") -> Needs:
-    """Return what a server needs of a host now. run: sets the order among equal hosts, of a server that has no host.
+    """Return what a server needs of a host now. run: orders equal hosts for a server without a host.
 
-    Raises: Refused: no host can meet its demands.
+    Raises: Refused: no host can satisfy the request.
     """
     facts = await see_attached(facts, server, cloud)
     zone = await zone_request(facts, cloud)
@@ -84,19 +84,19 @@ async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str =
 
 
 def of_group(group: ServerGroup, members: Sequence[Needs]) -> Needs:
-    """Return what these servers of a group need of a host that is to take them together. Raises: Refused: none can."""
+    """Return what these servers of a group need of one common host. Raises: Refused: impossible."""
     return Needs(facts=members[0].facts, request=request_of_all(group, [member.request for member in members]))
 
 
 async def rules_of_claim(move: Move, cloud: Cloud) -> tuple[GroupRule | None, ZoneRule]:
-    """Return what the claim on the target must keep: the rule of its server's group, None: it is in none; its zone."""
+    """Return the rules of the target's claim: that of the server's group (None: it is in no group) and of the zone."""
     target = target_of(move)
     group = await group_of(move.facts, move.subject, cloud)
     return group_rule(group, target.provider) if group else None, zone_rule(target, cloud)
 
 
 def check(facts: MoveFacts, cloud: Cloud) -> None:
-    """Check what the new flavor and the image ask for before anything begins. Raises: Invalid."""
+    """Check the requests of the new flavor and the image before the move begins. Raises: Invalid."""
     resource_request(
         facts.new_flavor, facts.image_properties, has_local_root=facts.has_local_root, rules=cloud.rules.scheduler
     )
@@ -104,5 +104,5 @@ def check(facts: MoveFacts, cloud: Cloud) -> None:
 
 
 def of_flavor(flavor: Flavor, properties: Mapping[str, str], *, has_local_root: bool) -> ResourceRequest:
-    """Return what any server of this flavor and image holds, its ports left out. properties: the image's."""
+    """Return the request of any server of this flavor and image, without ports. properties: the image's."""
     return resource_request(flavor, properties, has_local_root=has_local_root)

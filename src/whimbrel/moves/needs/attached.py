@@ -12,7 +12,7 @@ from whimbrel.ports.services.network import Port
 
 
 async def see_attached(facts: MoveFacts, server: ServerId, cloud: Cloud) -> MoveFacts:
-    """Note which ports and volumes a server has, and what the ports ask of a host."""
+    """Return the facts with the server's ports, their requests, and its volumes."""
     if facts.source is None:
         return await _see_requested(facts, cloud)
     record = await cloud.cell(facts.source.cell).servers.get(server)
@@ -21,7 +21,7 @@ async def see_attached(facts: MoveFacts, server: ServerId, cloud: Cloud) -> Move
 
 
 async def _see_requested(facts: MoveFacts, cloud: Cloud) -> MoveFacts:
-    """Of a create: note the ports that exist, and choose the MACs of those to be made, which identify them later."""
+    """Add the existing ports of a create, and choose the MACs of the ports to make, which identify them later."""
     if not facts.requested_nics:
         return facts
     found = []
@@ -34,7 +34,7 @@ async def _see_requested(facts: MoveFacts, cloud: Cloud) -> MoveFacts:
 
 
 async def _ports_now(server: ServerId, nics: tuple[Nic, ...], cloud: Cloud) -> tuple[MovedPort, ...]:
-    """Read the ports of a server, in the order of its nics."""
+    """Return the ports of a server, in the order of its nics."""
     if not nics:
         return ()
     found = {port.id: port for port in await cloud.network.ports_of([server])}
@@ -42,7 +42,7 @@ async def _ports_now(server: ServerId, nics: tuple[Nic, ...], cloud: Cloud) -> t
 
 
 async def _moved(nic: Nic, port: Port, cloud: Cloud) -> MovedPort:
-    """Return a port with the physical network on which its virtual function must be."""
+    """Return a port, with the physical network that its virtual function must be on."""
     moved = MovedPort.of(nic, port)
     if port.vnic_type != DIRECT:
         return moved

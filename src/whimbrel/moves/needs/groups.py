@@ -1,4 +1,4 @@
-"""What a move knows of its server's group: the rule that its claim must keep, and where the others are."""
+"""The server group of a move's server: the rule for its claim, and the hosts of the other members."""
 
 from whimbrel.domain.ids import ProviderId, ServerId
 from whimbrel.moves.facts import MoveFacts
@@ -9,9 +9,9 @@ from whimbrel.scheduling.request import GroupState
 
 
 async def group_state(facts: MoveFacts, server: ServerId, cloud: Cloud) -> GroupState | None:
-    """Give the group of a server as a choice of hosts needs it; None: it is in none.
+    """Return a server's group as the scheduler needs it, None if it is in no group.
 
-    While the whole group moves to one host, that one is where the others are: they all go there.
+    While the whole group moves to one host, that host counts as the location of the other members.
     """
     group = await group_of(facts, server, cloud)
     if group is None:
@@ -25,10 +25,10 @@ async def group_state(facts: MoveFacts, server: ServerId, cloud: Cloud) -> Group
 
 
 def group_rule(group: ServerGroup, root: ProviderId) -> GroupRule:
-    """Return what the claim of a server of this group on a host must keep. root: the host's provider."""
+    """Return the rule for the claim of a server of this group on a host. root: the host's provider."""
     return GroupRule(group=group.id, policy=group.policy, max_server_per_host=group.max_server_per_host or 1, root=root)
 
 
 async def group_of(facts: MoveFacts, server: ServerId, cloud: Cloud) -> ServerGroup | None:
-    """Ask each time whether a server's group is still there; never for one that was made in none."""
+    """Return the server's group if it still exists. Servers created without a group hint cause no query."""
     return await cloud.server_groups.of_server(server) if facts.hints.get("group") else None

@@ -1,4 +1,4 @@
-"""What a move knows of the servers that its hints name (same_host, different_host): where they are now."""
+"""The current hosts of the servers that a server's hints name (same_host, different_host)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from whimbrel.scheduling.filters.by_hint import DIFFERENT_HOST, SAME_HOST, serve
 
 
 async def hinted_hosts(hints: Mapping[str, Any], cloud: Cloud) -> dict[str, HostName]:
-    """Give the host of each server that is named; who is deleted, or on no host, is left out."""
+    """Return the host of each named server; servers that are deleted or on no host are omitted."""
     named = [ServerId(name) for key in (DIFFERENT_HOST, SAME_HOST) for name in servers_of(hints, key)]
     if not named:
         return {}

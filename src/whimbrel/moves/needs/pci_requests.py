@@ -1,6 +1,6 @@
-"""The PCI devices that a server asks of its host: by its flavor's aliases, and one for each port of vnic type direct.
+"""The PCI devices that a server requests: by its flavor's aliases, and one for each port of vnic type direct.
 
-A port's device is a virtual function of the very physical function of which its bandwidth was claimed. Pure.
+A port's device is a virtual function of the physical function on which its bandwidth was claimed. Pure.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from whimbrel.ports.cloud import Cloud
 
 
 def wants_pci(facts: MoveFacts) -> bool:
-    """Check whether the guest on the target needs devices of its host."""
+    """Check whether the target's guest needs PCI devices."""
     return _needs(facts, facts.new_flavor)
 
 
 def had_pci(facts: MoveFacts) -> bool:
-    """Check whether the guest on the source holds devices of its host."""
+    """Check whether the source's guest holds PCI devices."""
     return facts.old_flavor is not None and _needs(facts, facts.old_flavor)
 
 
@@ -26,16 +26,16 @@ def _needs(facts: MoveFacts, flavor: Flavor) -> bool:
 
 
 def requested_devices(facts: MoveFacts, served_by: Mapping[str, str], cloud: Cloud) -> tuple[PciRequest, ...]:
-    """List what is asked of a host. served_by: request of a port -> name of the provider that serves it there.
+    """Return the requests to a host. served_by: request of a port -> name of the provider that serves it there.
 
-    Raises: Invalid: the flavor names an alias that the operator has not defined.
+    Raises: Invalid: the flavor names an undefined alias.
     """
     of_ports = (_of_port(port, served_by) for port in facts.ports if port.nic.vnic_type == DIRECT)
     return (*devices_of_flavor(facts.new_flavor, cloud), *of_ports)
 
 
 def devices_of_flavor(flavor: Flavor, cloud: Cloud) -> tuple[PciRequest, ...]:
-    """List what a flavor asks for. Raises: Invalid: it names an alias that the operator has not defined."""
+    """Return a flavor's requests. Raises: Invalid: it names an undefined alias."""
     return flavor_requests(flavor.extra_specs.get(ALIAS, ""), cloud.rules.pci_alias)
 
 
@@ -45,6 +45,6 @@ def _of_port(port: MovedPort, served_by: Mapping[str, str]) -> PciRequest:
 
 
 def _interface(names: list[str]) -> str | None:
-    """Read a physical function's device from the names of providers, HOST:AGENT:DEVICE; None: any device will do."""
+    """Return the physical function's device from provider names HOST:AGENT:DEVICE. None: any device will do."""
     devices = {name.split(":")[2] for name in names if name.count(":") == 2}
     return devices.pop() if len(devices) == 1 else None

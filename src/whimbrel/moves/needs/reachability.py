@@ -1,4 +1,4 @@
-"""What ports and volumes of a server need its host to reach; asked only where cells or aggregates say what they do."""
+"""Networks and storage that a host must reach; queried only if cells or aggregates declare what they reach."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ from whimbrel.scheduling.filters.by_cell import BACKENDS, PHYSNETS
 
 
 async def networks_needed(facts: MoveFacts, fleet: Fleet, cloud: Cloud) -> dict[str, str]:
-    """Give physical networks with the network that lies there, in words.
+    """Return physical network -> description of the network on it.
 
-    A network of several segments needs none of them in particular.
+    A network of several segments requires none of them.
     """
     said = any(cell.physnets is not None for cell in fleet.cells.values()) or fleet.marked(PHYSNETS)
     wanted = _networks(facts) if said else []
@@ -23,7 +23,7 @@ async def networks_needed(facts: MoveFacts, fleet: Fleet, cloud: Cloud) -> dict[
 
 
 async def storage_needed(facts: MoveFacts, fleet: Fleet, cloud: Cloud) -> frozenset[str]:
-    """Give the back ends on which its volumes are."""
+    """Return the storage back ends of its volumes."""
     said = any(cell.storage is not None for cell in fleet.cells.values()) or fleet.marked(BACKENDS)
     found = [await cloud.volumes.volume(one) for one in (_volumes(facts) if said else [])]
     return frozenset(one.backend for one in found if one.backend)

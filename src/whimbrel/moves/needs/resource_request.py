@@ -1,4 +1,4 @@
-"""What a server asks of Placement: by its flavor, its image, its ports and its project."""
+"""The placement request of a server: from its flavor, image, ports and project."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,13 +12,13 @@ from whimbrel.scheduling.filters.isolated_aggregates import confined
 from whimbrel.scheduling.requirements.server import resource_request
 
 REMOTE, MANAGES_PORTS = "remote-managed", "COMPUTE_REMOTE_MANAGED_PORTS"
-"""Ports of a card that is managed from elsewhere, and the trait of hosts that have one."""
+"""The vnic type of ports on a remotely managed card, and the trait of hosts that have such a card."""
 
 
 async def of_move(facts: MoveFacts, cloud: Cloud) -> ResourceRequest:
-    """Return what a host's tree of providers must give.
+    """Return the resources and traits that a host's provider tree must have.
 
-    Raises: Refused: a disk would shrink, or no host can be allowed; Invalid: the flavor or the image asks wrongly.
+    Raises: Refused: a disk would shrink, or no host is allowed; Invalid: invalid request of the flavor or the image.
     """
     _check_ephemeral(facts)
     rules, ports = cloud.rules.scheduler, of_ports(facts.ports)
@@ -37,7 +37,7 @@ async def of_move(facts: MoveFacts, cloud: Cloud) -> ResourceRequest:
 
 
 def of_ports(ports: Iterable[Port | MovedPort], requests: Sequence[PortRequest] | None = None) -> ResourceRequest:
-    """Return what ports ask for. requests: only these of theirs; those of one port that belong together stay so."""
+    """Return the request of ports. requests: only these of theirs; requests of one port keep their same_subtree."""
     ports = tuple(ports)
     if requests is None:
         requests = [request for port in ports for request in port.requests]
@@ -51,7 +51,7 @@ def of_ports(ports: Iterable[Port | MovedPort], requests: Sequence[PortRequest] 
 
 
 def _check_ephemeral(facts: MoveFacts) -> None:
-    """Raises: Refused: the ephemeral disk does not fit. Source: Nova's ResizeError, after its API has said 202."""
+    """Raises: Refused: the ephemeral disk would shrink. Source: Nova's ResizeError, raised after the API's 202."""
     old, new = facts.old_flavor, facts.new_flavor
     if old and new.ephemeral_gib < old.ephemeral_gib:
         raise Refused(
@@ -61,7 +61,7 @@ def _check_ephemeral(facts: MoveFacts) -> None:
 
 
 async def _disk_format(facts: MoveFacts, cloud: Cloud) -> str | None:
-    """Return the format of the image that a host is to read, where the operator lets Placement check it."""
+    """Return the disk format of the image, if query_placement_for_image_type_support is set and a host reads it."""
     if not (cloud.rules.scheduler.query_placement_for_image_type_support and facts.image_id and facts.has_local_root):
         return None
     try:

@@ -1,7 +1,8 @@
-"""Routed networks: a host must be in an aggregate of a segment of each, of the very one that a port has its address of.
+"""Routed networks: for each, a host must be in an aggregate of one of its segments, or of the segment of the port's
+address if it has one.
 
-Source: Nova's `query_placement_for_routed_network_aggregates`. A segment is a provider of its own id in placement, made
-by the network service or an operator, and shares an aggregate with the hosts that it reaches.
+Source: Nova's `query_placement_for_routed_network_aggregates`. A segment is a placement provider with the
+segment's id, made by the network service or an operator; it shares an aggregate with the hosts that it reaches.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from whimbrel.ports.placement.assignments import ResourceRequest
 
 
 async def kept_to_segments(resources: ResourceRequest, facts: MoveFacts, cloud: Cloud) -> ResourceRequest:
-    """Add in which aggregates a host must be. Raises: Refused: placement does not know where a segment is."""
+    """Add the required aggregates. Raises: Refused: placement knows no aggregate of a segment."""
     if not cloud.rules.scheduler.query_placement_for_routed_network_aggregates:
         return resources
     for network, subnet in dict.fromkeys(_attached(facts)):
@@ -28,7 +29,7 @@ async def kept_to_segments(resources: ResourceRequest, facts: MoveFacts, cloud: 
 
 
 def _attached(facts: MoveFacts) -> Iterator[tuple[str, str]]:
-    """Give networks with the subnet of an address that is there; "": any would do."""
+    """Yield each network with the subnet of an existing address, "" if any subnet will do."""
     for port in facts.ports:
         yield port.nic.network_id, next((one.subnet_id for one in port.nic.addresses), "")
     for nic in facts.requested_nics:

@@ -1,4 +1,4 @@
-"""What all servers of a group need of one host that is to take them together. Pure."""
+"""The combined request of all servers of a group that move to one host. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from whimbrel.scheduling.request import Request
 
 
 def request_of_all(group: ServerGroup, requests: Sequence[Request]) -> Request:
-    """Return one request for all of these servers. What is particular to one of them its own move asks for.
+    """Return one request for all of these servers. Each server's own move adds what is specific to it.
 
     Raises: Refused: they must be in different zones, or are in different cells.
     """
@@ -36,12 +36,12 @@ def request_of_all(group: ServerGroup, requests: Sequence[Request]) -> Request:
 
 
 def _same(values: Sequence[Any]) -> Any:
-    """Return what all have alike; None: they differ, and each server's own move asks for it."""
+    """Return the common value, None if they differ (each server's own move then requests its value)."""
     return values[0] if all(value == values[0] for value in values) else None
 
 
 def _zone_of_all(requests: Sequence[Request]) -> tuple[str | None, str]:
-    """Return the zone that all must be in, and why. Raises: Refused: they must be in different ones."""
+    """Return the zone that all must be in, and why. Raises: Refused: the zones differ."""
     zones = {request.zone: request.zone_because for request in requests if request.zone is not None}
     if len(zones) > 1:
         raise Refused(f"No valid host was found for all: of one server {'; of another '.join(sorted(zones.values()))}.")
@@ -49,7 +49,7 @@ def _zone_of_all(requests: Sequence[Request]) -> tuple[str | None, str]:
 
 
 def _sum(several: Sequence[ResourceRequest]) -> ResourceRequest:
-    """Return what is asked of one host that gives all of these at once."""
+    """Return the sum of the requests to one host."""
     own: dict[str, int] = {}
     for each in several:
         for name, amount in each.own.items():

@@ -1,8 +1,8 @@
-"""Which availability zone a move must keep.
+"""The availability zone of a move.
 
-Law: a demand that cannot be met is an error that says so; no zone, an empty one and an unknown one included, is ever
-taken for no demand at all. Of several demands the first counts: the zone that was asked for, the one that the server is
-pinned to, that of its volumes, and where it is now, as far as az_on_move has it stay there.
+Invariant: a demand that cannot be met is an error; it is never treated as no demand, not even for no zone, an empty or
+an unknown one. The first of these demands counts: the requested zone, the zone that the server is pinned to, the zone
+of its volumes, its current zone as far as az_on_move keeps it there.
 """
 
 from collections.abc import Iterable
@@ -23,9 +23,9 @@ _STRICTEST_FIRST: Final[tuple[ZonePolicy, ...]] = ("keep", "prefer", "free")
 
 
 async def zone_request(facts: MoveFacts, cloud: Cloud) -> ZoneRequest:
-    """Give the zone that the target must be in, or had better be in.
+    """Return the required or preferred zone of the target.
 
-    Raises: Refused: demands that exclude each other, or a zone without hosts; Unavailable.
+    Raises: Refused: conflicting demands, or a zone without hosts; Unavailable.
     """
     requested = await _demanded(facts, cloud)
     volumes = await _zone_of_volumes(facts, cloud)
@@ -46,13 +46,13 @@ async def zone_request(facts: MoveFacts, cloud: Cloud) -> ZoneRequest:
 
 
 def zone_rule(target: Location, cloud: Cloud) -> ZoneRule:
-    """Give what a claim must keep to: its host is still in the zone in which it was chosen, whatever was asked for."""
+    """Return the rule for a claim: its host is still in the zone in which it was chosen, whatever was requested."""
     by_no_aggregate = {""} if target.zone == cloud.rules.default_availability_zone else set()
     return ZoneRule(root=target.provider, zones=frozenset({target.zone} | by_no_aggregate))
 
 
 async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneRequest | None:
-    """Give what somebody said of this very server."""
+    """Return the explicit demand for this server: the requested zone or its pin."""
     if facts.asked_zone is not None:
         return ZoneRequest(
             zone=facts.asked_zone, because=f"it is to move to zone {await name_of(cloud.zones, facts.asked_zone)}"
@@ -68,7 +68,9 @@ async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneRequest | None:
 
 
 async def _zone_of_volumes(facts: MoveFacts, cloud: Cloud) -> str | None:
-    """Give the zone in which a server's volumes have it stay. Raises: Refused: two of them, or one without hosts."""
+    """Return the zone that the server's volumes require. Raises: Refused: they are in two zones, or in an unknown
+    one.
+    """
     if cloud.rules.cross_az_attach or not facts.volumes:
         return None
     names = set()
@@ -76,7 +78,7 @@ async def _zone_of_volumes(facts: MoveFacts, cloud: Cloud) -> str | None:
         try:
             names.add((await cloud.volumes.volume(device.volume_id)).zone)
         except NotFound:
-            continue  # what is gone keeps nobody
+            continue  # a deleted volume requires no zone
     if len(names) > 1:
         raise Refused(
             f"No valid host was found: its volumes are in the zones {_listed(names)}, and servers use volumes of their"
@@ -86,7 +88,7 @@ async def _zone_of_volumes(facts: MoveFacts, cloud: Cloud) -> str | None:
 
 
 async def zone_of_volumes(name: str, cloud: Cloud) -> str:
-    """Give the id of the zone of servers that has the name of a zone of volumes. Raises: Refused: there is none."""
+    """Return the id of the availability zone with the name of a volume zone. Raises: Refused: there is none."""
     zone = await cloud.zones.by_name(name)
     if zone is None:
         raise Refused(
@@ -114,7 +116,7 @@ async def _by_policy(facts: MoveFacts, cloud: Cloud) -> ZoneRequest:
 
 
 async def _policy(facts: MoveFacts, host: HostName, cloud: Cloud) -> tuple[ZonePolicy, str]:
-    """Give what becomes of a zone that nobody demanded, and who says so. Raises: Refused: a word that is no policy."""
+    """Return the policy for a zone that was not demanded, and its origin. Raises: Refused: an invalid policy."""
     if (said := facts.new_flavor.extra_specs.get(EXTRA_SPEC)) is not None:
         return _read(said, f"flavor {facts.new_flavor.name}"), f"{EXTRA_SPEC} = {said} of its flavor"
     if (own := cloud.rules.az_on_move_of_projects.get(facts.owner.project)) is not None:
@@ -126,7 +128,7 @@ async def _policy(facts: MoveFacts, host: HostName, cloud: Cloud) -> tuple[ZoneP
 
 
 def policies_at(aggregates: Iterable[Aggregate], host: HostName) -> list[ZonePolicy]:
-    """List what the aggregates of a host say of moves from it. Raises: Refused: a word that is no policy."""
+    """Return the policies of a host's aggregates for moves from it. Raises: Refused: an invalid policy."""
     return [
         _read(said, f"aggregate {each.name}")
         for each in aggregates
@@ -145,7 +147,7 @@ def _read(word: str, where: str) -> ZonePolicy:
 
 
 async def _has_hosts(zone: str, cloud: Cloud) -> bool:
-    """Tell whether any host is in a zone. Of the default zone, where hosts need no aggregate, the choice will tell."""
+    """Check whether a zone has hosts. The default zone, whose hosts need no aggregate, is left to the scheduler."""
     if zone == cloud.rules.default_availability_zone:
         return True
     return any(each.hosts for each in (await cloud.fleets.now()).aggregates if each.zone == zone)

@@ -1,4 +1,4 @@
-"""Who owns what in placement. While a move is under way it owns the source's claim and the server the target's."""
+"""Placement claims. While a move is open it owns the claim on the source, and the server the claim on the target."""
 
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ConsumerId
@@ -10,20 +10,20 @@ from whimbrel.scheduling.filters.by_cell import closed
 
 
 async def hold_source(move: Move, cloud: Cloud) -> None:
-    """Have the move own what the server has on the source, in one write."""
+    """Transfer the server's claim on the source to the move, in one write."""
     await cloud.placement.hand_over(move.order, ConsumerId(move.subject), ConsumerId(move.id), move.facts.owner)
 
 
 async def return_source(move: Move, cloud: Cloud) -> None:
-    """Give the source's claim back to the server; whatever else it had is dropped in the same write."""
+    """Return the source's claim to the server; the same write drops the server's other claims."""
     await cloud.placement.hand_over(move.order, ConsumerId(move.id), ConsumerId(move.subject), move.facts.owner)
 
 
 async def claim_target(move: Move, cloud: Cloud) -> None:
-    """Have the server own what it needs on the target, its ports' bandwidth with it, in one write.
+    """Claim what the server needs on the target, its ports' bandwidth included, in one write.
 
-    Raises: Refused: somebody was faster, the target is not where the server's group may be, it is in another zone by
-    now, or its cell takes nobody any more.
+    Raises: Refused: the room was taken, the rule of the server's group forbids the host, the host's zone has changed,
+    or the target's cell was disabled.
     """
     await _check_cell(move, cloud)
     target = target_of(move)
@@ -32,7 +32,7 @@ async def claim_target(move: Move, cloud: Cloud) -> None:
 
 
 async def _check_cell(move: Move, cloud: Cloud) -> None:
-    """Check that the cell takes servers still: it may be long ago that it was chosen. Raises: Refused: not any more."""
+    """Raises: Refused: the cell was disabled since it was chosen."""
     facts, cell = move.facts, target_of(move).cell
     keeps = facts.wanted_host or not facts.leaves_cell
     if cell in closed(await cloud.fleets.now(), facts.source.cell if facts.source and keeps else None):
@@ -48,5 +48,4 @@ async def release_source(move: Move, cloud: Cloud) -> None:
 
 
 async def release_server(run: Run, cloud: Cloud) -> None:
-    """Release everything that a deleted server holds."""
     await cloud.placement.release(run.order, ConsumerId(run.subject))

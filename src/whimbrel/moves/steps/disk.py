@@ -1,6 +1,6 @@
-"""A guest's disks: built, or carried from source to target while the guest is down. Swap is made anew there.
+"""A guest's disks: built, or copied from source to target while the guest is down. Swap is made anew.
 
-Inside a cell the target reads them from the source. Hosts of two cells share nothing but the image service.
+In one cell the target reads them from the source. Hosts of different cells share only the image service.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,11 +17,11 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.images import Image
 
 TRANSFER_IMAGE = "whimbrel:move"
-"""The property by which an image is known that carries a disk: the id of its run."""
+"""The property that marks transfer images, the images that carry disks. Value: the id of the run."""
 
 
 async def finished(ask: Callable[[], Awaitable[Progress]]) -> Progress:
-    """Ask a host for a long order again and again until its job is finished; the host does the waiting."""
+    """Repeat a long order until its job is finished. The host delays its answers."""
     while True:
         progress = await ask()
         if progress.finished:
@@ -34,7 +34,7 @@ async def build_disk(move: Move, cloud: Cloud) -> None:
 
 
 async def carry_disk(move: Move, cloud: Cloud) -> None:
-    """Copy the stopped guest's disks to the target, grown to the new sizes. The source keeps its own."""
+    """Copy the stopped guest's disks to the target, grown to the new sizes. The source keeps its disks."""
     carried = await _carried(move, cloud)
     for disk in carried:
         await (_send(move, disk, cloud) if sends_disk(move.facts) else _hand_over(move, disk, cloud))
@@ -43,18 +43,18 @@ async def carry_disk(move: Move, cloud: Cloud) -> None:
 
 
 async def _carried(move: Move, cloud: Cloud) -> tuple[DiskName, ...]:
-    """List what is there to be carried: guests that are older than ephemeral disks were made without one."""
+    """Return the disks to copy that exist: guests older than the support of ephemeral disks have none."""
     carried = carried_disks(move.facts)
     if "ephemeral" in carried:
         source = source_of(move)
         guest = await agent_at(cloud, source).look(key_at(move, source))
-        if guest and guest.has_disk:  # one that has lost a disk is asked for it, and refuses
+        if guest and guest.has_disk:  # a guest that has lost its disk refuses the export
             return tuple(disk for disk in carried if disk in guest.disks)
     return carried
 
 
 async def _hand_over(move: Move, disk: DiskName, cloud: Cloud) -> None:
-    """Have the target read it from the source: inside a cell hosts reach each other."""
+    """Copy a disk from source to target directly, within a cell."""
     source, target = source_of(move), target_of(move)
     giver, taker, spec = agent_at(cloud, source), agent_at(cloud, target), target_spec(move)
     export = await giver.export_disk(move.order, key_at(move, source), disk)
@@ -75,7 +75,7 @@ async def discard_carried(move: Move, cloud: Cloud) -> None:
 
 
 async def _send(move: Move, disk: DiskName, cloud: Cloud) -> None:
-    """Have the source put it into the image service, and the target fetch it there."""
+    """Copy a disk from source to target through the image service."""
     source, target, transfer_image = source_of(move), target_of(move), transfer_image_of(move, disk)
     giver, taker, spec = agent_at(cloud, source), agent_at(cloud, target), target_spec(move)
     await _register(move, transfer_image, cloud)
@@ -84,7 +84,7 @@ async def _send(move: Move, disk: DiskName, cloud: Cloud) -> None:
 
 
 async def _register(move: Move, transfer_image: str, cloud: Cloud) -> None:
-    """Have an image for the disk. Raises: Superseded: it is not wanted any more, and was let go again."""
+    """Ensure that the transfer image exists. Raises: Superseded: the run has gone on without it; it was deleted."""
     await cloud.images.create(
         Image(
             id=transfer_image,
@@ -96,7 +96,7 @@ async def _register(move: Move, transfer_image: str, cloud: Cloud) -> None:
             properties={TRANSFER_IMAGE: move.id},
         )
     )
-    now = await cloud.journal.get(move.id)  # the image service knows no epochs
+    now = await cloud.journal.get(move.id)  # the image service does not check epochs
     if now.epoch != move.epoch and not _wants(now, transfer_image):
         await drop_parcel(move, cloud)
         raise Superseded(f"run {move.id} went on meanwhile")
@@ -108,18 +108,18 @@ def _wants(run: Run, transfer_image: str) -> bool:
 
 
 async def drop_parcel(move: Move, cloud: Cloud) -> None:
-    """Have the image service rid of the disks."""
+    """Ensure that the transfer images of this try are deleted."""
     for transfer_image in _transfer_images(move, len(move.facts.tried)):
         await cloud.images.delete(transfer_image)
 
 
 def transfer_image_of(move: Move, disk: DiskName = "root") -> str:
-    """Give the id of the image by which a disk travels. Each try has its own: services do not give out an id twice."""
+    """Return the id of a disk's transfer image. Each try has its own: image services do not reuse an id."""
     return _transfer_image(move, disk, len(move.facts.tried))
 
 
 def transfer_images_of(move: Move) -> dict[HostName, list[str]]:
-    """List those of all its tries, by the host that each was for."""
+    """Return the transfer images of all tries, by the target host of the try."""
     found: dict[HostName, list[str]] = {}
     for number, host in enumerate(move.facts.tried, 1):
         found.setdefault(host, []).extend(_transfer_images(move, number))

@@ -1,4 +1,7 @@
-"""The guest on source and target. Nothing is destroyed before what replaces it was seen, freshly."""
+"""The guest on source and target.
+
+Invariant: nothing is destroyed before its replacement was seen, in the same step.
+"""
 
 from msgspec.structs import replace
 
@@ -18,12 +21,12 @@ def agent_at(cloud: Cloud, location: Location) -> Agent:
 
 
 async def prepare_target(move: Move, cloud: Cloud) -> None:
-    """Reserve room and name on the target. Refused: there is none, and an alternate's turn has come."""
+    """Reserve room and name on the target. Raises: Refused: there is no room; the next alternate is tried."""
     await agent_at(cloud, target_of(move)).prepare(move.order, target_spec(move))
 
 
 async def abandon_target(move: Move, cloud: Cloud) -> None:
-    """Give up what was reserved on the target."""
+    """Release the reservation on the target."""
     target = target_of(move)
     await see_replaced(move, cloud)
     await agent_at(cloud, target).destroy(move.order, key_at(move, target))
@@ -35,9 +38,9 @@ async def stop_on_source(move: Move, cloud: Cloud) -> None:
 
 
 async def start_on_source(move: Move, cloud: Cloud) -> None:
-    """Start the guest as it was, or keep it stopped, with the devices that it has now.
+    """Start the guest, or keep it stopped, as before the move, with its current devices.
 
-    Volumes that were attached or detached at the target are so here too.
+    Volumes that were attached or detached at the target stay so.
     """
     source = source_of(move)
     agent = agent_at(cloud, source)
@@ -51,7 +54,7 @@ async def start_on_source(move: Move, cloud: Cloud) -> None:
 
 
 async def start_on_target(move: Move, cloud: Cloud) -> None:
-    """Define the guest on its disk and start it; a server that was stopped stays stopped."""
+    """Define the guest with its devices and start it; a stopped server stays stopped."""
     target = target_of(move)
     agent = agent_at(cloud, target)
     await agent.define(move.order, await equipped_target(move, cloud))
@@ -60,7 +63,7 @@ async def start_on_target(move: Move, cloud: Cloud) -> None:
 
 
 async def destroy_on_target(move: Move, cloud: Cloud) -> None:
-    """Destroy what was started, once the source's guest and disk have been seen."""
+    """Destroy the target's guest, once the source's guest and disk have been seen."""
     target = target_of(move)
     if move.facts.source is not None:
         await _see(move, cloud, source_of(move))
@@ -68,19 +71,19 @@ async def destroy_on_target(move: Move, cloud: Cloud) -> None:
 
 
 async def destroy_on_source(move: Move, cloud: Cloud) -> None:
-    """Destroy the old guest and its disk, once the new one has been seen."""
+    """Destroy the source's guest and disk, once the target's guest has been seen."""
     source = source_of(move)
     await _see(move, cloud, target_of(move))
     await agent_at(cloud, source).destroy(move.order, key_at(move, source))
 
 
 async def see_replaced(move: Move, cloud: Cloud) -> None:
-    """Before a guest or a disk on the target goes: where it is whole, the source's must be seen whole.
+    """Check before a destruction on the target: if the target's guest has disks, the source's guest must be whole.
 
-    Raises: Unavailable: it is not; nothing is destroyed.
+    Raises: Unavailable: it is not; destroy nothing.
     """
     if move.facts.source is None:
-        return  # a create has nothing that its guest replaced
+        return  # a create replaces no guest
     target = target_of(move)
     guest = await agent_at(cloud, target).look(key_at(move, target))
     if guest and (guest.has_disk or guest.disks):
@@ -93,11 +96,11 @@ async def _see(move: Move, cloud: Cloud, location: Location) -> None:
         raise Unavailable(f"its other guest is not seen whole on {location.host}; nothing is destroyed")
 
 
-# What a guest is given
+# Devices
 
 
 async def equipped_target(move: Move, cloud: Cloud) -> GuestSpec:
-    """Give the guest of the target with all its devices."""
+    """Return the target's guest with all its devices."""
     facts = move.facts
     return replace(
         target_spec(move),
@@ -108,7 +111,7 @@ async def equipped_target(move: Move, cloud: Cloud) -> GuestSpec:
 
 
 async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
-    """Give the guest of the source with the devices that the server's record says."""
+    """Return the source's guest with the devices in the server's record."""
     facts, source = move.facts, source_of(move)
     record = await home_record(move, cloud)
     old = old_flavor_of(move)
@@ -127,7 +130,7 @@ async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
 
 
 async def _whole_devices(move: Move, location: Location, cloud: Cloud) -> tuple[str, ...]:
-    """Give the devices that the guest is given besides those of its nics."""
+    """Return the addresses of the guest's PCI devices, except those of its nics."""
     ports = {port.nic.port_id for port in move.facts.ports}
     held = await pci_devices.held(move, location, cloud)
     return tuple(one.address for request, found in held.items() if request not in ports for one in found)

@@ -1,8 +1,9 @@
-"""The record that counts: the one in the cell that the directory names. During a move between cells there are two.
+"""The home record of a server: the one in the cell that the directory names. During a move between cells there are
+two records.
 
-Laws of a switch: the copy that counts is frozen before the other one is written, and the other one is whole before the
-directory points at it; so what the owner changes meanwhile is in it, or is refused. Who comes to a switch that has
-happened leaves the records alone, for the owner may have changed the new one since.
+Invariants of a switch: the home record is frozen before the other one is written, and the other one is complete before
+the directory names its cell; so a concurrent change by the owner is either copied or refused. A repeated switch
+leaves the records alone, because the owner may have changed the new one since.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from whimbrel.ports.stores.servers import Servers
 
 
 async def records_at_home(move: Move, cloud: Cloud) -> Servers:
-    """Give the store in which the server's record counts now."""
+    """Return the store that has the server's home record now."""
     location = source_of(move)
     if crosses_cells(move.facts):
         entry = await cloud.directory.entry(ServerId(move.subject))
@@ -31,19 +32,19 @@ async def home_record(move: Move, cloud: Cloud) -> Server:
 
 
 async def copy_to_target(move: Move, cloud: Cloud) -> None:
-    """Have a copy of the record in the target's cell, which nobody sees and nobody but this move may change."""
+    """Ensure that the target's cell has a copy of the record. It is not visible, and only this move may change it."""
     source, target, server = source_of(move), target_of(move), ServerId(move.subject)
     record = await cloud.cell(source.cell).servers.stand(move.order, server, "shared")
     await cloud.cell(target.cell).servers.insert(move.order, _moved(record, {"cell": target.cell}), "frozen")
 
 
 async def erase_at_target(move: Move, cloud: Cloud) -> None:
-    """Have the source's record be the only one."""
+    """Ensure that the source's record is the only one."""
     await _erase(move, target_of(move), source_of(move), cloud)
 
 
 async def erase_at_source(move: Move, cloud: Cloud) -> None:
-    """Have the target's record be the only one."""
+    """Ensure that the target's record is the only one."""
     await _erase(move, source_of(move), target_of(move), cloud)
 
 
@@ -54,7 +55,7 @@ async def _erase(move: Move, lost: Location, kept: Location, cloud: Cloud) -> No
 
 
 async def switch(move: Move, was: Location, to: Location, fields: Mapping[str, Any], cloud: Cloud) -> None:
-    """Have the record in the other cell count, with these fields changed."""
+    """Make the record in the other cell the home record, with these fields changed."""
     server = ServerId(move.subject)
     if (await cloud.directory.entry(server)).cell == to.cell:
         await cloud.cell(to.cell).servers.stand(move.order, server, "shared")

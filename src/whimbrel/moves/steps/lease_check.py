@@ -1,7 +1,7 @@
-"""Whether a run is in our hands still: asked before calls to services that know no epochs.
+"""Checks that a run still has its epoch and its lock, made before calls to services that do not check epochs.
 
-It makes the time small in which a conductor that slept could still do something there, not nothing: what it does then
-must find nothing to change, or leave no more than reconcilers/late_effects_round.py lets go.
+They shorten the time in which a delayed conductor can still change something there, but not to zero: what it then does
+must find nothing to change, or leave no more than reconcilers/late_effects_round.py cleans up.
 """
 
 from whimbrel.domain.errors import LockLost, NotFound, Superseded
@@ -10,25 +10,25 @@ from whimbrel.ports.cloud import Cloud
 
 
 async def check_in_hand(run: Run, cloud: Cloud) -> None:
-    """Raises: Superseded: somebody else has taken the run over."""
+    """Raises: Superseded: another engine has taken the run over."""
     if (await cloud.journal.get(run.id)).epoch != run.epoch:
         raise Superseded(f"run {run.id} was taken over meanwhile")
 
 
 async def check_lock(run: Run, cloud: Cloud) -> None:
-    """Check that the record that counts is locked by this run. Raises: LockLost: it is not; Unavailable."""
+    """Check that the home record is locked by this run. Raises: LockLost: it is not; Unavailable."""
     try:
         entry = await cloud.directory.entry(run.subject)
     except NotFound:
         return
     if entry.cell is None:
-        return  # it lives nowhere: the open run itself is the lock
+        return  # it has no cell: the open run itself is the lock
     held = (await cloud.cell(entry.cell).servers.holds([run.subject])).get(run.subject)
-    if held and held.run != run.id:  # without a record the next step that needs one says so
+    if held and held.run != run.id:  # a missing record is reported by the next step that needs it
         by = f"run {held.run} locks it" if held.run else "nothing locks it"
         raise LockLost(f"{run.saga} {run.id} does not hold the lock of server {run.subject}: {by}")
 
 
 async def hold_all(because: str, cloud: Cloud) -> None:
-    """Hold all runs: the database is older than what was carried out."""
+    """Hold all runs: the database is older than the effects of a run."""
     await cloud.restores.hold(because, cloud.clock.now())

@@ -1,4 +1,4 @@
-"""PCI devices: the target's are claimed before anything moves there, the source's kept until the verdict."""
+"""PCI devices: claimed on the target before the move, kept on the source until the verdict."""
 
 from whimbrel.domain.pci import PciDevice
 from whimbrel.moves import needs
@@ -7,7 +7,7 @@ from whimbrel.ports.cloud import Cloud
 
 
 async def claim_devices(move: Move, cloud: Cloud) -> None:
-    """Have the guest on the target hold its devices. Refused: they are not there, and an alternate's turn has come."""
+    """Claim the target guest's devices. Raises: Refused: they are not available; the next alternate is tried."""
     target = target_of(move)
     wanted = needs.requested_devices(move.facts, target.served_by, cloud)
     await cloud.cell(target.cell).devices.claim(move.order, target.host, key_at(move, target), wanted)
@@ -29,7 +29,7 @@ async def _release(move: Move, location: Location, cloud: Cloud) -> None:
 
 
 async def held(move: Move, location: Location, cloud: Cloud) -> dict[str, list[PciDevice]]:
-    """Give the devices that the guest of a place holds, by request."""
+    """Return the devices that the guest at a location holds, by request."""
     found: dict[str, list[PciDevice]] = {}
     for one in await cloud.cell(location.cell).devices.of(location.host):
         if one.holder == key_at(move, location) and one.request is not None:
@@ -38,7 +38,7 @@ async def held(move: Move, location: Location, cloud: Cloud) -> dict[str, list[P
 
 
 def in_profile(device: PciDevice) -> dict[str, str | None]:
-    """Give what a port's binding says of the device that serves it."""
+    """Return the keys of a port's binding profile for its device."""
     return {
         "pci_slot": device.address,
         "pci_vendor_info": f"{device.vendor_id}:{device.product_id}",

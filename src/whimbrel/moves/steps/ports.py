@@ -1,6 +1,6 @@
-"""The server's ports: bound inactively at the target first, activated there at the hand-over, and back in reverse.
+"""The server's ports: first bound inactively at the target, then activated there; the reverse on the way back.
 
-A port that its owner deletes or takes away meanwhile is left out: there is nothing of it to move.
+A port that its owner deletes or detaches meanwhile is skipped.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,14 +23,14 @@ from whimbrel.ports.stores.zones import name_of
 
 ALLOCATION = "allocation"
 HANDED = (ALLOCATION, "pci_slot", "pci_vendor_info", "physical_network")
-"""The keys of a binding's profile that say by which providers and which device of the host a port is served."""
+"""The keys of a binding's profile that name the providers and the device of the host that serve a port."""
 
 
 # Reading
 
 
 async def guest_nics(move: Move, location: Location, cloud: Cloud) -> tuple[GuestNic, ...]:
-    """Give the nics as the host of a place is to plug them: of the ports that are bound there now."""
+    """Return the nics for the host of a location, one for each port that is bound there now."""
     if not _ports(move):
         return ()
     seen = await cloud.network.ports_of([ServerId(move.subject)], with_requests=False)
@@ -42,7 +42,7 @@ async def guest_nics(move: Move, location: Location, cloud: Cloud) -> tuple[Gues
     for moved_port in _ports(move):
         port = bound.get(moved_port.nic.port_id)
         if port is None:
-            continue  # its owner has deleted it
+            continue  # deleted by its owner
         if port.host != location.host:
             raise Unavailable(f"port {port.id} is not bound to {location.host} yet")
         address = next((one.address for one in devices.get(port.id, [])), None)
@@ -63,7 +63,7 @@ async def guest_nics(move: Move, location: Location, cloud: Cloud) -> tuple[Gues
 
 
 async def bind_target(move: Move, cloud: Cloud) -> None:
-    """Have each port bound at the target too, not active there yet. A later move may have bound it there by now."""
+    """Ensure that each port has a binding at the target, still inactive. A later move may already have made one."""
     target = target_of(move)
     profiles = [{**port.profile, **await _handed(move, port, target, cloud)} for port in _ports(move)]
     await check_in_hand(move, cloud)
@@ -80,11 +80,11 @@ async def unbind_target(move: Move, cloud: Cloud) -> None:
 
 
 async def leave_ports(move: Move, cloud: Cloud) -> None:
-    """Leave the ports at the source: `activate_target` hands them over. There is only something to undo."""
+    """Do nothing: `activate_target` activates the ports. The step exists for its undo."""
 
 
 async def return_ports(move: Move, cloud: Cloud) -> None:
-    """Ensure that no port is active at the target: an activation that was undone may arrive even after that."""
+    """Ensure that no port is active at the target, even if a delayed activation arrives after its undo."""
     ours = {port.nic.port_id for port in _ports(move)}
     seen = await cloud.network.ports_of([ServerId(move.subject)], with_requests=False)
     if any(port.id in ours and port.host == target_of(move).host for port in seen):
@@ -92,7 +92,7 @@ async def return_ports(move: Move, cloud: Cloud) -> None:
 
 
 async def activate_target(move: Move, cloud: Cloud) -> None:
-    """Hand the ports over to the target. On one host only what serves them may be another."""
+    """Activate the ports at the target. On the same host only the providers and devices that serve them may change."""
     await check_in_hand(move, cloud)
     target = target_of(move)
     for port in _ports(move):
@@ -119,9 +119,9 @@ async def _activate(move: Move, port: MovedPort, location: Location, profile: Ma
 
 
 async def _serve_again(move: Move, port: MovedPort, cloud: Cloud) -> None:
-    """Have the source serve a port, bound anew where an unbinding of an earlier move came late and took its binding.
+    """Activate a port at the source; bind it anew if a delayed unbinding of an earlier move deleted its binding.
 
-    Who sleeps in between binds at most, and activates nothing.
+    A conductor that is delayed in between may bind, but does not activate.
     """
     network, port_id, host = cloud.network, port.nic.port_id, source_of(move).host
     try:
@@ -139,18 +139,18 @@ async def _bind_again(move: Move, port_id: str, location: Location, profile: Map
 
 
 async def _bind(move: Move, port: Port, location: Location, profile: Mapping[str, Any], cloud: Cloud) -> None:
-    """Bind a port as it was seen before we looked whether the run is ours: who sleeps in between finds it changed."""
+    """Bind a port at the revision read before the lease check: if this process is delayed, the port has changed."""
     await check_in_hand(move, cloud)
     await cloud.network.bind(port, location.host, profile, await device_owner(location, cloud))
 
 
 async def unbind_source(move: Move, cloud: Cloud) -> None:
-    """Have no port bound at the source. What an earlier move asked there on its way back may arrive even now."""
+    """Ensure that no port is bound at the source. A delayed call of an earlier move may have activated one there."""
     await check_in_hand(move, cloud)
     ports = [port.nic.port_id for port in _ports(move)]
     try:
         await cloud.network.delete_bindings(ports, source_of(move).host)
-    except Refused:  # they are the active ones
+    except Refused:  # these bindings are active
         await activate_target(move, cloud)
         await cloud.network.delete_bindings(ports, source_of(move).host)
 
@@ -159,7 +159,7 @@ async def unbind_source(move: Move, cloud: Cloud) -> None:
 
 
 async def make_ports(move: Move, cloud: Cloud) -> None:
-    """Make the ports that were requested, take those that are there, and bind them all to the host."""
+    """Create the requested ports, take the existing ones, and bind them all to the host."""
     facts = move.facts
     target, server = target_of(move), ServerId(move.subject)
     owner = await device_owner(target, cloud)
@@ -184,14 +184,14 @@ async def make_ports(move: Move, cloud: Cloud) -> None:
 
 
 async def unmake_ports(move: Move, cloud: Cloud) -> None:
-    """Delete what was made, let go what was taken."""
+    """Delete the ports that were created and release those that were taken."""
     facts = move.facts
     theirs = {requested.port_id for requested in facts.requested_nics}
     await release(move, lambda port: port.id not in theirs, cloud)
 
 
 async def learn_nics(move: Move, cloud: Cloud) -> MoveFacts:
-    """Note the ports that the server has now, in the order in which they were requested."""
+    """Return the facts with the server's current ports, in the order of the requests."""
     facts = move.facts
     found = await cloud.network.ports_of([ServerId(move.subject)])
     names = await _names(facts, cloud)
@@ -213,10 +213,10 @@ async def _names(facts: MoveFacts, cloud: Cloud) -> dict[str, str]:
 
 
 async def release(run: Run, is_ours: Callable[[Port], bool], cloud: Cloud) -> None:
-    """Have the run's server hold no port. is_ours: tells of a port whether it was made for the server."""
+    """Ensure that the run's server holds no port. is_ours: whether a port was created for the server."""
     server = ServerId(run.subject)
     seen = own_ports(await cloud.network.ports_of([server]), [run.project_id])
-    await check_in_hand(run, cloud)  # after the look: who sleeps in between finds other ports, or these changed
+    await check_in_hand(run, cloud)  # after the read: if delayed here, the ports are others or changed
     for port in seen:
         if is_ours(port):
             await cloud.network.delete_port(port.id)
@@ -237,7 +237,7 @@ def _ports(move: Move) -> tuple[MovedPort, ...]:
 
 
 async def _handed(move: Move, port: MovedPort, location: Location, cloud: Cloud) -> dict[str, Any]:
-    """Give what a binding's profile is to say of a place: by which provider and which device the port is served."""
+    """Return the HANDED keys of a binding profile at a location, None where nothing serves the port."""
     handed: dict[str, Any] = dict.fromkeys(HANDED)
     handed[ALLOCATION] = allocation(port.requests, port.has_groups, location.served)
     if port.nic.vnic_type == DIRECT:
@@ -247,9 +247,9 @@ async def _handed(move: Move, port: MovedPort, location: Location, cloud: Cloud)
 
 
 async def _unless_gone(move: Move, cloud: Cloud, port_id: str, call: Awaitable[Any]) -> Any:
-    """Give an answer, None: the port is not there any more, or somebody took it away from the server.
+    """Return the answer, or None if the port was deleted or detached from the server.
 
-    Raises: Refused: it is, but not what was asked of it.
+    Raises: Refused: the port is there, but the object of the call is not.
     """
     try:
         return await call

@@ -1,4 +1,4 @@
-"""What a server counts for in its project's quota: once, also while it moves."""
+"""The quota usage of a server: counted once, also while it moves."""
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.moves.facts import Move, old_flavor_of
@@ -7,12 +7,12 @@ from whimbrel.ports.stores.journal import QuotaUsage
 
 
 def larger(old: Flavor, new: Flavor) -> QuotaUsage:
-    """Give what a server counts for that may end up as either."""
+    """Return the usage of a server that may end with either flavor."""
     return QuotaUsage(vcpus=max(old.vcpus, new.vcpus), memory_mib=max(old.memory_mib, new.memory_mib))
 
 
 async def book_larger(move: Move, cloud: Cloud) -> None:
-    """Count the larger of both flavors; the move was accepted with it."""
+    """Count the larger of both flavors, the usage with which the move was accepted."""
     quota_usage = larger(old_flavor_of(move), move.facts.new_flavor)
     await cloud.directory.book(move.order, move.subject, quota_usage.vcpus, quota_usage.memory_mib)
 

@@ -1,4 +1,4 @@
-"""The server's record: its lock, what it shows, and where it lives."""
+"""The server's record: its lock, its states, and its host."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,7 +16,7 @@ from whimbrel.ports.cloud import Cloud
 
 
 async def show(run: Run, task_state: str, cloud: Cloud) -> None:
-    """Set what a placed server shows while a run that is a move works on it."""
+    """Set the task state of a server on a host while a move works on it."""
     assert has_facts(run, MoveFacts), "only lines of moves show something"
     location = run.facts.source or run.facts.target
     if location:
@@ -25,7 +25,7 @@ async def show(run: Run, task_state: str, cloud: Cloud) -> None:
 
 
 async def lock(move: Move, cloud: Cloud) -> None:
-    """Take the server, if it is idle and as it was when this was asked for. Raises: WrongState: it is not."""
+    """Lock the server, if it is idle and as it was at the request. Raises: WrongState: it is not."""
     source, now = source_of(move), cloud.clock.now()
     records = cloud.cell(source.cell).servers
     try:
@@ -35,13 +35,13 @@ async def lock(move: Move, cloud: Cloud) -> None:
 
 
 async def unlock(move: Move, cloud: Cloud) -> None:
-    """Have it idle and in the state in which it was taken."""
+    """Unlock the server, in its vm_state before the move."""
     fields = {"vm_state": move.facts.was, "updated_at": cloud.clock.now()}
     await (await records_at_home(move, cloud)).unlock(move.order, move.subject, fields)
 
 
 async def switch_home(move: Move, cloud: Cloud) -> None:
-    """The commit point: one row says where the server lives and how large it is."""
+    """Write the new host and flavor into the record. This row is the commit point."""
     facts = move.facts
     now = cloud.clock.now()
     fields = {
@@ -57,7 +57,7 @@ async def switch_home(move: Move, cloud: Cloud) -> None:
 
 
 async def switch_home_back(move: Move, cloud: Cloud) -> None:
-    """Have it live on the source, as large as it was. Its vm_state is set when it is unlocked."""
+    """Restore the source as the server's host, and the old flavor. `unlock` restores the vm_state."""
     facts = move.facts
     fields = {**_home(source_of(move)), "flavor": facts.old_flavor, "launched_at": facts.launched_at}
     await _live(move, target_of(move), source_of(move), fields, cloud)
@@ -71,14 +71,14 @@ async def _live(move: Move, was: Location, to: Location, fields: Mapping[str, An
 
 
 async def unlock_resized(move: Move, cloud: Cloud) -> None:
-    """Confirmed: have it idle, running or stopped as it was, and pinned to where it is, if it was moved past a pin."""
+    """Unlock the confirmed server, running or stopped as before, and update its pin if it was moved past it."""
     settled = server_states.after("resized", "settled stopped" if move.facts.was == "stopped" else "settled running")
     fields = {"vm_state": settled, "updated_at": cloud.clock.now(), **await _pin(move, cloud)}
     await (await records_at_home(move, cloud)).unlock(move.order, move.subject, fields)
 
 
 async def _pin(move: Move, cloud: Cloud) -> dict[str, Any]:
-    """Give what it wants from now on: only a move to a zone, or out of one, changes that, and only when it is done."""
+    """Return the change of the zone pin: only a finished move to a zone, or out of one, changes it."""
     facts = move.facts
     if facts.zone_pin is None or not (facts.asked_zone or facts.leaves_zone):
         return {}
@@ -87,12 +87,12 @@ async def _pin(move: Move, cloud: Cloud) -> dict[str, Any]:
 
 
 async def await_verdict(move: Move, cloud: Cloud) -> None:
-    """VERIFY_RESIZE: parked until confirm or revert; the engine never calls this."""
+    """Park in VERIFY_RESIZE until confirm or revert. The engine never calls this."""
 
 
 async def show_reverting(move: Move, cloud: Cloud) -> None:
-    """A verdict undone is a revert: have the server show it."""
-    with suppress(LockLost):  # as a debt it may be paid after the server was unlocked: there is nothing to show then
+    """Show the revert."""
+    with suppress(LockLost):  # as a debt it may be paid after the unlock: nothing to show
         await show(move, "resize_reverting", cloud)
 
 

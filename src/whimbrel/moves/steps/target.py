@@ -1,6 +1,6 @@
-"""Deciding where to, and why: what a move does when it chooses, and what a plan does. Nothing is touched.
+"""The choice of a target, for moves and plans. Nothing is changed.
 
-Invariant: the same cloud gives the same answer to a move and to its plan.
+Invariant: for the same cloud a move and its plan get the same answer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,18 +26,18 @@ from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.snapshot import Snapshot
 
 MOST_AT_ONCE = 64
-"""Of how many hosts at most the ways are asked for at once."""
+"""The maximum number of hosts in one query of assignments."""
 MOST_EXPLAINED = 200
-"""Of how many hosts that cannot have all at once the reason is looked for."""
+"""The maximum number of unsuitable hosts for which the reason is determined."""
 MOST_ASSIGNMENTS = 4
-"""In how many ways one host is tried."""
+"""The maximum number of assignments that are tried on one host."""
 
 PCI = "PciPassthroughFilter"
 UNKNOWN = Shortfall(words="placement does not know it")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that would do, and how: each way is a claim that would fit there now."""
+    """A suitable host with its assignments: each is a claim that would fit there now."""
 
     host: HostName
     cell: CellName
@@ -54,7 +54,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 async def choose_target(move: Move, cloud: Cloud) -> Decided:
     """Choose a target and its alternates.
 
-    Raises: Refused: no valid host, and why. Unavailable: none, but one of the cells that did not answer might have it.
+    Raises: Refused: no valid host, and why. Unavailable: none, but an unreachable cell might have one.
     """
     asked = await needs.of_server(move.facts, ServerId(move.subject), cloud, move.id)
     facts, decision = asked.facts, await decide(asked, cloud, cloud.rules.max_attempts)
@@ -72,7 +72,9 @@ async def choose_target(move: Move, cloud: Cloud) -> Decided:
 
 
 def next_alternate(facts: MoveFacts) -> MoveFacts | None:
-    """Take the next best that was found, without looking again: its claim tells whether it is still good."""
+    """Return the facts with the next alternate as target, None if there is none. Its claim checks whether it still
+    fits.
+    """
     if not facts.alternates:
         return None
     target, *others = facts.alternates
@@ -87,7 +89,7 @@ def next_alternate(facts: MoveFacts) -> MoveFacts | None:
 
 
 async def decide(asked: Needs, cloud: Cloud, most: int) -> Decision:
-    """Choose up to `most` hosts; the first is the target, the others alternates for when it refuses."""
+    """Choose up to `most` hosts; the first is the target, the others are alternates."""
     began = cloud.clock.now()
     fleet = await cloud.fleets.now()
     capacity = await cloud.placement.capacity(fleet.providers)
@@ -100,13 +102,13 @@ async def decide(asked: Needs, cloud: Cloud, most: int) -> Decision:
     return Decision(choices=tuple(choices), record=record)
 
 
-# The places to try
+# The locations to try
 
 
 def _places(decision: Decision, run: str) -> list[Location]:
-    """List what may be tried, in order: each host in its first way, and then in the others that it has.
+    """Return the locations in the order of trying: the first assignment of each host, then the second ones, and so on.
 
-    Hosts of the first one's cell come before those of other cells.
+    Hosts of the first choice's cell come before hosts of other cells.
     """
     first = decision.choices[0].cell
     choices = sorted(decision.choices, key=lambda choice: choice.cell != first)
@@ -132,13 +134,13 @@ def _location(choice: Choice, assignment: Assignment, run: str) -> Location:
     )
 
 
-# Whether a host that is left by all filters can give everything
+# Whether a host that passes all filters has everything
 
 
 async def _look_closely(
     ranking: Ranking, facts: MoveFacts, cloud: Cloud, most: int
 ) -> tuple[list[Choice], dict[int, NearMiss]]:
-    """Go through those who are in, the best first, until enough can give everything; note why others cannot."""
+    """Check the passing hosts, the best first, until enough have everything. Return also why the others do not."""
     choices: list[Choice] = []
     near_misses: dict[int, NearMiss] = {}
     for places in _batches(ranking.order.tolist(), most):
@@ -157,7 +159,7 @@ async def _look_closely(
 
 
 def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
-    """Yield as many as may do, then more and more at once: mostly the first will do, and a look costs something."""
+    """Yield batches of growing size: mostly the first hosts suffice, and each check costs a query."""
     left, size = iter(places), first
     while batch := list(islice(left, size)):
         yield batch
@@ -165,7 +167,7 @@ def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
 
 
 async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Assignment, ...] | NearMiss]:
-    """Give how each of these hosts could give what is asked for, or why it cannot."""
+    """Return the assignments for each of these hosts, or why there is none."""
     providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.resources.own.items() if n}
     asked = [providers[location] for location in places if not ranking.simple[location]]
     told = await cloud.placement.all_assignments(ranking.resources, asked, MOST_ASSIGNMENTS) if asked else {}
@@ -194,7 +196,7 @@ def _near_misses(shortfall: Shortfall) -> NearMiss:
 async def _with_devices(
     ranking: Ranking, location: int, assignments: tuple[Assignment, ...], facts: MoveFacts, cloud: Cloud
 ) -> tuple[Assignment, ...] | NearMiss:
-    """Keep the ways in which the host has the PCI devices too."""
+    """Return the assignments for which the host also has the PCI devices."""
     host = ranking.snapshot.fleet.hosts[location]
     good, near_misses = [], NearMiss(Reason(constraint=PCI, words=""))
     for assignment in assignments:
@@ -209,7 +211,7 @@ async def _with_devices(
 async def _shortage(
     cell: CellName, host: HostName, wanted: tuple[PciRequest, ...], cloud: Cloud
 ) -> TooFewDevices | None:
-    """Return why a host does not have the devices that are wanted."""
+    """Return why a host lacks the requested devices, None if it has them."""
     nobody = GuestKey(ServerId(""), Slot(""))
     try:
         choose(await cloud.cell(cell).devices.of(host), nobody, wanted)
@@ -225,7 +227,7 @@ def _choice(ranking: Ranking, location: int, assignments: tuple[Assignment, ...]
 
 
 async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, NearMiss]:
-    """Say more of those of whom only is known that they cannot give all at once."""
+    """Return the near misses of hosts whose filter gives only a vague reason."""
     vague = [number for number, constraint in enumerate(ranking.constraints, 1) if constraint.vague]
     places = [location for location, first in enumerate(ranking.first.tolist()) if first in vague][:MOST_EXPLAINED]
     assignments = await _ways(ranking, places, cloud)

@@ -1,8 +1,8 @@
-"""The server's volumes: a second attachment for the target before the first is given up, and back in reverse.
+"""The server's volumes: the target's attachment is made before the source's is deleted; the reverse on the way back.
 
-Law: at every instant one attachment at least keeps a volume for its server, and it is connected from one host only: the
-source's is given up while the guest is stopped, before the target's is connected. What the owner attached or detached
-while the server waited for his verdict is in its record, and the record is what counts on either way out.
+Invariant: a volume always has at least one attachment of its server, and is connected from one host only: the source's
+attachment is deleted while the guest is stopped, before the target's is connected. Volumes that the owner attached
+or detached before the verdict are in the record; confirm and revert both follow the record.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,15 +23,15 @@ from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume
 from whimbrel.ports.stores.zones import name_of
 
 POLL_S = 1.0
-"""How often a volume that is being made is looked at."""
+"""The polling interval for a volume that is being created."""
 
 # A move
 
 
 async def attach_target(move: Move, cloud: Cloud) -> MoveFacts:
-    """Have each volume kept for the target too, connected nowhere yet.
+    """Ensure that each volume has an attachment for the target, not connected yet.
 
-    Note these attachments, and those that the source has now: a way back may have made new ones.
+    Return the facts with these and the source's current attachments: an earlier roll-back may have made new ones.
     """
     facts = move.facts
     server, at_source = ServerId(move.subject), await _held_at_source(move, cloud)
@@ -47,7 +47,7 @@ async def attach_target(move: Move, cloud: Cloud) -> MoveFacts:
 
 
 async def detach_target(move: Move, cloud: Cloud) -> None:
-    """Give up the target's attachments; before they were noted: whatever is held besides the source's."""
+    """Delete the target's attachments. If they are not recorded yet, delete all except the source's."""
     await check_in_hand(move, cloud)
     learned: dict[str, str] = move.facts.target_attachments
     at_source = {} if learned else await _held_at_source(move, cloud)
@@ -59,9 +59,9 @@ async def detach_target(move: Move, cloud: Cloud) -> None:
 
 
 async def hand_over(move: Move, cloud: Cloud) -> None:
-    """Give up the source's attachments, for its guest is stopped by now, and connect the target's.
+    """Delete the source's attachments (its guest is stopped by now) and connect the target's.
 
-    By their ids as they were noted: those that a way back makes have others, and who is late here finds nothing.
+    It uses the recorded ids: a roll-back makes attachments with other ids, so a stale call finds nothing.
     """
     facts = move.facts
     for device in facts.volumes:
@@ -76,20 +76,19 @@ async def connect_target(move: Move, cloud: Cloud) -> None:
 
 
 async def complete_target(move: Move, cloud: Cloud) -> None:
-    """Tell the volume service that the guest uses them."""
+    """Complete the attachments: the guest uses the volumes."""
     for attachment_id in move.facts.target_attachments.values():
         await cloud.volumes.complete(attachment_id)
 
 
 async def leave_volumes(move: Move, cloud: Cloud) -> None:
-    """Leave the volumes at the source: `hand_over` gives them to the target. There is only something to undo."""
+    """Do nothing: `hand_over` moves the volumes. The step exists for its undo."""
 
 
 async def return_volumes(move: Move, cloud: Cloud) -> None:
-    """Attach each volume that the record names from the source alone, and release what it does not name.
+    """Ensure that each volume in the record is attached from the source only; detach the move's other volumes.
 
-    By other attachments than those that were noted, for a hand-over that is still on its way gives those up. The guest
-    is down.
+    It makes attachments other than the recorded ones, because a delayed hand-over deletes those. The guest is down.
     """
     source, server = source_of(move), ServerId(move.subject)
     records = await records_at_home(move, cloud)
@@ -110,7 +109,7 @@ async def return_volumes(move: Move, cloud: Cloud) -> None:
 
 
 async def _at_source(move: Move, device: BlockDevice, cloud: Cloud) -> str:
-    """Give the attachment for the source: the one that it has, or one that is kept beside those for the target."""
+    """Return the source's attachment: the existing one, or one reserved beside the target's."""
     source, server = source_of(move), ServerId(move.subject)
     held = {one.id for one in await cloud.volumes.attachments(server, device.volume_id)}
     given_up = {one.attachment_id for one in move.facts.volumes} if moves_volumes(move.facts) else ()
@@ -121,7 +120,7 @@ async def _at_source(move: Move, device: BlockDevice, cloud: Cloud) -> str:
 
 
 async def _held_at_source(move: Move, cloud: Cloud) -> dict[str, str]:
-    """Give the source's attachments as the record has them: volume -> attachment."""
+    """Return the source's attachments in the record: volume -> attachment."""
     source, record = source_of(move), await home_record(move, cloud)
     return {device.volume_id: device.attachment_id for device in record.volumes if device.host == source.host}
 
@@ -130,11 +129,11 @@ def _known(at_source: Mapping[str, str], volume_id: str) -> list[str]:
     return [at_source[volume_id]] if volume_id in at_source else []
 
 
-# What a guest is given
+# Devices of a guest
 
 
 async def guest_volumes(devices: Sequence[BlockDevice], cloud: Cloud) -> tuple[GuestVolume, ...]:
-    """Give the volumes as the host is to attach them: with the connections that they have now."""
+    """Return the volumes for the host to attach, with their current connections."""
     given = []
     for device in devices:
         attachment = await cloud.volumes.attachment(device.attachment_id)
@@ -152,7 +151,7 @@ async def guest_volumes(devices: Sequence[BlockDevice], cloud: Cloud) -> tuple[G
 
 
 def devices_at_target(facts: MoveFacts) -> tuple[BlockDevice, ...]:
-    """Give the volumes with the attachments of the target; on one host they are the source's."""
+    """Return the volumes with the target's attachments; on the same host these are the source's."""
     attachments = facts.target_attachments
     assert facts.target, "asked after the choice"
     return tuple(
@@ -165,7 +164,6 @@ def devices_at_target(facts: MoveFacts) -> tuple[BlockDevice, ...]:
 
 
 async def make_volumes(move: Move, cloud: Cloud) -> None:
-    """Make the volumes that were requested."""
     facts = move.facts
     zone = None if cloud.rules.cross_az_attach else await name_of(cloud.zones, target_of(move).zone)
     for number, requested in enumerate(facts.requested_volumes):
@@ -185,7 +183,7 @@ async def make_volumes(move: Move, cloud: Cloud) -> None:
 
 
 async def unmake_volumes(move: Move, cloud: Cloud) -> None:
-    """Let go all volumes and delete those that were made."""
+    """Detach all volumes and delete those that were created."""
     facts = move.facts
     await detach_all(move, cloud)
     for volume in await cloud.volumes.made(facts.owner.project, marks(move)):
@@ -198,7 +196,7 @@ async def reserve_volumes(move: Move, cloud: Cloud) -> None:
 
 
 async def learn_volumes(move: Move, cloud: Cloud) -> MoveFacts:
-    """Note the volumes and attachments that the server has now, and under which names its guest will see them."""
+    """Return the facts with the server's current volumes and attachments, and their device names in the guest."""
     facts = move.facts
     requested_ids = await _requested_ids(move, cloud)
     held = {one.volume_id: one.id for one in await cloud.volumes.attachments(ServerId(move.subject))}
@@ -222,13 +220,13 @@ async def learn_volumes(move: Move, cloud: Cloud) -> MoveFacts:
 
 
 def device_names(asked: Sequence[str | None], kept: Collection[str]) -> list[str]:
-    """Give each volume the name that was asked for, or else the next free one. kept: for the host's own disks."""
+    """Return a name for each volume: the requested one, or the next free one. kept: names of the host's own disks."""
     free = free_disk_names({name for name in asked if name}.union(kept))
     return [name or next(free) for name in asked]
 
 
 async def _requested_ids(move: Move, cloud: Cloud) -> dict[int, str]:
-    """Give the volume of each request by its number: the one that was named, or the one that was made."""
+    """Return request number -> volume: the requested one, or the one that was created."""
     facts = move.facts
     made = {v.metadata[MARK]: v.id for v in await cloud.volumes.made(facts.owner.project, marks(move))}
     return {
@@ -238,7 +236,7 @@ async def _requested_ids(move: Move, cloud: Cloud) -> dict[int, str]:
 
 
 async def _whole(volume: Volume, cloud: Cloud) -> None:
-    """Wait until a volume is made. Raises: Refused: it never will be."""
+    """Wait until a volume is created. Raises: Refused: it failed."""
     while volume.status in ("creating", "downloading"):
         await cloud.clock.sleep(POLL_S)
         volume = await cloud.volumes.volume(volume.id)
@@ -251,7 +249,7 @@ def _mark(move: Move, number: int) -> str:
 
 
 def marks(move: Move) -> list[str]:
-    """Give by what the volumes of a create are known that it makes."""
+    """Return the marks of the volumes that a create makes."""
     return [
         _mark(move, number)
         for number, requested in enumerate(move.facts.requested_volumes)
@@ -267,7 +265,7 @@ async def detach_all(run: Run, cloud: Cloud) -> None:
 
 
 async def delete_with(record: Server, cloud: Cloud) -> None:
-    """Delete the volumes that were to go with their server."""
+    """Delete the volumes with delete_on_termination."""
     for device in record.volumes:
         if device.delete_on_termination:
             await cloud.volumes.delete_volume(device.volume_id)
@@ -282,7 +280,7 @@ def _volume_ids(move: Move) -> list[str]:
 
 
 async def _connect(attachments: Mapping[str, str | None], location: Location, cloud: Cloud) -> None:
-    """attachments: with the name under which the guest has the volume."""
+    """attachments: attachment -> device name in the guest."""
     connector = await cloud.agent(location.cell, location.host).connector()
     for attachment_id, device in attachments.items():
         await cloud.volumes.connect(attachment_id, {**connector, "mountpoint": device})
@@ -294,7 +292,7 @@ async def _detach_others(run: Run, volume_id: str, kept: str | None, cloud: Clou
 
 
 async def _detach(run: Run, seen: Sequence[Attachment], cloud: Cloud) -> None:
-    """Give up attachments as seen before we look whether the run is ours: those of a later try have other ids."""
+    """Delete attachments as read before the lease check: those of a later try have other ids."""
     await check_in_hand(run, cloud)
     for one in seen:
         await cloud.volumes.detach(one.id)
