@@ -90,11 +90,12 @@ class Engine:
     async def begin(self, run: Run, before: QuotaUsage | None = None) -> None:
         """Take the steps that belong to the request (the lock first), then hand the run to a conductor.
 
-        before: the quota usage of the subject until now. Raises: what a step raises; the run is then forgotten, or
-        rolled back if there is something to undo. If the answer of a step is unknown, only the first step rolls the run
-        back; after it, and if the run cannot be rolled back, a conductor asks again and nothing is raised. Nor is
-        anything raised if another engine has taken the run over: the run was accepted, that engine repeats the same
-        step, and its answer counts."""
+        before: the quota usage of the subject until now.
+        Raises: what a step raises; the run is then forgotten, or rolled back if there is something to undo. If the
+        answer of a step is unknown, only the first step rolls the run back; after it, and if the run cannot be rolled
+        back, a conductor asks again and nothing is raised. Nor is anything raised if another engine has taken the run
+        over: the run was accepted, that engine repeats the same step, and its answer counts.
+        """
         try:
             with renewed(self._journal, self._clock, run, self.lease_s):
                 await self._begin(run, before)
