@@ -237,5 +237,5 @@ async def test_others_are_answered_while_many_are_found(client: Client) -> None:
     await turns()  # the first one loads the index
     at_once = await turns()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidates, "ABREAST", 1)
+        patch.setattr(candidates, "ROUND_ROBIN", 1)
         assert await turns() == at_once + 4

@@ -126,7 +126,7 @@ async def test_a_request_that_died_is_put_right_and_its_ghost_is_refused(front: 
     after = [structs.replace(before[0], hosts=[row.name])]
     ghost = changing(cloud, [row], before, after)
     zoning = await ghost.__aenter__()
-    assert zoning == Zoning(zones={HostName("h2"): "east"}, mends=0)
+    assert zoning == Zoning(zones={HostName("h2"): "east"}, repairs=0)
     with pytest.raises(Refused):
         await claim(front, "h2", "nova", "")
     await repair_zones(cloud, front.engine)

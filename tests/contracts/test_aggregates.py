@@ -148,4 +148,4 @@ async def test_a_change_that_was_begun_before_zones_were_put_right_is_refused(op
 
 
 def told(mends: int = 0, **zones: str) -> Zoning:
-    return Zoning(zones={HostName(host): zone for host, zone in zones.items()}, mends=mends)
+    return Zoning(zones={HostName(host): zone for host, zone in zones.items()}, repairs=mends)

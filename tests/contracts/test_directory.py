@@ -160,7 +160,7 @@ CHANGES: dict[str, Change] = {
     "switch": lambda directory, order, server: directory.switch(order, server.id, OTHER),
     "displace": lambda directory, order, server: directory.displace(order, server),
     "change": lambda directory, order, server: directory.change_by_run(order, server.id, {"name": "by the run"}),
-    "book": lambda directory, order, server: directory.registry(order, server.id, 8, 8),
+    "book": lambda directory, order, server: directory.book(order, server.id, 8, 8),
     "erase": lambda directory, order, server: directory.erase(order, server.id, NOW),
 }
 
@@ -186,11 +186,11 @@ async def test_no_change_slips_in_behind_a_risen_epoch(store: Store) -> None:
 
     async def raise_and_book(store: Store, run: Run) -> None:
         await store.journal.save(replace(run, epoch=2), raised=True)
-        await store.directory.registry(Order(run.id, 2), run.subject, 99, 99)
+        await store.directory.book(Order(run.id, 2), run.subject, 99, 99)
 
     for number in range(12):
         run = await store.create(str(number))
-        older = [store.directory.registry(run.order, run.subject, number, number) for number in range(4)]
+        older = [store.directory.book(run.order, run.subject, number, number) for number in range(4)]
         answers = await asyncio.gather(*older, raise_and_book(store, run), return_exceptions=True)
         assert {type(answer) for answer in answers} <= {type(None), Superseded}
         assert answers[-1] is None
@@ -203,10 +203,10 @@ async def test_no_change_slips_in_behind_a_risen_epoch(store: Store) -> None:
 async def test_books_what_a_server_counts_for(store: Store) -> None:
     run = await store.create("a")
     for _ in range(2):
-        await store.directory.registry(run.order, run.subject, 5, 700)
+        await store.directory.book(run.order, run.subject, 5, 700)
         assert await store.usage() == Usage(instances=1, cores=5, ram_mib=700)
     with pytest.raises(Conflict):
-        await store.directory.registry(run.order, run.subject, -1, 700)
+        await store.directory.book(run.order, run.subject, -1, 700)
     assert await store.usage() == Usage(instances=1, cores=5, ram_mib=700)
 
 
@@ -283,7 +283,7 @@ async def test_what_is_erased_counts_for_nothing_and_is_found_by_those_who_ask_f
     assert await store.directory.entries([]) == {}
     # It stays as it was when it was deleted.
     await store.directory.erase(run.order, run.subject, NOW + 5)
-    await store.directory.registry(run.order, run.subject, 50, 50)
+    await store.directory.book(run.order, run.subject, 50, 50)
     await store.directory.place(run.order, run.subject, CELL, 0)
     gone = await store.directory.entry(run.subject, deleted_too=True)
     assert (gone.deleted_at, gone.vcpus, gone.cell) == (NOW, 2, None)

@@ -29,7 +29,7 @@ async def test_what_waits_for_a_verdict_is_looked_at() -> None:
     assert move
     for _ in range(2):  # what had a run at the look before is looked at anyway
         await watch.look("nothing")
-    await cloud.directory.registry(move.order, server.id, 1, 512)
+    await cloud.directory.book(move.order, server.id, 1, 512)
     with pytest.raises(Violation, match="I10"):
         await watch.look("a break")
     await world.close()
