@@ -1,4 +1,4 @@
-"""The embedded image service's records in a database. The files lie beside it, under the names that rows give."""
+"""The embedded image service's records in a database. The files are named in the rows."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -31,7 +31,7 @@ _OWN_COLUMNS = (
     "protected", "hidden", "created_at", "updated_at", "generation",
 )  # fmt: skip
 
-# What may be sorted by, with nothing counting as the least.
+# Sort keys; NULL sorts as the smallest value.
 _ORDERS: dict[str, sa.ColumnElement[Any]] = {
     "id": images.c.id,
     "name": sa.func.coalesce(images.c.name, ""),
@@ -47,7 +47,7 @@ _ORDERS: dict[str, sa.ColumnElement[Any]] = {
 
 
 class SqlImages:
-    """Fulfils ports.images.ImageStore."""
+    """Implements ports.services.images.ImageStore."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -172,7 +172,7 @@ def _search(query: ImageQuery) -> sa.Select[Any]:
 
 
 def _seen_by(query: ImageQuery) -> sa.ColumnElement[bool]:
-    """Say which images a viewer finds in a list."""
+    """Return the condition for images that a viewer sees in a list."""
     visibility, mine = images.c.visibility, images.c.owner == query.viewer
     if query.viewer is None:
         if query.visibility is None:
@@ -231,7 +231,7 @@ def _columns(record: ImageRecord) -> dict[str, Any]:
 
 
 async def _check_number(tx: Tx, project_id: str, most: int) -> None:
-    """Raises: OverQuota: one image more is more than the project may have."""
+    """Raises: OverQuota: one more image would exceed the project's limit."""
     await wait_for_turn(tx, f"images of {project_id}")
     has = len(await tx.rows(_OWNED, {"owner": project_id}))
     if has >= most:
@@ -247,7 +247,7 @@ async def _write_extras(tx: Tx, record: ImageRecord) -> None:
 
 
 async def _explain(tx: Tx, image_id: str) -> None:
-    """Tell why a guarded change found no row."""
+    """Raise the reason why a guarded change matched no row."""
     if await tx.row(_FIND, {"image": image_id}) is None:
         raise _missing(image_id)
     raise Conflict(f"Image {image_id} has been changed meanwhile: look again.")

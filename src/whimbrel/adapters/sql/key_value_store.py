@@ -1,4 +1,4 @@
-"""The keep in a database: one table of values by space and key. A put is on the disk when it returns."""
+"""The key-value store in a database: one table of values by space and key. A put is on disk when it returns."""
 
 import sqlalchemy as sa
 
@@ -18,13 +18,13 @@ _PUTS = upserts(kept, ("space", "key"), ["value"])
 
 
 class SqlKeyValueStore:
-    """Fulfils ports.keep.Keep."""
+    """Implements ports.hosts.key_value_store.KeyValueStore."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._put = _PUTS[db.dialect]
         self._insert_new = _INSERT_NEW[db.dialect]
-        self.is_shared = db.dialect != "sqlite"  # one process holds the directory of a SQLite file
+        self.is_shared = db.dialect != "sqlite"  # the directory of a SQLite file belongs to one process
 
     async def get(self, space: str, key: str) -> bytes | None:
         async with self._db.read() as tx:

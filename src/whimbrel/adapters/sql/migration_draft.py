@@ -1,8 +1,8 @@
-"""Write a version of a kind's schema from its tables: `python -m whimbrel.adapters.sql.migration_draft KIND`.
+"""Draft a version of a kind's schema from its tables: `python -m whimbrel.adapters.sql.migration_draft KIND`.
 
-As long as nothing is released there is one version, and it is written anew. A released version is never changed:
-with `--next MESSAGE` the difference between the versions and the tables becomes the next one. Read what it wrote:
-Alembic does not see every change (a changed CHECK, for one).
+Until the first release there is one version, which is regenerated. A released version is never changed: with `--next
+MESSAGE` the difference between the versions and the tables becomes the next version. Review the result: Alembic does
+not detect every change (a changed CHECK, for example).
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""How the records of a cell stand, the copies too: for those who look whether each server has one that counts."""
+"""States of all server records of a cell, copies included: to check that each server has one current record."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ _some = fixed(_all.where(servers.c.id.in_(sa.bindparam("b_ids", expanding=True))
 
 
 async def standings(cell: Database, only: Sequence[ServerId] | None = None) -> Sequence[Any]:
-    """List (id, standing, locked_by_run) of what is not deleted."""
+    """Return (id, standing, locked_by_run) of every record that is not deleted."""
     async with cell.read() as tx:
         found: Sequence[Any] = await (tx.rows(_all) if only is None else tx.rows(_some, {"b_ids": list(only)}))
     return found

@@ -22,7 +22,7 @@ forget_fences = forgetting(fences)
 
 
 async def pass_fence(tx: Tx, order: Order) -> None:
-    """Refuse an order older than the newest seen of its run; remember a newer one. Raises: Superseded, Behind."""
+    """Reject an order older than the newest recorded for its run; record a newer one. Raises: Superseded, Behind."""
     seen = await tx.row(_fence, {"b_run": order.run})
     if seen is None:
         await tx.run(_new_fence, {"run": order.run, "epoch": order.epoch, "progress": order.progress})

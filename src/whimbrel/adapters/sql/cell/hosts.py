@@ -1,7 +1,7 @@
-"""The hosts of one cell in its database: service and hypervisor are one row.
+"""The hosts of one cell: service and hypervisor are one row.
 
-Law: what a host says of itself (sizes, hypervisor) and what an operator decides (enabled, forced down) are written by
-different methods, and neither touches the other's columns.
+Invariant: the host's own report (sizes, hypervisor) and the operator's settings (enabled, forced down) are written by
+different methods; neither changes the other's columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ def _values(host: Host) -> dict[str, object]:
 
 
 class SqlHosts(Counting):
-    """Fulfils ports.hosts.Hosts for the cell of this name."""
+    """Implements ports.stores.hosts.Hosts for the cell of this name."""
 
     def __init__(self, db: Database, cell: CellName) -> None:
         super().__init__(db)

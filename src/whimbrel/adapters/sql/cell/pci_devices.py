@@ -21,7 +21,7 @@ _NOBODY: dict[str, None] = {"server_id": None, "slot": None, "request": None}
 _ON_HOST = devices.c.host == bindparam("b_host")
 _THIS = sa.and_(_ON_HOST, devices.c.address == bindparam("b_address"))
 _of = fixed(sa.select(devices).where(_ON_HOST).order_by(devices.c.address))
-_of_held = fixed(_of.with_for_update())  # in one order for all, so that no two wait for each other
+_of_held = fixed(_of.with_for_update())  # the same lock order everywhere prevents deadlocks
 _held_ones = fixed(
     sa.select(devices).where(devices.c.server_id.is_not(None)).order_by(devices.c.host, devices.c.address)
 )
@@ -41,7 +41,7 @@ _hold = fixed(sa.update(devices).where(_THIS).values({name: bindparam(name) for 
 
 
 class SqlDevices:
-    """Fulfils ports.devices.Devices."""
+    """Implements ports.stores.pci_devices.Devices."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -93,7 +93,7 @@ class SqlDevices:
 
 
 async def _locked(tx: Tx, host: HostName) -> list[HeldDevice]:
-    """Read a host's devices and have nobody else change them in this transaction."""
+    """Read and lock a host's devices until the transaction ends."""
     return [_held(row) for row in await tx.rows(_of_held, {"b_host": host})]
 
 

@@ -1,4 +1,4 @@
-"""The statement that a query for servers is: whom it lists, in which order, and from where on."""
+"""Builds the SELECT statement of a server query: filters, order, and marker."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +63,7 @@ def _in_state(vm_state: str, task_state: str | None, exact: bool) -> sa.ColumnEl
 
 def _tagged(query: ServerQuery) -> list[sa.ColumnElement[bool]]:
     def has(tag: str) -> sa.ColumnElement[bool]:
-        # Not by LIKE: for SQLite's an A is an a.
+        # LIKE is not used: it is case-insensitive in SQLite.
         return sa.func.replace(servers.c.tags, f"\n{tag_line(tag)}\n", "") != servers.c.tags
 
     conditions = [has(tag) for tag in query.tags]
@@ -95,7 +95,7 @@ def _sorted_by(name: str, query: ServerQuery) -> Any:
 
 
 def _beyond(keys: Sequence[tuple[Any, str, str]], marker: Server, query: ServerQuery) -> sa.ColumnElement[bool]:
-    """Give the condition that a row comes after the marker in that order; None counts as the smallest."""
+    """Return the condition that a row follows the marker in this order. NULL sorts as the smallest value."""
     values = record_values(marker, None)
     if query.zone_order:
         values["zone"] = query.zone_places.get(marker.zone or "")
@@ -106,7 +106,7 @@ def _beyond(keys: Sequence[tuple[Any, str, str]], marker: Server, query: ServerQ
             further = column.is_not(None) if direction == "asc" else sa.false()
             same = column.is_(None)
         else:
-            is_ = sa.literal(value, column.type)  # True and False would be taken for SQL's own words
+            is_ = sa.literal(value, column.type)  # True and False would be rendered as SQL keywords
             further = column > is_ if direction == "asc" else sa.or_(column < is_, column.is_(None))
             same = column == is_
         beyond = sa.or_(further, sa.and_(same, beyond))
@@ -116,11 +116,11 @@ def _beyond(keys: Sequence[tuple[Any, str, str]], marker: Server, query: ServerQ
 EVERYBODY = ServerQuery()
 _everybody = fixed(_listing(EVERYBODY))
 _named = fixed(_listing(EVERYBODY).where(servers.c.id.in_(bindparam("b_ids", expanding=True))))
-"""The lists for those who look after the whole cell, and after some by their names, again and again."""
+"""Statements of frequent queries: the whole cell, or servers by name."""
 
 
 def asked(query: ServerQuery) -> tuple[sa.Select[Any], dict[str, Any] | None]:
-    """Give the statement, and its values where it has any."""
+    """Return the statement, and its bound values if it has any."""
     if query == EVERYBODY:
         return _everybody, None
     if query.ids is not None and replace(query, ids=None) == EVERYBODY:

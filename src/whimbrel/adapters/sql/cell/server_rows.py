@@ -1,4 +1,4 @@
-"""Rows of servers: the whole record, and beside it what servers are looked for by."""
+"""Rows of servers: the whole record, and the columns that queries filter by."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ ROW = (*_SAME, "flavor_id", "locked", "tags", "record", "locked_by_run")
 
 
 def read_record(record: bytes, server_id: ServerId) -> Server:
-    """Raises: Unavailable: somebody has written what is no record."""
+    """Raises: Unavailable: the record is damaged."""
     try:
         return _decode(record)
     except msgspec.DecodeError as error:
@@ -28,7 +28,7 @@ def read_record(record: bytes, server_id: ServerId) -> Server:
 
 
 def record_values(server: Server, holder: str | None) -> dict[str, Any]:
-    """Give the row of a record that is, or is to be, the only one of its server. holder: the run that has its lock."""
+    """Return the row of a record that is, or becomes, the only one of its server. holder: the run that locks it."""
     return {
         **{name: getattr(server, name) for name in _SAME},
         "flavor_id": server.flavor.flavor_id,
@@ -40,5 +40,5 @@ def record_values(server: Server, holder: str | None) -> dict[str, Any]:
 
 
 def tag_line(tag: str) -> str:
-    """Give a tag as one line, whatever is in it."""
+    """Encode a tag as one line."""
     return tag.replace("\\", "\\\\").replace("\n", "\\n")

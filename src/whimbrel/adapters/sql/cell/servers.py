@@ -1,4 +1,4 @@
-"""Servers' records of one cell on SQL, and the fences of the runs that change them."""
+"""Server records of one cell, and the fences of the runs that change them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ _delete = fixed(sa.delete(servers).where(servers.c.id == bindparam("b_id")))
 
 
 _COUNTS = sa.and_(servers.c.deleted_at.is_(None), servers.c.standing != "frozen")
-"""Of a server with two records one is frozen, the one that does not count. Both are while its move switches them."""
+"""If a server has two records, the frozen one does not count. Both are frozen while its move switches them."""
 
 _IS_BUSY = sa.or_(servers.c.vm_state == "building", servers.c.task_state.in_(server_states.IO_TASKS))
 _LOADS = fixed(
@@ -55,7 +55,7 @@ _IMAGES = fixed(
 
 
 class SqlServers(RecordIds):
-    """Fulfils ports.servers.Servers."""
+    """Implements ports.stores.servers.Servers."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

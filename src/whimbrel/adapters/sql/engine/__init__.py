@@ -1,1 +1,1 @@
-"""Databases: connections, transactions, statements, schemas. Knows no table."""
+"""Databases: connections, transactions, statements, schemas. Contains no tables."""

@@ -1,8 +1,8 @@
-"""A database that may be away, when the program starts and later: whoever needs it then is told so at once.
+"""A database that may be unavailable at start and later: requests then fail immediately with Unavailable.
 
-Law: only `check` waits for it, and no longer than PATIENCE_S; whoever made it calls that again and again. When it finds
-the database silent, who waits for an answer since before is told too. A database that comes back is used from then on,
-and one that comes late is first brought to this program's schema.
+Invariant: only `check` waits for the database, for at most `timeout_s`; its owner calls it periodically. If the
+database does not answer, `check` also fails the pending queries. A database that comes back is used again; one that
+first becomes available after the start is migrated to this program's schema first.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _ASK = sa.text("SELECT 1")
 
 
 class AwaitedDatabase(Database):
-    """Stands before `open_database(url, schema)`; away until the first `check`."""
+    """Wraps `open_database(url, schema)`; unavailable until the first successful `check`."""
 
     def __init__(
         self,
@@ -31,9 +31,9 @@ class AwaitedDatabase(Database):
         migrates: bool = True,
         databases: Databases | None = None,
     ) -> None:
-        """patience_s: how long a database that was there may be silent. migrates: else an older schema is refused.
+        """timeout_s: how long an open database may take to answer. migrates: if false, an older schema is refused.
 
-        databases: opens it; None: it shares its connections with no other. Raises: Invalid: the URL.
+        databases: opens it; None: its connections are not shared. Raises: Invalid: the URL.
         """
         self._databases = databases or Databases()
         self.dialect = "postgresql" if is_postgres(url) else "sqlite"
@@ -46,19 +46,19 @@ class AwaitedDatabase(Database):
 
     @property
     def trouble(self) -> str | None:
-        """Say why it is away; None: it is there."""
+        """Return why it is unavailable; None: it is available."""
         return self._trouble
 
     async def check(self) -> None:
-        """Open it if it is not open, else ask whether it still answers.
+        """Open the database if it is not open, else check whether it answers.
 
-        Raises: Unavailable: it is away; Refused: it cannot be used by this program.
+        Raises: Unavailable: it does not answer; Refused: this program cannot use it.
         """
         try:
             if self._opened is None:
                 await asyncio.to_thread(self._ready, self._url, self._schema)
                 self._opened = self._databases.open(self._url, self._schema)
-            elif self.dialect == "postgresql":  # a file does not go away
+            elif self.dialect == "postgresql":  # a file is always available
                 await self._ask(self._opened)
         except WorldError as trouble:
             self._trouble = " ".join(trouble.reason.split())

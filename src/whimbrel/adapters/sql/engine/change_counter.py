@@ -1,4 +1,4 @@
-"""What stores have in common that tell how often they were changed: who keeps what they said looks again then."""
+"""A change counter for stores, so that readers that cache their content know when to read again."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,7 +7,7 @@ from whimbrel.adapters.sql.engine.database import Database, Tx
 
 
 class Counting:
-    """A store that counts its changes, each once it is written; `changes` is of this very object alone."""
+    """A store that counts its changes, each once it is written; `changes` covers this object only."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,7 +1,7 @@
-"""Makes a PostgreSQL database that is missing, as a SQLite file is made where none is.
+"""Creates a missing PostgreSQL database, as SQLite creates a missing file.
 
-Law: whoever comes first makes it, everybody else waits and then finds it. What cannot be made is left alone without a
-word: `schema.prepare`, which comes next, says what is wrong.
+Invariant: one process creates it; the others wait and then find it. Errors are not reported here: `schema.prepare`,
+which runs next, reports them.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from whimbrel.adapters.sql.engine.urls import ENGINE, is_postgres, postgres_argu
 ALWAYS_THERE = "postgres"
 TIMEOUT_S = 10
 
-_LOCK = sa.text("SELECT pg_advisory_lock(hashtext('whimbrel database ' || :name))")  # until the connection ends
+_LOCK = sa.text("SELECT pg_advisory_lock(hashtext('whimbrel database ' || :name))")  # held until the connection ends
 _IS_THERE = sa.text("SELECT 1 FROM pg_database WHERE datname = :name")
 
 
 def make_missing(url: str) -> None:
-    """Have the database of a PostgreSQL URL there, if its user may make one. Repeatable."""
+    """Ensure that the database of a PostgreSQL URL exists, if its user may create one. Repeatable."""
     if not is_postgres(url):
         return
     arguments = postgres_arguments(url)
@@ -37,7 +37,7 @@ def make_missing(url: str) -> None:
 
 
 def _is_missing(arguments: Mapping[str, str], name: str) -> bool:
-    """Tell whether the server answers that it has no such database: in whatever language, it quotes the name."""
+    """Check whether the server reports the database as missing. The message may be localized, but quotes the name."""
     try:
         _engine(arguments).connect().close()
     except sa.exc.DBAPIError as error:

@@ -1,6 +1,6 @@
-"""One database, SQLite or PostgreSQL, behind one small face: `async with db.write() as tx: await tx.run(statement)`.
+"""The interface to a database, SQLite or PostgreSQL: `async with db.write() as tx: await tx.run(statement)`.
 
-Law: a transaction never spans an await on anything but this database.
+Invariant: a transaction never spans an await on anything but this database.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,13 @@ from whimbrel.adapters.sql.engine.fixed import FixedResult, Values
 
 
 class Tx:
-    """An open transaction."""
-
     dialect: str
 
     async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
-        """Execute one statement; a sequence of values executes it for each."""
+        """Execute one statement; for a sequence of values, execute it for each."""
         raise NotImplementedError
 
-    # Rows are Any: a type for each column would have to be spelled out at every statement.
+    # Rows are Any: otherwise every statement would have to declare a type for each column.
 
     async def rows(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
         return (await self.run(statement, values)).all()
@@ -32,26 +30,26 @@ class Tx:
         return (await self.run(statement, values)).scalar()
 
     async def ask(self, *asked: tuple[sa.Executable, Mapping[str, Any] | None]) -> list[Sequence[Any]]:
-        """Give the rows of several statements, which are executed one after the other, and sent together."""
+        """Return the rows of several statements, executed in this order and sent together."""
         return [await self.rows(statement, values) for statement, values in asked]
 
     async def tell(self, statement: sa.Executable, values: Values = None) -> None:
-        """Execute what nobody needs an answer to: it may be sent with the next that is asked, or at the end.
+        """Execute a statement without waiting: it may be sent with the next query, or at the end.
 
-        What is wrong with it is said then.
+        Its errors are raised then.
         """
         await self.run(statement, values)
 
 
 class Database:
-    """Common face of the two kinds; opened by `databases.Databases`."""
+    """Interface of both database kinds; opened by `databases.Databases`."""
 
     dialect: str
 
     def write(self) -> Any:
-        """Open a transaction that may change things: `async with db.write() as tx`. Commits at the end.
+        """Open a read-write transaction: `async with db.write() as tx`. Commits at the end.
 
-        Raises: Conflict: a constraint does not hold; Unavailable: the database cannot do it now (busy, disk full).
+        Raises: Conflict: a constraint is violated; Unavailable: the database cannot do it now (busy, disk full).
         """
         raise NotImplementedError
 
@@ -60,20 +58,20 @@ class Database:
         raise NotImplementedError
 
     def look(self) -> Any:
-        """Read without a transaction, each statement at a moment of its own: `async with db.look() as tx`."""
+        """Read without a transaction, each statement in a snapshot of its own: `async with db.look() as tx`."""
         return self.read()
 
     @property
     def urgent(self) -> "Database":
-        """Return this database for work that does not wait behind other work for a connection, such as leases."""
+        """Return this database for urgent work, such as leases, which does not queue for a connection."""
         return self
 
     async def create_all(self, metadata: sa.MetaData) -> None:
-        """Make these tables where they are missing, without migrations: for a database in memory."""
+        """Create missing tables without migrations: for a database in memory."""
         raise NotImplementedError
 
     def hang_up(self) -> None:
-        """Have all who wait for an answer get Unavailable: the database is silent. A file is never silent."""
+        """Fail all pending queries with Unavailable; used when the database stops responding. No effect on a file."""
 
     async def close(self) -> None:
         raise NotImplementedError

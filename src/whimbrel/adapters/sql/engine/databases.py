@@ -1,4 +1,4 @@
-"""Opens databases by their URLs, and shares the connections of a process among those in one PostgreSQL database."""
+"""Opens databases by URL. All stores of a process in one PostgreSQL database share its connections."""
 
 from typing import TYPE_CHECKING
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 5
 TIMEOUT = {"connect_timeout": str(TIMEOUT_S), "tcp_user_timeout": str(TIMEOUT_S * 1000)}
-"""How long the driver waits for a silent server, unless the URL says so."""
+"""How long the driver waits for an unreachable server, unless the URL sets it."""
 
 
 class Databases:
-    """Opens the databases of one process: its stores in one PostgreSQL database share its connections."""
+    """Opens the databases of one process; stores in one PostgreSQL database share its connections."""
 
     def __init__(self, connections: int = CONNECTIONS) -> None:
-        """connections: to one PostgreSQL database, at most."""
+        """connections: maximum per PostgreSQL database."""
         self._limit = connections
         self._connections: dict[str, PostgresConnections] = {}
 
     def open(self, url: str, schema: str) -> Database:
         """Open `sqlite:///DIR` (file DIR/<schema>.sqlite), `sqlite://` (in memory) or `postgresql://...` (that schema).
 
-        The schema must be there: see `schema.prepare`. Raises: Unavailable: the file cannot be used now (disk full).
+        The schema must exist: see `schema.prepare`. Raises: Unavailable: the file cannot be used now (disk full).
         Invalid: the URL.
         """
         if is_postgres(url):
@@ -41,5 +41,5 @@ class Databases:
 
 
 def open_database(url: str, schema: str) -> Database:
-    """Open a database that shares its connections with no other: see `Databases.open`."""
+    """Open a database with connections of its own: see `Databases.open`."""
     return Databases().open(url, schema)

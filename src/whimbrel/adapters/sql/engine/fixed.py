@@ -1,8 +1,8 @@
-"""Statements that are written once and run often: they go to the database as text that was compiled once.
+"""Statements that are defined once and run often: each is compiled once and then sent to the database as text.
 
-SQLAlchemy spends several times as long on a small statement as the database does, most of it on finding out again what
-it found out before. A fixed statement is compiled by SQLAlchemy, with its types, when it first runs, and then never
-again. What takes the text to the database is `run_fixed` for SQLite, and wire.py for PostgreSQL.
+For a small statement SQLAlchemy takes several times as long as the database, mostly for repeated compilation. A fixed
+statement is compiled by SQLAlchemy, with its types, when it first runs, and never again. `run_fixed` executes it on
+SQLite, wire.py on PostgreSQL.
 """
 
 import sqlite3
@@ -17,16 +17,14 @@ Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 Statement = TypeVar("Statement", bound=sa.Executable)
 
 _texts: dict[sa.Executable, dict[tuple[str | int, ...], "Text"]] = {}
-"""Of each fixed statement: dialect, names of its values -> its text; where values are lists (IN), with their lengths
-too: another text for each.
-"""
+"""By fixed statement: (dialect, names of its values) -> its text; if values are lists (IN), also by their lengths."""
 
 _ROOM = 64
-"""How many texts of one statement are kept; a statement has many only where a list is now this long, now that."""
+"""How many texts are kept per statement; only statements with lists of varying length have several."""
 
 
 def fixed(statement: Statement) -> Statement:
-    """Declare that this very statement lives as long as its module: all that varies are its bound values."""
+    """Register a statement that lives as long as its module; only its bound values vary."""
     _texts[statement] = {}
     return statement
 
@@ -38,7 +36,7 @@ def is_fixed(statement: sa.Executable) -> bool:
 def run_fixed(
     driver: sqlite3.Connection, dialect: sa.Dialect, statement: sa.Executable, values: Values
 ) -> "FixedResult":
-    """Run a fixed statement; a sequence of values runs it for each, and gives no rows. Raises: sqlite3.Error."""
+    """Run a fixed statement; for a sequence of values, run it for each and return no rows. Raises: sqlite3.Error."""
     if values is None or isinstance(values, Mapping):
         one = values or {}
         text = text_of(dialect, statement, one)
@@ -49,7 +47,7 @@ def run_fixed(
 
 
 class FixedResult:
-    """What came of a fixed statement, with the part of SQLAlchemy's result that the stores use."""
+    """The result of a fixed statement: the part of SQLAlchemy's result that the stores use."""
 
     def __init__(self, rows: list[Any], rowcount: int) -> None:
         self._rows = rows
@@ -66,7 +64,7 @@ class FixedResult:
 
 
 def text_of(dialect: sa.Dialect, statement: sa.Executable, values: Mapping[str, Any]) -> "Text":
-    """Give the text of a fixed statement for values of these names, and for lists of these lengths."""
+    """Return the text of a fixed statement for values of these names, and lists of these lengths."""
     texts = _texts[statement]
     key: tuple[str | int, ...] = (dialect.name, *values)
     text = texts.get(key)
@@ -91,7 +89,7 @@ def _compiled(
 
 
 class Text:
-    """A statement as text, with what SQLAlchemy's types do to the values that go in and come out."""
+    """A statement as text, with SQLAlchemy's conversions of bound values and of results."""
 
     def __init__(self, dialect: sa.Dialect, statement: Any, values: Mapping[str, Any]) -> None:
         compiled = statement.compile(dialect=dialect, column_keys=list(values))
@@ -102,7 +100,7 @@ class Text:
         }
         self.sql: str = expanded.statement
         self.order: Sequence[str] = expanded.positiontup or ()
-        """The names of the values as they are counted in the text, where they are."""
+        """The names of positional values in order; empty if the dialect binds by name."""
         self._lists = expanded.parameter_expansion
         self.has_lists = bool(self._lists)
         self._constants = {name: value for name, value in constants.items() if name not in values}
@@ -120,7 +118,7 @@ class Text:
         return bound
 
     def rows(self, rows: Iterable[Sequence[Any]], describe: Callable[[], Sequence[Sequence[Any]]]) -> list[Any]:
-        """Make rows of what the database gave. describe: gives name and type of each column, as the database has it."""
+        """Convert the database's rows. describe: returns name and type of each column as reported by the database."""
         if not self._columns:
             return []
         if self._make is None:
@@ -135,12 +133,12 @@ class Text:
             for column, each in zip(self._columns, described, strict=True)
         ]
         if not any(processes):
-            return partial(tuple.__new__, kind)  # what kind._make does, without a Python call for each row
+            return partial(tuple.__new__, kind)  # what kind._make does, without a Python call per row
         return partial(_processed, kind, [(at, process) for at, process in enumerate(processes) if process])
 
 
 def _processed(kind: Any, outs: Sequence[tuple[int, Callable[[Any], Any]]], row: Sequence[Any]) -> Any:
-    """Make a row of which some values, those at the places that `outs` has, go through a process."""
+    """Make a row; `outs`: (index, conversion) of each value that is converted."""
     values = list(row)
     for at, process in outs:
         values[at] = process(values[at])

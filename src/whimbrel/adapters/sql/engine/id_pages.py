@@ -1,4 +1,4 @@
-"""Pages of ids, in the order of ids: for who goes through a whole table and is in nobody's way meanwhile."""
+"""Pages of ids in id order, for reading a whole table in short transactions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +38,7 @@ async def _read(db: Database, statement: sa.Select[Any], after: str | None, limi
 
 
 class EntryIds:
-    """A part of the directory."""
+    """A section of the directory."""
 
     _db: Database
 
@@ -47,7 +47,7 @@ class EntryIds:
 
 
 class RecordIds:
-    """A part of a cell's records."""
+    """A section of a cell's records."""
 
     _db: Database
 
@@ -61,7 +61,7 @@ class RecordIds:
 
 
 class ConsumerIds:
-    """A part of Placement's store."""
+    """A section of Placement's store."""
 
     _db: Database
 

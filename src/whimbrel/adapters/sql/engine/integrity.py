@@ -1,4 +1,4 @@
-"""Checks a SQLite file that nobody uses, without writing anything beside it."""
+"""Checks a SQLite file that is not in use, without writing anything beside it."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from whimbrel.adapters.sql.engine.schema import VERSION, revisions
 from whimbrel.adapters.sql.tables import kind_of
 
 SHOWN = 10
-"""How many defects of one file are listed."""
+"""Maximum number of defects listed per file."""
 
 
 def defects(file: Path, schema: str, revision: str | None) -> Iterator[str]:
-    """List what is wrong with a file that holds this schema in this version."""
-    # immutable: no log and no locks, which SQLite would put beside a file in WAL mode.
+    """Yield what is wrong with a file that holds this schema in this version."""
+    # immutable: no log and no locks, which SQLite would otherwise create beside a file in WAL mode.
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?immutable=1", uri=True)) as connection:
             for (said,) in connection.execute(f"PRAGMA integrity_check({SHOWN})"):

@@ -1,4 +1,4 @@
-"""What the fences of cells and of Placement have in common: their tables name runs with the newest order of each."""
+"""Shared by the fences of cells and of Placement: their tables hold the newest order of each run."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from whimbrel.ports.stores.restores import KnownRun
 
 
 def known_orders(fences: sa.Table) -> Callable[[Tx, Sequence[RunId]], Awaitable[Mapping[RunId, KnownRun]]]:
-    """Return what reads the newest order of each of these runs."""
+    """Return a function that reads the newest order of each of these runs."""
     of_runs = fixed(sa.select(fences).where(fences.c.run.in_(bindparam("b_runs", expanding=True))))
 
     async def orders_of(tx: Tx, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
@@ -23,7 +23,7 @@ def known_orders(fences: sa.Table) -> Callable[[Tx, Sequence[RunId]], Awaitable[
 
 
 def forgetting(fences: sa.Table) -> Callable[[Tx, Sequence[RunId]], Awaitable[None]]:
-    """Return what forgets runs that are over."""
+    """Return a function that removes the rows of finished runs."""
 
     async def forget(tx: Tx, runs: Sequence[RunId]) -> None:
         await tx.run(sa.delete(fences).where(fences.c.run.in_(runs)))

@@ -1,4 +1,4 @@
-"""Where a page of a list goes on: behind the record that was the last one of the page before it."""
+"""Pagination: the next page begins after the last record of the previous one."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,9 +7,9 @@ import sqlalchemy as sa
 
 
 def behind(order: Iterable[tuple[sa.ColumnElement[Any], Any, bool]]) -> sa.ColumnElement[bool]:
-    """Say what comes behind a record: equal in the first columns, and further in the next.
+    """Return the condition that a row follows a record: equal in the first columns, greater (or smaller) in the next.
 
-    order: the columns of the list's order, with what the record has there, and whether they go down. None has NULLs.
+    order: (column, the record's value, descending) for each column of the list's order. No value is NULL.
     """
     cases: list[sa.ColumnElement[bool]] = []
     equal: list[sa.ColumnElement[bool]] = []

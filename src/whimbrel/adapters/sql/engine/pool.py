@@ -1,8 +1,8 @@
 """The connections of one process to one PostgreSQL database, shared by all stores in it, each in a schema of its own.
 
-Invariant: there are never more than the limit. A task that finds none free waits, in the order of arrival; urgent work
-(leases, signs of life) does not wait behind the rest: a process that loses its leases because it is busy gets busier.
-Invariant: a task that holds a connection never waits for a second one, or all connections could be held by such tasks.
+Invariant: there are never more than the limit. If none is free, tasks wait in order of arrival; urgent work (leases,
+heartbeats) does not wait behind the rest: otherwise a busy process loses its leases and gets busier.
+Invariant: a task that holds a connection never waits for a second one; otherwise such tasks could hold all connections.
 """
 
 import asyncio
@@ -17,24 +17,24 @@ from whimbrel.domain.errors import Unavailable
 TIMEOUT_S = 30.0
 
 UNUSED_S = 60.0
-"""A connection that was not needed for so long is closed when another one comes back."""
+"""An idle connection is closed after this time, when another one is returned."""
 
 Turn = asyncio.Future[Wire | None]
-"""Where a task waits: it gets a connection, or None: the right to open one."""
+"""The queue entry of a task: it receives a connection, or None: the right to open one."""
 
 
 class Pool:
     def __init__(self, connect: Callable[[], Awaitable[Wire]], limit: int) -> None:
         self._connect = connect
         self._limit = limit
-        self._count = 0  # of connections that are open, or being opened
-        self._idle: list[Wire] = []  # the one that was used last is the last
+        self._count = 0  # connections that are open or being opened
+        self._idle: list[Wire] = []  # most recently used last
         self._waiting: deque[Turn] = deque()
         self._holders = set[asyncio.Task[Any] | None]()
 
     @asynccontextmanager
     async def wire(self, schema: str, *, urgent: bool = False) -> AsyncIterator[Wire]:
-        """Give one to use alone, in this schema. Raises: Unavailable: all are in use, for long; psycopg.Error."""
+        """Yield a connection for exclusive use. Raises: Unavailable: all are in use for too long; psycopg.Error."""
         task = asyncio.current_task()
         assert task not in self._holders, "a transaction was begun inside another one"
         self._holders.add(task)
@@ -49,7 +49,6 @@ class Pool:
             self._holders.discard(task)
 
     async def close(self) -> None:
-        """Close what is not in use."""
         while self._idle:
             await self._close(self._idle.pop())
 
@@ -66,14 +65,14 @@ class Pool:
         return await self._wait(urgent)
 
     def _idle_one(self, schema: str) -> Wire | None:
-        """Take the one that was used last, of those that are in the schema already if there are any."""
+        """Return the most recently used idle connection, preferring one that is already in the schema."""
         for number in reversed(range(len(self._idle))):
             if self._idle[number].schema == schema:
                 return self._idle.pop(number)
         return self._idle.pop() if self._idle else None
 
     async def _open(self, urgent: bool) -> Wire:
-        """Open one that is counted already. Where the server takes no more, wait for one of those that there are."""
+        """Open a connection that is already counted. If the server accepts no more, wait for an existing one."""
         try:
             return await self._connect()
         except Exception as trouble:
@@ -94,7 +93,7 @@ class Pool:
                 wire = await turn
         except BaseException as trouble:
             if turn.done() and not turn.cancelled() and not turn.exception():
-                await self._give_back(turn.result())  # it came at the same moment
+                await self._give_back(turn.result())  # it arrived at the same moment
             if isinstance(trouble, TimeoutError):
                 raise Unavailable("all connections to the database are in use") from trouble
             raise
@@ -107,12 +106,12 @@ class Pool:
         if wire.is_broken:
             await asyncio.shield(self._close(wire))
             if wire.is_lost:
-                await self.close()  # the others have no database either
+                await self.close()  # the other connections have lost the database too
         else:
             await self._give_back(wire)
 
     async def _give_back(self, wire: Wire | None) -> None:
-        """Pass a connection, or the right to open one, to the task that waits first."""
+        """Pass a connection, or the right to open one, to the first task in the queue."""
         if turn := self._first_waiting():
             turn.set_result(wire)
         elif wire is None:
@@ -129,7 +128,7 @@ class Pool:
             self._free()
 
     def _free(self) -> None:
-        """Let the task that waits first open one instead of one that is gone."""
+        """Let the first task in the queue open a connection in place of a lost one."""
         if turn := self._first_waiting():
             turn.set_result(None)
         else:
@@ -143,6 +142,6 @@ class Pool:
         return None
 
     def _tell_all(self, trouble: Exception) -> None:
-        """Fail all that wait: no connection is left that could come back."""
+        """Fail all waiting tasks: no connection is left that could be returned."""
         while turn := self._first_waiting():
             turn.set_exception(Unavailable(f"the database cannot be reached: {trouble}"))

@@ -1,7 +1,7 @@
-"""The schemas of a PostgreSQL database. Transactions are begun and ended by us, below SQLAlchemy, as on SQLite.
+"""The schemas of a PostgreSQL database. Transactions are begun and ended here, below SQLAlchemy, as on SQLite.
 
-Law: a write sees what others committed before each of its statements, so that what it reads after it has a lock is the
-newest; a read is one moment for all of its statements.
+Invariant: each statement of a write transaction sees what others committed before it, so reads after taking a lock are
+current; all statements of a read transaction see one snapshot.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -59,14 +59,14 @@ class PostgresTx(Tx):
 
 
 class PostgresConnections:
-    """The connections of a process to one database, whatever schemas its stores have there."""
+    """The connections of a process to one database, for all schemas of its stores."""
 
     def __init__(self, url: str, limit: int) -> None:
         self._engine = create_async_engine(
             ENGINE,
             poolclass=sa.pool.NullPool,
             isolation_level="AUTOCOMMIT",
-            # What psycopg itself has prepared it throws away with all that is prepared, ours too.
+            # psycopg would deallocate all prepared statements along with its own, including ours.
             connect_args={**postgres_arguments(url), "prepare_threshold": None},
         )
         self.positional = positional(self._engine.dialect)
@@ -84,7 +84,7 @@ class PostgresConnections:
         return PostgresDatabase(self, schema)
 
     async def release(self) -> None:
-        """Close all when no store uses them any more."""
+        """Close all connections once no store uses them."""
         self._users -= 1
         if self._users == 0:
             await self.pool.close()
@@ -92,8 +92,6 @@ class PostgresConnections:
 
 
 class PostgresDatabase(Database):
-    """Through psycopg."""
-
     dialect = "postgresql"
 
     def __init__(self, connections: PostgresConnections, schema: str) -> None:
@@ -173,7 +171,6 @@ def _named_errors() -> Iterator[None]:
 
 
 def _named(error: DBAPIError | psycopg.Error) -> WorldError:
-    """Give the error in our words."""
     origin = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(error, IntegrityError | psycopg.IntegrityError):
         return Conflict(f"a rule of the database does not allow it: {origin}")

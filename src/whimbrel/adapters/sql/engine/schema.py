@@ -1,9 +1,9 @@
-"""Bring a store's schema to the version that this program knows, when the program starts.
+"""Migrates a store's schema to this program's version at start.
 
-Law: whoever starts first migrates, everybody else waits and then finds it done; a schema that is up to date costs
-one SELECT and no import of Alembic; a schema of a newer program is refused and not touched.
+Invariant: the first process migrates; the others wait and then find it done. A schema that is up to date costs one
+SELECT and no import of Alembic. A schema of a newer program is refused and not modified.
 
-The versions of a kind of store are the files migrations/<kind>/versions/NNNN_*.py, and NNNN is the revision.
+The versions of a kind of store are the files migrations/<kind>/versions/NNNN_*.py; NNNN is the revision.
 """
 
 import fcntl
@@ -30,11 +30,11 @@ _VERSION_TABLE = sa.Table(
     sa.Column("version_num", sa.String(32), nullable=False),
     sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
-"""As Alembic makes it."""
+"""As Alembic creates it."""
 
 
 def prepare(url: str, schema: str) -> None:
-    """Have the schema there and at its newest version. For url see `open_database`; not for one in memory.
+    """Ensure that the schema exists in its newest version. url: see `open_database`; not in memory.
 
     Raises: Refused: it is of a newer Whimbrel, is no database, or other users can read its file. Unavailable: it does
     not answer.
@@ -61,7 +61,7 @@ def check(url: str, schema: str) -> None:
 
 
 def version_of(url: str, schema: str) -> str | None:
-    """Return the version of a schema; None: it is not there. Raises: Refused: it is newer than this program."""
+    """Return the version of a schema; None: it does not exist. Raises: Refused: it is newer than this program."""
     with _said(schema):
         if is_postgres(url):
             with _postgres_engine(url, schema).begin() as connection:
@@ -80,7 +80,7 @@ def _file(url: str, schema: str) -> Path:
 
 @contextmanager
 def _said(schema: str) -> Iterator[None]:
-    """Turn the drivers' errors into sentences for people."""
+    """Translate driver errors into messages for users."""
     try:
         yield
     except (sa.exc.OperationalError, sqlite3.OperationalError, OSError) as error:
@@ -90,7 +90,7 @@ def _said(schema: str) -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    """Give what the driver says, in one line; SQLite says little where its files cannot grow."""
+    """Return the driver's message in one line; SQLite's is unspecific if its files cannot grow."""
     origin = getattr(error, "orig", None) or error
     said = " ".join(str(origin).split())
     name: str = getattr(origin, "sqlite_errorname", "")
@@ -98,17 +98,17 @@ def _sentence(error: Exception) -> str:
 
 
 async def create_all(database: Database, kind: str) -> None:
-    """Make all tables through the database's own connection: for databases in memory, which nobody else can see."""
+    """Create all tables through the database's own connection: for databases in memory."""
     await database.create_all(metadata_of(kind))
 
 
 def revisions(kind: str) -> list[str]:
-    """List the versions that this program knows, oldest first."""
+    """Return the versions known to this program, oldest first."""
     return sorted(file.name.split("_")[0] for file in (MIGRATIONS / kind / "versions").glob("[0-9]*_*.py"))
 
 
 def _is_current(kind: str, version: str | None) -> bool:
-    """Tell whether nothing is to be done. Raises: Refused: the version is of a newer program."""
+    """Check whether the version is current. Raises: Refused: the version is of a newer program."""
     known = revisions(kind)
     if version is not None and version not in known:
         raise Refused(
@@ -119,7 +119,7 @@ def _is_current(kind: str, version: str | None) -> bool:
 
 
 def _prepare_sqlite(file: Path, kind: str) -> None:
-    for suffix in ("", "-wal", "-shm"):  # SQLite makes new ones with the mode of the file itself
+    for suffix in ("", "-wal", "-shm"):  # SQLite creates the other files with the mode of this one
         file_modes.narrow(file.with_name(file.name + suffix), file_modes.FILE)
     if _is_current(kind, _sqlite_version(file)):
         return
@@ -128,13 +128,13 @@ def _prepare_sqlite(file: Path, kind: str) -> None:
         file_modes.create(file)
         if _is_current(kind, _sqlite_version(file)):
             return
-        # The file itself says from now on that it is in WAL mode; changing that later would need everybody else out.
+        # WAL mode is stored in the file itself; changing it later would require exclusive access.
         engine = sa.create_engine(
             f"sqlite:///{file}", poolclass=sa.pool.NullPool, connect_args={"isolation_level": None}
         )
         with engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-            connection.exec_driver_sql("BEGIN IMMEDIATE")  # undone as a whole if the process dies half-way
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # rolled back as a whole if the process dies midway
             _make_or_upgrade(connection, kind)
             connection.commit()
 
@@ -151,7 +151,7 @@ def _sqlite_version(file: Path) -> str | None:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Keep other processes from preparing in this directory. The kernel lets go when we die."""
+    """Lock out other processes that prepare in this directory. The kernel releases the lock if this process dies."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -164,7 +164,7 @@ def _prepare_postgres(url: str, schema: str, kind: str) -> None:
     with _postgres_engine(url, schema).begin() as connection:
         if _is_current(kind, _postgres_version(connection)):
             return
-        # CREATE SCHEMA IF NOT EXISTS fails when two do it at once, so the lock comes first.
+        # CREATE SCHEMA IF NOT EXISTS fails if two run at once, so take the lock first.
         lock = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(f"whimbrel schema {schema}")))
         connection.execute(lock)
         if _is_current(kind, _postgres_version(connection)):
@@ -186,7 +186,7 @@ def _postgres_version(connection: sa.Connection) -> str | None:
 
 
 def _make_or_upgrade(connection: sa.Connection, kind: str) -> None:
-    """Bring what is there to the newest version; where there is nothing, make it at once as the tables say."""
+    """Migrate the schema to the newest version; if it is empty, create it directly from the tables."""
     if sa.inspect(connection).get_table_names():
         upgrade(connection, kind)
         return
@@ -197,7 +197,7 @@ def _make_or_upgrade(connection: sa.Connection, kind: str) -> None:
 
 def upgrade(connection: sa.Connection, kind: str) -> None:
     """Run the missing versions in the open transaction of this connection."""
-    from alembic import command  # here, because its import takes longer than most starts have to wait for it
+    from alembic import command  # imported here: importing Alembic takes longer than most starts
 
     from whimbrel.adapters.sql.migrations import config_of
 

@@ -1,8 +1,8 @@
-"""SQLite behind the face of `adapters.sql.engine.database`.
+"""SQLite behind the interface of `adapters.sql.engine.database`.
 
-Law: on SQLite nothing in a transaction suspends (the work is done on the spot, on one connection for writing and one
-for reading), so that it is atomic for the event loop too and runs under a simulated clock. What may suspend is to begin
-a write, while another process has the file locked.
+Invariant: on SQLite nothing inside a transaction suspends: statements run synchronously, on one connection for writing
+and one for reading, so a transaction is atomic for the event loop too and runs under a simulated clock. Only beginning
+a write may suspend, while another process has the file locked.
 """
 
 import asyncio
@@ -25,7 +25,6 @@ BUSY_TIMEOUT_S = 10.0
 
 
 def _named(error: DBAPIError | sqlite3.Error) -> WorldError:
-    """Give the error in our words."""
     origin = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(error, IntegrityError | sqlite3.IntegrityError):
         return Conflict(f"a rule of the database does not allow it: {origin}")
@@ -48,13 +47,12 @@ class _SqliteTx(Tx):
 
 
 class SqliteDatabase(Database):
-    """A SQLite file in WAL mode, or one in memory (path None), used on the thread that opened it.
+    """A SQLite file in WAL mode, or a database in memory (path None), used on the thread that opened it.
 
-    Writes to a file that come together are committed together: each has a savepoint of its own in one transaction (the
-    first is alone so far and needs none), and none returns before that is on the disk. One sync of the disk then serves
-    all who wait, however slow it is. Where the disk is full or fails, SQLite takes the whole transaction back: then all
-    who are in it get Unavailable. Those that find the file locked by another process wait together, and are one batch
-    as soon as it is theirs.
+    Concurrent writes to a file are committed together (group commit): each has a savepoint in one transaction (the
+    first needs none while it is alone), and none returns before the commit is on disk. One sync of the disk serves all
+    of them. If the disk is full or fails, SQLite rolls back the whole transaction, and all its writes get Unavailable.
+    Writes that find the file locked by another process wait together, and form one batch once the lock is free.
     """
 
     dialect = "sqlite"
@@ -64,7 +62,7 @@ class SqliteDatabase(Database):
         engine = _engine(path)
         self._writer = engine.connect()
         self._reader = engine.connect() if path else self._writer
-        # Transactions are begun and ended by us, below SQLAlchemy, which believes itself in one that never ends.
+        # Transactions are begun and ended here, below SQLAlchemy, which assumes one that never ends.
         self._write_driver, self._read_driver = _driver(self._writer), _driver(self._reader)
         self._write_sql: Callable[[str], object] = self._write_driver.execute
         self._read_sql: Callable[[str], object] = self._read_driver.execute
@@ -75,7 +73,7 @@ class SqliteDatabase(Database):
         self._replaced = 0
         self._batch: asyncio.Future[None] | None = None
         self._inside = False
-        self._first = False  # the write that is inside is the first of its batch: it needs no savepoint
+        self._first = False  # the open write is the first of its batch: it needs no savepoint
 
     def write(self) -> "_SqliteWrite":
         return _SqliteWrite(self)
@@ -85,11 +83,11 @@ class SqliteDatabase(Database):
 
     @property
     def changes(self) -> int:
-        """Return how many rows were written so far; contents that were replaced count as one."""
+        """Return the number of rows written so far; replacing the contents counts as one."""
         return self._write_driver.total_changes + self._replaced
 
     def copy(self) -> "SqliteDatabase":
-        """Give another database in memory with the same contents: for worlds that begin where another one stands."""
+        """Return another database in memory with the same contents, to fork a simulated world."""
         other = SqliteDatabase(None)
         other.replace_by(self)
         return other
@@ -99,10 +97,10 @@ class SqliteDatabase(Database):
         self._write_driver.deserialize(copy._write_driver.serialize())
         self._replaced += 1
 
-    # One write: in the batch that is open, or in a new one
+    # One write: in the open batch, or in a new one
 
     def begin(self) -> Tx | None:
-        """Begin one write; None: another process has the file locked."""
+        """Begin a write; None: another process has the file locked."""
         assert not self._inside, "a transaction on SQLite does not suspend"
         self._first = self._batch is None
         if self._batch is not None:
@@ -118,7 +116,7 @@ class SqliteDatabase(Database):
         return self._writing
 
     async def wait_and_begin(self) -> Tx:
-        """Begin one write when other processes let go of the file. Raises: Unavailable: they do not in time."""
+        """Begin a write when other processes release the file. Raises: Unavailable: they do not in time."""
         try:
             async with asyncio.timeout(self._busy_timeout_s):
                 while True:
@@ -129,7 +127,7 @@ class SqliteDatabase(Database):
             raise Unavailable("the database does not do it now: other processes keep it locked") from None
 
     async def end(self, trouble: BaseException | None) -> None:
-        """End one write. trouble: why it is not to be."""
+        """End a write. trouble: why it is rolled back; None: commit."""
         self._inside = False
         batch = self._batch
         assert batch is not None
@@ -153,7 +151,7 @@ class SqliteDatabase(Database):
 
     def _commit(self, batch: "asyncio.Future[None]") -> None:
         if self._batch is not batch:
-            return  # it was lost
+            return  # the batch was lost
         self._batch = None
         try:
             self._write_sql("COMMIT")
@@ -165,7 +163,7 @@ class SqliteDatabase(Database):
             batch.set_result(None)
 
     def _lose(self, batch: "asyncio.Future[None]", trouble: BaseException | None) -> None:
-        """Tell all who are in a batch that SQLite has taken back, and begin another with the next."""
+        """Fail all writes of a batch that SQLite has rolled back; the next write begins a new batch."""
         self._batch = None
         origin = trouble.orig if isinstance(trouble, DBAPIError) else trouble
         lost = sqlite3.OperationalError("it has taken the transaction back")
@@ -178,7 +176,7 @@ class SqliteDatabase(Database):
         return self._reading
 
     def end_read(self) -> None:
-        if self._read_driver.in_transaction:  # after some errors there is none any more
+        if self._read_driver.in_transaction:  # after some errors it has ended already
             self._read_sql("ROLLBACK")
 
     async def create_all(self, metadata: sa.MetaData) -> None:
@@ -228,7 +226,7 @@ class _SqliteRead:
 
 
 def _engine(path: Path | None) -> sa.Engine:
-    """Give what opens connections. Those in memory share one, and with it what SQLAlchemy compiled for any of them."""
+    """Return the engine of a file. Databases in memory share one, and with it SQLAlchemy's statement cache."""
     return _new_engine(f"sqlite:///{path}") if path else _memory_engine()
 
 
@@ -240,7 +238,7 @@ def _memory_engine() -> sa.Engine:
 def _new_engine(url: str) -> sa.Engine:
     engine = sa.create_engine(
         url,
-        poolclass=sa.pool.NullPool,  # in memory, each connection is then a database of its own
+        poolclass=sa.pool.NullPool,  # each connection in memory is then a separate database
         connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "check_same_thread": False},
         paramstyle="named",
     )
@@ -249,14 +247,14 @@ def _new_engine(url: str) -> sa.Engine:
 
 
 def _driver(connection: sa.Connection) -> sqlite3.Connection:
-    """Give the connection below SQLAlchemy's."""
+    """Return the sqlite3 connection below SQLAlchemy's."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     return driver
 
 
 def _look(batch: "asyncio.Future[None]") -> None:
-    """Look at how a batch ended in which nobody waits, so that nothing complains that nobody did."""
+    """Retrieve the exception of a batch that has no waiters, so that asyncio does not log it as never retrieved."""
     if not batch.cancelled():
         batch.exception()
 

@@ -1,11 +1,11 @@
 """A snapshot of all SQLite files of a cloud at one moment, taken while other processes write to them.
 
 Invariant: every read transaction of a snapshot begins while this process holds the write lock of every file, so no
-commit of another process lies between two of them. The locks are released at once: the contents are read later, from
-the read transactions, while the others write.
+commit of another process lies between two of them. The locks are released at once; the contents are read later, from
+the read transactions, while others write.
 
-Deadlock: files are locked in one order, `global` first. A process that holds one file and waits for another gets its
-turn, because all locks are released after LOCKING_S, for PAUSE_S.
+Deadlock: files are locked in one order, `global` first. All locks are released after LOCKING_S, for PAUSE_S, so that a
+process that holds one file and waits for another can proceed.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ from whimbrel.domain.errors import NotFound, Refused, Unavailable
 LOCKING_S = 1.0
 """How long one file may stay locked while the next one is awaited; writers of the cloud wait ten times as long."""
 PAUSE_S = 0.2
-"""How long all files stay unlocked between two rounds: longer than SQLite sleeps between two tries for a lock."""
+"""How long all files stay unlocked between two rounds: longer than SQLite sleeps between two attempts at a lock."""
 STEP_PAGES = 2000
-"""How much of a file is copied between two reports of progress."""
+"""How much of a file is copied between two progress reports."""
 
 Progress = Callable[[float], None]
-"""Receives which part of a file has been copied, 0 to 1."""
+"""Receives the fraction of a file that has been copied, 0 to 1."""
 
 _DIALECT = SQLiteDialect()
 _REVISION = fixed(VERSION.columns(sa.column("version_num", sa.String)))
@@ -61,7 +61,7 @@ class Snapshot:
         self.locked_s = locked_s
 
     def revision(self, schema: str) -> str:
-        """Return the version of the schema of this file."""
+        """Return the version of this file's schema."""
         [row] = self._rows(schema, _REVISION)
         return str(row.version_num)
 
@@ -83,9 +83,9 @@ class Snapshot:
         return {row.id: row.status for row in self._rows("volumes", _SNAPSHOTS)}
 
     def copy(self, schema: str, to: Path, progress: Progress) -> None:
-        """Write this file as it was at the moment of the snapshot. to: an empty file. Raises: Unavailable.
+        """Write this file as of the snapshot. to: an empty file. Raises: Unavailable.
 
-        Processes that were alive are left out: the copy is in use by none of them.
+        Rows of live processes are left out: none of them uses the copy.
         """
 
         def report(_: int, remaining: int, total: int) -> None:
@@ -103,7 +103,7 @@ class Snapshot:
 
 @asynccontextmanager
 async def snapshot(url: str, timeout_s: float) -> AsyncIterator[Snapshot]:
-    """Open a snapshot of the databases of a cloud. url: of its own databases, see `open_database`.
+    """Open a snapshot of the databases of a cloud. url: of the cloud's own databases, see `open_database`.
 
     Raises: Refused: a database is not in a file. NotFound: a file is missing. Unavailable: others keep the files locked
     for longer than timeout_s, or a file cannot be read.
@@ -122,7 +122,7 @@ async def snapshot(url: str, timeout_s: float) -> AsyncIterator[Snapshot]:
 
 
 class _Files:
-    """The files of a cloud, each with one connection that locks it and one that reads it; opened at first use."""
+    """The files of a cloud, each with one connection that locks it and one that reads it; opened on first use."""
 
     def __init__(self, url: str, opened: ExitStack) -> None:
         self._url = url
@@ -132,7 +132,7 @@ class _Files:
 
     @asynccontextmanager
     async def locked(self, schema: str, url: str | None = None) -> AsyncIterator[Path]:
-        """Hold the write lock of a file. url: where it is, None: with the others."""
+        """Hold the write lock of a file. url: its database; None: the cloud's own."""
         self.awaited = file = self._file(url or self._url, schema)
         writer, _ = self._at(file)
         with _named(file):
@@ -145,7 +145,7 @@ class _Files:
                 writer.execute("ROLLBACK")
 
     def cells(self, file: Path) -> dict[str, str | None]:
-        """Return the databases of the cells by schema, None: with the others."""
+        """Return the database URL of each cell by schema; None: the cloud's own."""
         writer, _ = self._at(file)
         return {f"cell_{row.name}": row.database for row in _rows(writer, file, _CELLS)}
 
@@ -195,7 +195,7 @@ async def _in_rounds(files: _Files) -> Snapshot:
 
 
 async def _take(files: _Files) -> Snapshot:
-    """Lock all files, begin to read each, and release them."""
+    """Lock all files, begin a read transaction on each, and release the locks."""
     async with AsyncExitStack() as locks:
         found = {"global": await locks.enter_async_context(files.locked("global"))}
         began = time.monotonic()
@@ -213,7 +213,7 @@ def _rows(connection: sqlite3.Connection, file: Path, statement: sa.Executable) 
 
 @contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Say which file SQLite complains of. Raises: Unavailable."""
+    """Add the file to errors of SQLite. Raises: Unavailable."""
     try:
         yield
     except sqlite3.Error as error:

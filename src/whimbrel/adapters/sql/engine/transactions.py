@@ -1,4 +1,4 @@
-"""Methods of a store that are a function of a transaction: `move_group = writes(groups.move)`, one line each."""
+"""Turns functions of a transaction into methods of a store: `move_group = writes(groups.move)`, one line each."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -13,7 +13,7 @@ Method = Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]
 
 
 def writes(act: InTx[P, R]) -> Method[P, R]:
-    """Return the method that runs `act` in a transaction of the store's database, which may change things."""
+    """Return a method that runs `act` in a read-write transaction of the store's database."""
 
     async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         async with self._db.write() as tx:
@@ -23,7 +23,7 @@ def writes(act: InTx[P, R]) -> Method[P, R]:
 
 
 def reads(act: InTx[P, R]) -> Method[P, R]:
-    """Return the method that runs `act` in a read-only snapshot of the store's database."""
+    """Return a method that runs `act` in a read-only snapshot of the store's database."""
 
     async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         async with self._db.read() as tx:
@@ -33,7 +33,7 @@ def reads(act: InTx[P, R]) -> Method[P, R]:
 
 
 def looks(act: InTx[P, R]) -> Method[P, R]:
-    """Return the method that runs `act` without a transaction, each statement at a moment of its own."""
+    """Return a method that runs `act` without a transaction, each statement in a snapshot of its own."""
 
     async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         async with self._db.look() as tx:

@@ -1,6 +1,6 @@
-"""Transactions that wait for each other by a name, because they count or choose among rows that do not exist yet.
+"""Named locks for transactions that count, or choose among, rows that do not exist yet.
 
-PostgreSQL lets two of them look at the same time. On SQLite the one that writes is alone already.
+On PostgreSQL two such transactions would read at the same time. On SQLite writers exclude each other already.
 """
 
 import sqlalchemy as sa
@@ -15,12 +15,12 @@ _IN_SCHEMA = fixed(sa.select(_lock(sa.func.hashtext(sa.func.current_schema().con
 
 
 async def wait_for_turn(tx: Tx, name: str) -> None:
-    """Hold this name until the transaction ends."""
+    """Lock this name until the transaction ends."""
     if tx.dialect == "postgresql":
         await tx.run(_IN_DATABASE, {"name": name})
 
 
 async def wait_for_turn_in_schema(tx: Tx, name: str) -> None:
-    """Hold this name of the transaction's schema until the transaction ends."""
+    """Lock this name within the transaction's schema until the transaction ends."""
     if tx.dialect == "postgresql":
         await tx.run(_IN_SCHEMA, {"name": f" {name}"})

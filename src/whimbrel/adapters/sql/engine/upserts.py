@@ -1,4 +1,4 @@
-"""Inserts that may meet a row with the same key: SQLAlchemy has them for each dialect apart."""
+"""Inserts that may meet a row with the same key: SQLAlchemy has separate constructs for each dialect."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,17 +13,17 @@ Statements = dict[str, sa.Executable]
 
 
 def inserts(table: sa.Table, completed: Callable[[Insert], sa.Executable]) -> Statements:
-    """Return the fixed insert of each dialect, completed by what is done about a row that is there."""
+    """Return the fixed insert of each dialect, completed by its conflict clause."""
     return {"sqlite": fixed(completed(sqlite.insert(table))), "postgresql": fixed(completed(postgresql.insert(table)))}
 
 
 def inserts_if_new(table: sa.Table, *key: str) -> Statements:
-    """Return inserts that leave a row with this key as it is. No key: with any key that is unique."""
+    """Return inserts that leave an existing row with this key unchanged. No key: with any unique key."""
     return inserts(table, lambda insert: insert.on_conflict_do_nothing(index_elements=key or None))
 
 
 def upserts(table: sa.Table, key: Sequence[str], written: Sequence[str]) -> Statements:
-    """Return inserts that write these columns of a row with this key."""
+    """Return inserts that, if a row with this key exists, update these columns."""
     return inserts(
         table,
         lambda insert: insert.on_conflict_do_update(

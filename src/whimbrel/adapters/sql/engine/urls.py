@@ -1,7 +1,7 @@
-"""Database URLs: which ones are accepted, what a driver is given for one, and how many connections a process opens.
+"""Database URLs: which ones are accepted, how they are passed to the drivers, and the connection limit of a process.
 
-Invariant: a URL that is not accepted is refused before anything is opened, and the refusal says what to write instead.
-libpq parses PostgreSQL URLs, so that all of its parameters and several hosts, for fail-over, work as it documents them.
+Invariant: an unsupported URL is refused before anything is opened, with a message that says what to write instead.
+libpq parses PostgreSQL URLs, so all of its parameters work as it documents them, including several hosts for fail-over.
 """
 
 import re
@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from whimbrel.domain.errors import Invalid
 
 CONNECTIONS = 16
-"""How many connections a process has to one PostgreSQL database at most, unless its settings say so.
+"""Maximum number of connections of a process to one PostgreSQL database, unless configured.
 
 Five processes fit into PostgreSQL's default of 100.
 """
@@ -21,19 +21,18 @@ _POSTGRES = ("postgresql://", "postgresql+psycopg://")
 _ALIASES = ("postgres", "pgsql", "psql", "postgresql+psycopg2", "postgresql+asyncpg")
 """Schemes that other programs use for PostgreSQL."""
 ENGINE = "postgresql+psycopg://"
-"""What SQLAlchemy is given: it selects the driver, and libpq's parameters go to the driver as they are."""
+"""The URL for SQLAlchemy: it selects the driver; libpq's parameters are passed to the driver unchanged."""
 _ACCEPTED = "use postgresql://USER:PASSWORD@HOST/NAME or sqlite:///DIRECTORY"
 
 
 def is_postgres(url: str) -> bool:
-    """Check whether a URL is one of PostgreSQL."""
     return url.startswith(_POSTGRES)
 
 
 def check_url(url: str) -> None:
     """Ensure that a process can open this database.
 
-    Raises: Invalid: it names no kind of database that is supported, no directory, or nothing that libpq understands.
+    Raises: Invalid: an unsupported kind of database, no directory, or nothing that libpq can parse.
     """
     if is_postgres(url):
         postgres_arguments(url)
@@ -63,7 +62,7 @@ def absolute(url: str) -> str:
 def postgres_arguments(url: str) -> dict[str, str]:
     """Return the connection parameters of a PostgreSQL URL, by libpq's names.
 
-    Raises: Invalid: libpq does not understand it.
+    Raises: Invalid: libpq cannot parse it.
     Source: PostgreSQL documentation, 34.1.1.2 Connection URIs.
     """
     import psycopg.conninfo  # a process on SQLite needs no psycopg
@@ -71,7 +70,7 @@ def postgres_arguments(url: str) -> dict[str, str]:
     try:
         found = psycopg.conninfo.conninfo_to_dict("postgresql://" + url.split("://", 1)[1])
     except psycopg.ProgrammingError as error:
-        said = str(error).strip()  # it quotes what it does not understand, which may be a password
+        said = str(error).strip()  # the message quotes the invalid part, which may be a password
         why = "a % in it has to be written %25" if "percent-encoded" in said else said
         raise Invalid(_wrong(url, why)) from None
     arguments = {key: str(value) for key, value in found.items()}
@@ -84,7 +83,7 @@ def postgres_arguments(url: str) -> dict[str, str]:
 
 
 def connect_arguments(url: str, schema: str) -> dict[str, str]:
-    """Return what a connection of PostgreSQL is opened with whose tables are in this schema only. Raises: Invalid."""
+    """Return the arguments of a PostgreSQL connection whose search path is this schema only. Raises: Invalid."""
     arguments = postgres_arguments(url)
     name = schema.replace('"', '""').replace("\\", "\\\\").replace(" ", "\\ ")
     options = (arguments.get("options"), f'-csearch_path="{name}"')
@@ -96,13 +95,13 @@ def _wrong(url: str, why: str) -> str:
 
 
 def with_defaults(url: str, defaults: dict[str, str]) -> str:
-    """Return a PostgreSQL URL that also has these parameters, except those that it sets itself. Raises: Invalid."""
+    """Return a PostgreSQL URL with these parameters added, except those that it sets itself. Raises: Invalid."""
     arguments = {**defaults, **postgres_arguments(url)}
     return f"postgresql://?{urlencode(arguments, quote_via=quote)}"
 
 
 def without_password(url: str) -> str:
-    """Return the URL as it can be shown."""
+    """Return the URL without its password, for display."""
     scheme, separator, rest = url.partition("://")
     return scheme + separator + _hidden(rest)
 
@@ -113,7 +112,7 @@ def _hidden(rest: str) -> str:
 
 
 def sqlite_file(url: str, schema: str) -> Path | None:
-    """Give the file that a SQLite URL means for this schema; None: in memory. Raises: Invalid: it is no SQLite URL."""
+    """Return the file of this schema under a SQLite URL; None: in memory. Raises: Invalid: it is no SQLite URL."""
     if url != "sqlite://":
         check_url(url)
     directory = url.removeprefix("sqlite://").removeprefix("/")

@@ -1,8 +1,8 @@
-"""One connection to PostgreSQL, used below SQLAlchemy and psycopg's cursors: statements are prepared and sent together.
+"""One connection to PostgreSQL, used below SQLAlchemy and psycopg's cursors: statements are prepared and pipelined.
 
-To wait for an answer costs as much as a dozen statements that are sent with it; so what nobody needs the answer of is
-sent with the next that somebody does.
-Law: a wire on which something was cut short (cancelled, connection lost) is broken, and never used again.
+One round trip costs as much as a dozen pipelined statements, so a statement whose result is not needed is sent together
+with the next one whose result is.
+Invariant: a connection on which an operation was interrupted (cancelled, connection lost) is broken and never reused.
 """
 
 import asyncio
@@ -25,35 +25,36 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from whimbrel.adapters.sql.engine.fixed import Text, Values
 
 PREPARED = 1000
-"""How many statements one connection keeps prepared in one schema."""
+"""How many prepared statements one connection keeps per schema."""
 
 _SAID = [psycopg.postgres.types[name].oid for name in ("bool", "float8", "bytea")]
-"""Types that are said to PostgreSQL; others it finds out from where a value stands, or are written there."""
+"""Types that are declared to PostgreSQL; it infers the others from the context, or the statement has a cast."""
 
 _GOOD = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 _STALE = (psycopg.errors.FeatureNotSupported, psycopg.errors.InvalidSqlStatementName)
-"""What a prepared statement gives after its tables were changed, or where somebody between us and the database has
-thrown it away."""
+"""Errors of a prepared statement after its tables were changed, or after a proxy between client and server discarded
+it.
+"""
 
 
 class Sent:
-    """Something that was sent, and later its answer."""
+    """A command that was sent, and later its result."""
 
     __slots__ = ("answer", "prepared", "text")
 
     def __init__(self, text: Text | None = None, prepared: dict[Text, bytes] | None = None) -> None:
         self.text = text
-        self.prepared = prepared  # where the statement is noted that it prepares
+        self.prepared = prepared  # where the statement that it prepares is registered
         self.answer: pq.abc.PGresult | None = None
 
     @property
     def count(self) -> int:
-        """How many rows it was about, once it is answered."""
+        """Return the number of affected rows, once answered."""
         return (self.answer and self.answer.command_tuples) or 0
 
     @property
     def said(self) -> bytes | None:
-        """What PostgreSQL calls what it has done."""
+        """Return PostgreSQL's command tag."""
         return self.answer.command_status if self.answer else None
 
 
@@ -62,32 +63,32 @@ class Wire:
         """connection: SQLAlchemy's, for statements that are not fixed; it begins and ends no transactions."""
         self._connection = connection
         self.is_broken = False
-        self.is_lost = False  # broken, and the database is probably gone
+        self.is_lost = False  # broken, and the database is probably unreachable
         self.used_at = 0.0
         self._pq = driver.pgconn
         self._encoding = driver.info.encoding
         self._values = Transformer(driver)
-        self.schema: str | None = None  # None: none was entered yet
+        self.schema: str | None = None  # None: no schema was selected yet
         self._prepared: dict[Text, bytes] = {}  # in this schema
         self._prepared_in: dict[str, dict[Text, bytes]] = {}
         self._numbers = 0
         self._sent: deque[Sent] = deque()
 
-    # Sending: nothing leaves before somebody waits for answers, or `part`s
+    # Sending: nothing is flushed before a caller waits for results, or calls `part`
 
     def command(self, sql: bytes) -> Sent:
-        """Send what has no values and gives no rows."""
+        """Send a statement that has no values and returns no rows."""
         self._enter()
         self._pq.send_query_params(sql, None)
         return self._note(Sent())
 
     def enter(self, schema: str) -> None:
-        """Take this schema for the statements that come next."""
+        """Select the schema for the statements that follow."""
         if schema == self.schema:
             return
         name = schema.replace('"', '""').encode(self._encoding)
         self.command(b'SET search_path TO "%s"' % name)
-        self._pq.pipeline_sync()  # or the transaction that comes next takes it back where it is rolled back
+        self._pq.pipeline_sync()  # otherwise a rollback of the next transaction would undo it
         self._note(Sent())
         self.schema = schema
         self._prepared = self._prepared_in.setdefault(schema, {})
@@ -101,7 +102,7 @@ class Wire:
         return self._note(Sent(text))
 
     def part(self) -> None:
-        """Let go of what was sent, without waiting for the answers: whoever comes next takes them."""
+        """Flush what was sent without waiting for the results: the next user of the connection receives them."""
         self._pq.pipeline_sync()
         self._note(Sent())
         self._pq.flush()
@@ -127,7 +128,7 @@ class Wire:
     # Waiting
 
     async def answers(self) -> None:
-        """Wait until all that was sent is answered. Raises: psycopg.Error: the first that went wrong."""
+        """Wait for the results of all that was sent. Raises: psycopg.Error: the first error."""
         if not self._sent:
             return
         trouble: psycopg.Error | None = None
@@ -151,7 +152,7 @@ class Wire:
             raise trouble
 
     async def execute(self, statement: sa.Executable, values: Values) -> sa.CursorResult[Any]:
-        """Have SQLAlchemy execute a statement, once all that was sent is answered."""
+        """Execute a statement through SQLAlchemy, after all pending results have arrived."""
         await self.answers()
         try:
             return await self._connection.execute(statement, values)
@@ -169,10 +170,10 @@ class Wire:
         await self._connection.run_sync(metadata.create_all)
 
     async def roll_back(self) -> None:
-        """Take back the transaction; if that cannot be done, the connection ends, and the transaction with it."""
+        """Roll back the transaction. If that fails, close the connection, which ends the transaction too."""
         try:
             with suppress(psycopg.Error):
-                await self.answers()  # or what goes wrong with them takes this along
+                await self.answers()  # otherwise their errors would abort the rollback
             if not self.is_broken:
                 self.command(b"ROLLBACK")
                 await self.answers()
@@ -181,7 +182,7 @@ class Wire:
             self.cut()
 
     def rows(self, sent: Sent) -> list[Any]:
-        """Give what came of a statement, once it is answered."""
+        """Return the rows of a statement, once answered."""
         answer, text = sent.answer, sent.text
         if answer is None or text is None or not answer.nfields:
             return []
@@ -199,9 +200,9 @@ class Wire:
         if answer.status in _GOOD or answer.status == pq.ExecStatus.PIPELINE_SYNC:
             return None
         if sent.prepared and sent.text:
-            sent.prepared.pop(sent.text, None)  # it was not
+            sent.prepared.pop(sent.text, None)  # preparing it failed
         if answer.status == pq.ExecStatus.PIPELINE_ABORTED:
-            return None  # something before it went wrong
+            return None  # an earlier statement failed
         return error_from_result(answer, self._encoding)
 
     async def _next(self) -> pq.abc.PGresult:
@@ -217,7 +218,7 @@ class Wire:
                 raise psycopg.OperationalError("the connection is lost")
 
     async def _ready(self, *, writing: bool = False) -> None:
-        """Wait until something can be read, or written if that is wanted, and read it."""
+        """Wait until the socket is readable, or writable if requested, and consume the input."""
         loop, socket = asyncio.get_running_loop(), self._pq.socket
         ready: asyncio.Future[None] = loop.create_future()
         loop.add_reader(socket, _wake, ready)
@@ -234,23 +235,23 @@ class Wire:
     # Ending
 
     def has_ended(self) -> bool:
-        """Tell whether the server has ended it while nobody used it. Costs a look at the socket, and asks nothing."""
+        """Check whether the server closed the idle connection. Polls the socket; sends nothing."""
         unread = select.poll()
         try:
             unread.register(self._pq.socket, select.POLLIN)
-            while unread.poll(0):  # answers to what somebody parted from; after them, if at all, the end
+            while unread.poll(0):  # unread results of flushed statements may precede the end
                 self._pq.consume_input()
         except psycopg.Error:
             return True
         return False
 
     def cut(self) -> None:
-        """Let nobody use it again. What the database is doing for it, it takes back when that is done."""
+        """Close the connection. The server rolls back what is in progress once it is done."""
         self.is_broken = True
         self._pq.finish()
 
     def hang_up(self) -> None:
-        """Have who waits for an answer told that there will be none: for a server that is silent."""
+        """Fail all pending queries; used when the server stops responding."""
         with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._pq.socket)) as end:
             end.shutdown(socket.SHUT_RDWR)
 
@@ -261,7 +262,7 @@ class Wire:
 
 
 def positional(dialect: sa.Dialect) -> sa.Dialect:
-    """Give the same dialect with values that are counted ($1), as PostgreSQL itself has them."""
+    """Return the same dialect with positional values ($1), as PostgreSQL has them."""
     return type(dialect)(dbapi=dialect.dbapi, paramstyle="numeric_dollar")  # type: ignore[call-arg]
 
 

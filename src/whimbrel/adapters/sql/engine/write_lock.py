@@ -1,8 +1,8 @@
-"""The lock for writing on a SQLite file, which processes share: wait for it without the event loop waiting too.
+"""The write lock on a SQLite file, shared by processes: waits without blocking the event loop.
 
-Law: SQLite tells nobody when it is free, so the first who waits tries for it each TRIES_EACH_S; when one has it all are
-called, for it is the whole process's. A process that saw another have it leaves it alone for as long after each time
-that it had it: one that keeps writing would hardly ever be found without it.
+Invariant: SQLite does not notify waiters, so the first waiter tries for the lock every TRIES_EACH_S, and then wakes
+all, because the lock belongs to the process. A process that has seen another one hold the lock pauses as long after
+each time that it held it; otherwise continuous writing would starve the others.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 TRIES_EACH_S = 0.002
 RIVALS_STAY_S = 1.0
-"""How long others are expected to want the lock after one of them was seen to have it."""
+"""How long other processes are expected to compete for the lock after one of them was seen holding it."""
 PRIMARY_CODE = 0xFF
-"""The bits of an error's code that say its kind. Source: https://sqlite.org/rescode.html."""
+"""Mask of the primary result code. Source: https://sqlite.org/rescode.html."""
 
 
 class WriteLock:
@@ -21,13 +21,13 @@ class WriteLock:
         """sql: executes on the connection for writing."""
         self._sql = sql
         sql("PRAGMA busy_timeout = 0")
-        self._turns: dict[asyncio.Future[None], None] = {}  # of those who wait, as they came; each leaves by itself
+        self._turns: dict[asyncio.Future[None], None] = {}  # waiters in order of arrival; each removes itself
         self._timer: asyncio.TimerHandle | None = None
-        self._rivals_until = 0.0  # on the event loop's clock; 0: there were none
+        self._rivals_until = 0.0  # on the event loop's clock; 0: no rivals
         self._gives_way = False
 
     def take(self) -> bool:
-        """Begin a transaction and call all who wait; False: not now. They run before what is `call_soon` after this."""
+        """Begin a transaction and wake all waiters; False: locked. They run before later `call_soon` callbacks."""
         if self._gives_way:
             return False
         try:
@@ -44,7 +44,7 @@ class WriteLock:
         return True
 
     async def wait(self) -> None:
-        """Wait to be called."""
+        """Wait to be woken."""
         turn = asyncio.get_running_loop().create_future()
         self._turns[turn] = None
         self._set_timer()
@@ -55,7 +55,7 @@ class WriteLock:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        """Have it run exactly while somebody waits."""
+        """Run the timer exactly while there are waiters."""
         if self._turns and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(TRIES_EACH_S, self._call_first)
         elif not self._turns and self._timer is not None:

@@ -1,7 +1,7 @@
 """Host aggregates in the global database.
 
-Law: a host is in at most one zone. Whoever changes memberships or zones locks all aggregates first, in one order, and
-checks under that lock; there are few of them and they change rarely.
+Invariant: a host is in at most one zone. A transaction that changes memberships or zones first locks all aggregates, in
+one order, and checks under that lock; there are few of them and they change rarely.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ _ZONE_REPAIR = inserts(
 
 
 class SqlAggregates(Counting):
-    """Fulfils ports.catalog.Aggregates."""
+    """Implements ports.stores.catalog.Aggregates."""
 
     async def all(self) -> list[Aggregate]:
         async with self._db.read() as tx:
@@ -155,7 +155,7 @@ class SqlAggregates(Counting):
 
     async def repair_zones(self) -> None:
         async with self._db.write() as tx:
-            await tx.rows(_LOCK_ALL)  # a change that is being written is over before, or sees this
+            await tx.rows(_LOCK_ALL)  # a change in progress either commits before this, or sees it
             await tx.run(_ZONE_REPAIR[tx.dialect], {"id": 1, "number": 1})
 
 
@@ -178,7 +178,7 @@ def _zones(known: Sequence[Aggregate], hosts: Sequence[HostName]) -> dict[HostNa
 async def _check_zoning(
     tx: Tx, zoning: Zoning | None, were: Mapping[HostName, str], are: Mapping[HostName, str]
 ) -> None:
-    """Raises: Conflict: placement was told otherwise, or was put right meanwhile."""
+    """Raises: Conflict: placement has recorded other zones, or was corrected meanwhile."""
     if zoning is None:
         return
     changed = {host: zone for host, zone in are.items() if zone != were[host]}
@@ -214,7 +214,7 @@ def _name_must_be_free(known: Sequence[Aggregate], name: str) -> None:
 async def _other_zones(
     tx: Tx, known: Sequence[Aggregate], aggregate: Aggregate, hosts: Sequence[HostName]
 ) -> list[str]:
-    """List the names of the zones other than the aggregate's in which these hosts are by other aggregates."""
+    """Return the names of the zones that other aggregates give these hosts, except this aggregate's zone."""
     if not aggregate.zone:
         return []
     others = {

@@ -1,6 +1,6 @@
 """Cells in the global database: there are few of them and they change rarely.
 
-What the settings said last is kept beside what is: where the two differ a command was given, and what it did stays.
+The last settings are stored beside the current values: where they differ, a command made the change, and it stays.
 """
 
 from typing import Any
@@ -24,16 +24,16 @@ _INSERT = sa.insert(cells)
 _FORGET = sa.delete(cells).where(_NAMED)
 
 _FOLLOWING = ("enabled", "physnets", "storage")
-"""What follows the settings until a command changes it."""
+"""Columns that follow the settings until a command changes them."""
 
 
 class SqlCells(Counting):
-    """Fulfils ports.cells.Cells."""
+    """Implements ports.stores.cells.Cells."""
 
     async def all(self) -> list[CellInfo]:
         async with self._db.read() as tx:
             found = [_info(row) for row in await tx.rows(_ALL)]
-        return sorted(found, key=lambda cell: cell.name)  # databases do not agree on the order of letters
+        return sorted(found, key=lambda cell: cell.name)  # databases collate letters differently
 
     async def get(self, name: CellName) -> CellInfo:
         async with self._db.read() as tx:
@@ -54,7 +54,7 @@ class SqlCells(Counting):
     async def ensure(self, said: CellInfo) -> CellInfo:
         try:
             return await self._ensured(said)
-        except Conflict:  # another process was faster to write it down
+        except Conflict:  # another process wrote it first
             return await self._ensured(said)
 
     async def _ensured(self, said: CellInfo) -> CellInfo:
@@ -85,9 +85,9 @@ class SqlCells(Counting):
 
 
 def _followed(row: Any, says: dict[str, Any]) -> dict[str, Any]:
-    """Give what is as the settings said last, and so becomes what they say now."""
+    """Return the new values of the columns that still equal the last settings, and therefore follow the new ones."""
     if row.settings is None:
-        return {}  # all of it is what a command said
+        return {}  # the cell was added by a command
     followed = {key: said for key, said in says.items() if getattr(row, key) == row.settings[key]}
     return {**followed, "disabled_reason": None} if followed.get("enabled") else followed
 

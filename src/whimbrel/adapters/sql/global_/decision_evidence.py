@@ -1,4 +1,4 @@
-"""What runs decided by, kept beside them; compressed, for it tells of many hosts in few words."""
+"""The evidence of scheduling decisions, stored beside the runs; compressed, because it covers many hosts."""
 
 import zlib
 
@@ -13,7 +13,7 @@ from whimbrel.domain.ids import RunId
 from whimbrel.ports.stores.journal import Evidence
 
 FAST = 1
-"""The level of compression: a better one saves a tenth, and takes thrice as long."""
+"""Compression level: a higher one saves 10% more and takes three times as long."""
 
 _ADD = fixed(sa.insert(evidence))
 _OF = fixed(

@@ -1,4 +1,4 @@
-"""The directory on SQL. A change by a run holds only while the journal's row of it has that epoch."""
+"""The directory in the global database. A run may change it only while the run's journal row has that epoch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder(Server).decode
 
 _by_id = fixed(sa.select(directory).where(directory.c.server_id == bindparam("b_server")))
 _by_id_held = fixed(_by_id.with_for_update())
-"""For those who write what they read: nobody else changes it in between."""
+"""For read-modify-write: locks the row."""
 _mine = sa.update(directory).where(directory.c.server_id == bindparam("b_server"), directory.c.deleted_at.is_(None))
 _epoch = fixed(sa.select(runs.c.epoch).where(runs.c.id == bindparam("b_run")).with_for_update(read=True))
 _place = fixed(_mine.values(cell=bindparam("b_cell"), unplaced=None))
@@ -72,7 +72,7 @@ def _counting(server: Server) -> dict[str, Any]:
 
 
 class SqlDirectory(EntryIds):
-    """Fulfils ports.directory.Directory."""
+    """Implements ports.stores.directory.Directory."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,4 +1,4 @@
-"""Flavors in the global database. Getting one is one SELECT by a unique index: every create and resize asks for it."""
+"""Flavors in the global database. Reading one is a SELECT by a unique index: every create and resize does it."""
 
 from collections.abc import Mapping
 
@@ -35,7 +35,7 @@ _REMOVE_GRANT = sa.delete(flavor_projects).where(*_GRANT)
 
 
 class SqlFlavors:
-    """Fulfils ports.catalog.Flavors."""
+    """Implements ports.stores.catalog.Flavors."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,4 +1,4 @@
-"""The journal on SQL: runs and actions, with the quota booking that an accepted run brings."""
+"""The journal in the global database: runs and actions, and the quota usage that an accepted run adds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -66,7 +66,7 @@ _due = fixed(
     .with_for_update(skip_locked=True)
 )
 MOST_LEFT_ALONE = 1000
-"""How many runs of a newer program are remembered, so that they are not read again each time."""
+"""How many runs of a newer program are remembered, so that they are not decoded again on each read."""
 
 _is_open = runs.c.state == "open"
 _is_leased = sa.and_(_is_open, runs.c.owner.is_not(None))
@@ -117,7 +117,7 @@ _park = fixed(
 _parked = runs.c.state == "parked"
 _waits = sa.or_(
     _parked, sa.and_(runs.c.state == "open", runs.c.at.in_(bindparam("b_heard_at", expanding=True)))
-)  # for a verdict
+)  # waiting for a verdict
 _give_verdict = fixed(
     sa.update(runs)
     .where(runs.c.id == bindparam("b_id"), _waits)
@@ -137,15 +137,15 @@ _give_verdict = fixed(
 
 
 class SqlJournal:
-    """Fulfils ports.journal.Journal."""
+    """Implements ports.stores.journal.Journal."""
 
     def __init__(self, db: Database, sagas: Sagas) -> None:
-        """sagas: which runs this program knows. It leaves all others to a newer one."""
+        """sagas: the runs known to this program. It leaves all others to a newer program."""
         self._db = db
         self._sagas = sagas
-        self._left_alone: dict[RunId, None] = {}  # the runs that were seen to be a newer program's
+        self._left_alone: dict[RunId, None] = {}  # runs recognized as a newer program's
         self._tally = SqlTally(db)
-        self._incarnation = 0  # as it was when a run was last accepted or taken
+        self._incarnation = 0  # as of the last accepted or taken run
 
     def _run(self, row: sa.Row[Any]) -> Run:
         return replace(read_run(row, self._sagas), incarnation=self._incarnation)
@@ -194,7 +194,7 @@ class SqlJournal:
             if before:
                 await quota_usage.book(tx, run.subject, before)
 
-    # Drive
+    # Execute
 
     async def save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
         values = run_values(run)
@@ -239,7 +239,7 @@ class SqlJournal:
         return list(self._left_alone) or [""]
 
     def _is_newer(self, row: sa.Row[Any]) -> bool:
-        """Check whether a run is for a newer program only; from then on this one does not look at it again."""
+        """Check whether a run is for a newer program only; if so, this process skips it from now on."""
         try:
             unknown = unknown_part(row, self._sagas)
         except msgspec.DecodeError:
@@ -253,7 +253,7 @@ class SqlJournal:
         return True
 
     async def _readable(self, tx: Tx, rows: Sequence[sa.Row[Any]]) -> list[Run]:
-        """Give the runs of these rows. One that cannot be read stands still, visible, and keeps no other waiting."""
+        """Decode these rows. A run that cannot be decoded is marked and stops; it does not block others."""
         found = []
         for row in rows:
             try:
@@ -278,7 +278,7 @@ class SqlJournal:
         async with self._db.urgent.write() as tx:
             await tx.run(_renew, {"b_ids": list(run_ids), "b_owner": owner, "b_due_at": now + lease_s})
 
-    # Verdicts and operators' words
+    # Verdicts and operators' commands
 
     async def park(self, run: Run) -> Run:
         async with self._db.write() as tx:
@@ -307,7 +307,7 @@ class SqlJournal:
         return run
 
     async def turn_back(self, run: Run, now: float) -> Run:
-        # Its epoch may have risen meanwhile; whether it may turn is said by where it stands and by its verdict.
+        # The epoch may have risen meanwhile; the run's step and its verdict decide whether it may roll back.
         former = [old for old, new in self._sagas.renamed(run.saga, run.version).items() if new == run.at]
         same = (
             runs.c.at.in_([run.at, *former]),

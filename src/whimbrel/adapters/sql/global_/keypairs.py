@@ -1,4 +1,4 @@
-"""Users' keypairs in the global database. The quota is counted in the transaction that adds one."""
+"""Users' keypairs in the global database. The transaction that adds a keypair checks the quota."""
 
 import msgspec
 import sqlalchemy as sa
@@ -20,7 +20,7 @@ _DELETE = sa.delete(keypairs).where(*_ONE)
 
 
 class SqlKeypairs:
-    """Fulfils ports.catalog.Keypairs."""
+    """Implements ports.stores.catalog.Keypairs."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

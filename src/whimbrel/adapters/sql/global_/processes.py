@@ -1,4 +1,4 @@
-"""Processes in the global database. A unique index lets one process have an exclusive role."""
+"""Processes in the global database. A unique index ensures that only one process has an exclusive role."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,13 +16,13 @@ from whimbrel.ports.clock import Clock
 from whimbrel.ports.stores.processes import MARGIN_S, ClockReading, Entered, ProcessRecord
 
 FORGET_S = 3600.0
-"""How long a process that gives no sign of life is remembered."""
+"""How long a process is remembered after its last heartbeat."""
 
 _NOW = fixed(sa.select(sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Double)))  # PostgreSQL's
 _IS_ITS_ROLE = sa.and_(processes.c.is_exclusive, processes.c.role == bindparam("b_role"))
 _IS_DEAD = sa.or_(
     processes.c.lease_until <= bindparam("b_now"),
-    processes.c.lease_until > bindparam("b_latest"),  # written by a wrong clock
+    processes.c.lease_until > bindparam("b_latest"),  # written with a wrong clock
 )
 _SAME_LOCK = fixed(sa.select(processes.c.id).where(processes.c.lock == bindparam("b_lock")))
 _END_SAME_LOCK = fixed(sa.delete(processes).where(processes.c.lock == bindparam("b_lock")))
@@ -42,17 +42,17 @@ _ALL = fixed(sa.select(processes).order_by(processes.c.id))
 
 
 class SqlProcesses:
-    """Fulfils ports.processes.Processes."""
+    """Implements ports.stores.processes.Processes."""
 
     def __init__(self, db: Database, own_clock: Clock) -> None:
-        """own_clock: of this machine. It is the clock of a SQLite database too."""
+        """own_clock: this machine's clock. It is also the clock of a SQLite database."""
         self._db = db
         self._clock = own_clock
 
     async def enter(self, process: ProcessRecord, lease_s: float) -> Entered:
         try:
             return await self._enter(process, lease_s)
-        except Conflict:  # another process took the role since this one looked
+        except Conflict:  # another process took the role meanwhile
             return await self._enter(process, lease_s)
 
     async def _enter(self, process: ProcessRecord, lease_s: float) -> Entered:
@@ -94,7 +94,7 @@ class SqlProcesses:
             return [each for each in _records(await tx.rows(_ALL)) if each.is_live(now, lease_s)]
 
     async def _now(self, tx: Tx) -> tuple[float, ClockReading]:
-        """Return the time of the database, and how far the own clock is ahead of it."""
+        """Return the time of the database, and how far this machine's clock is ahead of it."""
         if tx.dialect == "sqlite":
             return self._clock.now(), ClockReading(0.0, 0.0)
         before = self._clock.now()
@@ -104,7 +104,7 @@ class SqlProcesses:
 
 
 def known_offset_s(clock: ClockReading) -> float:
-    """Return an offset that is no error of its reading, else 0."""
+    """Return the offset if it exceeds the reading's error, else 0."""
     return clock.offset_s if abs(clock.offset_s) > clock.error_s else 0.0
 
 

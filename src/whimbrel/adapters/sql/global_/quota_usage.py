@@ -1,4 +1,4 @@
-"""What servers count for in their project's quota: booked in the transaction that accepts a run, or not at all."""
+"""The quota usage of servers. It is updated in the transaction that accepts a run."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ _account_if = fixed(
 
 
 async def enter(tx: Tx, counted: QuotaUsage, server: Server) -> None:
-    """Book a new server, and enter it in the directory."""
+    """Insert a new server into the directory, with its quota usage."""
     entry = {
         "server_id": server.id,
         "project_id": server.project_id,
@@ -49,14 +49,14 @@ async def enter(tx: Tx, counted: QuotaUsage, server: Server) -> None:
 
 
 async def book(tx: Tx, server_id: ServerId, counted: QuotaUsage) -> bool:
-    """Book a server that is there; tell whether it was."""
+    """Set the quota usage of a server; return whether the server exists."""
     return bool((await tx.run(_account, _values(server_id, counted))).rowcount)
 
 
 async def account_as_believed(tx: Tx, server_id: ServerId, counted: QuotaUsage, before: QuotaUsage | None) -> None:
-    """Book a server that is there. before: as which the caller believes it is booked.
+    """Set the quota usage of a server. before: the usage that the caller expects to replace.
 
-    Raises: Conflict: it is not there, or booked as something else.
+    Raises: Conflict: the server does not exist, or has another usage.
     """
     if before is None:
         done = await book(tx, server_id, counted)
@@ -68,7 +68,7 @@ async def account_as_believed(tx: Tx, server_id: ServerId, counted: QuotaUsage, 
 
 
 async def usage(tx: Tx, project_id: ProjectId, user_id: UserId | None = None) -> Usage:
-    """Give what the servers of a project count for, or those of one of its users."""
+    """Return the usage of a project, or of one user in it."""
     if user_id is None:
         rows = await tx.rows(_usage, {"b_project": project_id})
     else:
@@ -78,7 +78,7 @@ async def usage(tx: Tx, project_id: ProjectId, user_id: UserId | None = None) ->
 
 
 async def check(tx: Tx, project_id: ProjectId, limits: Limits) -> None:
-    """Raises: OverQuota: as booked, the project uses more than it may."""
+    """Raises: OverQuota: the recorded usage of the project exceeds its limits."""
     if limits == Limits():
         return
     used = await usage(tx, project_id)

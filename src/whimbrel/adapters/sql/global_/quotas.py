@@ -1,4 +1,4 @@
-"""Quota limits in the global database: a user's, else his project's, else the default class's, else the defaults."""
+"""Quota limits in the global database. Precedence: user, project, default class, built-in defaults."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ WHOLE_PROJECT = ""
 
 _PROJECT = quota_limits.c.project_id == sa.bindparam("project")
 _CLASS = quota_class_limits.c.class_name == sa.bindparam("class")
-# One statement, because every boot asks. The nearest rule comes last, so that it stays when a mapping is filled.
+# One statement, because every create needs it. The most specific limit comes last, so it wins when a dict is built.
 _THAT_HOLD = fixed(
     sa.select(quota_class_limits.c.resource, quota_class_limits.c.hard_limit, sa.literal(0).label("nearness"))
     .where(_CLASS)
@@ -36,7 +36,7 @@ _CLASS_SETS = upserts(quota_class_limits, ("class_name", "resource"), ["hard_lim
 
 
 class SqlQuotas:
-    """Fulfils ports.catalog.Quotas."""
+    """Implements ports.stores.catalog.Quotas."""
 
     def __init__(self, db: Database, defaults: Mapping[str, int] = DEFAULT_LIMITS) -> None:
         self._db = db

@@ -1,4 +1,4 @@
-"""The incarnation of the cloud and the hold of all runs, on SQL; and the conditions by which a hold is kept."""
+"""The incarnation of the cloud and the hold on all runs, and the conditions that enforce the hold."""
 
 from collections.abc import Mapping, Sequence
 
@@ -58,7 +58,7 @@ async def read_state(tx: Tx) -> CloudState:
 
 
 async def check_not_held(tx: Tx, saga: str) -> CloudState:
-    """Return the state of the cloud. Raises: Unavailable: all runs are held, this one too."""
+    """Return the state of the cloud. Raises: Unavailable: all runs are held, this one included."""
     state = await read_state(tx)
     if state.hold and not (state.hold.restoring and saga in RESTORING_SAGAS):
         raise Unavailable(f"All moves and operations are held: {state.hold.because}. See: whimbrel restore")
@@ -66,7 +66,7 @@ async def check_not_held(tx: Tx, saga: str) -> CloudState:
 
 
 class SqlRestores:
-    """Fulfils ports.restores.Restores."""
+    """Implements ports.stores.restores.Restores."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,4 +1,4 @@
-"""Which rounds of conductors are due, kept where all of them see it."""
+"""Periodic rounds of conductors: when each last began, shared by all of them."""
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
@@ -9,7 +9,7 @@ from whimbrel.adapters.sql.tables.global_ import rounds
 
 
 def _if_due(insert: Insert) -> sa.Executable:
-    """Begin a round that nobody has begun lately. One of the future is of a clock that has gone back since."""
+    """Begin a round unless one began recently. A future time comes from a clock that has since been set back."""
     at = insert.excluded.at
     due = sa.or_(rounds.c.at <= at - bindparam("b_every", type_=sa.Double), rounds.c.at > at)
     return insert.on_conflict_do_update(index_elements=["name"], set_={"at": at}, where=due)
@@ -19,7 +19,7 @@ _TAKE = inserts(rounds, _if_due)
 
 
 async def take(db: Database, name: str, now: float, every_s: float) -> bool:
-    """Fulfils ports.journal.Journal.take_round."""
+    """Implements ports.stores.journal.Journal.take_round."""
     async with db.write() as tx:
         taken: int = (await tx.run(_TAKE[tx.dialect], {"name": name, "at": now, "b_every": every_s})).rowcount
     return taken > 0

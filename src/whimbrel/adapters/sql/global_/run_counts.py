@@ -1,7 +1,7 @@
-"""Counts of runs for those who watch a cloud: what is open, from rows that are few; what has ended, counted once.
+"""Run counts for monitoring: open runs, counted from few rows, and ended runs, each counted once.
 
-Law: a count of what has ended never falls. What ended long enough ago that nobody writes it down any more is counted
-when this process first asks, and then remembered; only what ended since is counted anew.
+Invariant: the count of ended runs never falls. Runs that ended more than SETTLED_S ago are counted once and remembered;
+only later ones are counted again.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from whimbrel.adapters.sql.tables.global_ import last_proof, runs, takeovers
 from whimbrel.ports.stores.journal import LastProof, RunGroup, Tally
 
 SETTLED_S = 300.0
-"""By then an end that was to be written down is, or never will be."""
+"""After this time a transaction that ends a run has committed, or never will."""
 
 _DUE = sa.case((runs.c.due_at > runs.c.updated_at, runs.c.due_at), else_=runs.c.updated_at)  # 0: at once
 _GROUPS = sa.select(
@@ -32,7 +32,7 @@ _GROUPS = sa.select(
     sa.func.min(_DUE).label("due"),
     sa.func.count(runs.c.problem).label("bugs"),
 ).group_by(runs.c.saga, runs.c.at, runs.c.way, runs.c.state)
-_OPEN = fixed(_GROUPS.where(runs.c.state == "open"))  # two statements: each has an index that leaves out all others
+_OPEN = fixed(_GROUPS.where(runs.c.state == "open"))  # two statements: each uses a partial index
 _PARKED = fixed(_GROUPS.where(runs.c.state == "parked"))
 _OWED = fixed(sa.select(runs.c.debts, runs.c.since).where(runs.c.state == "open", runs.c.debts != bindparam("b_none")))
 _ENDED = fixed(
@@ -66,11 +66,11 @@ Ended = Counter[tuple[str, str]]
 
 
 class SqlTally:
-    """Counts in one database; one object for a process."""
+    """Counts in one database; one object per process."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._settled: Ended = Counter()  # what ended until then
+        self._settled: Ended = Counter()  # ended until `_until`
         self._until = 0.0
 
     async def now(self, now: float) -> Tally:
@@ -96,7 +96,7 @@ class SqlTally:
             await tx.run(_NOTE_PROOF[tx.dialect], {"id": 1, **msgspec.structs.asdict(proof)})
 
     async def _ended(self, tx: Tx, now: float) -> Ended:
-        """Count what has ended. The clock may have gone back: what is remembered stays."""
+        """Count ended runs. If the clock was set back, the remembered count stays."""
         until = max(self._until, now - SETTLED_S)
         settled = self._settled + await _count(tx, self._until, until)
         ended = settled + await _count(tx, until, _NEVER)
@@ -108,7 +108,7 @@ def _debts(document: bytes) -> tuple[str, ...]:
     try:
         return _decode(document)
     except msgspec.DecodeError:
-        return ()  # its run stands still, and is counted as one that does
+        return ()  # its run has stopped, and is counted as such
 
 
 async def _count(tx: Tx, after: float, until: float) -> Ended:

@@ -1,4 +1,4 @@
-"""What is asked of the journal, as statements: one for each set of conditions, written once."""
+"""Journal queries: one statement per set of conditions, compiled once."""
 
 from functools import cache
 from typing import Any
@@ -22,11 +22,11 @@ _WHERE: dict[str, sa.ColumnElement[bool]] = {
     "changed_before": runs.c.updated_at <= bindparam("b_changed_before"),
     "after": runs.c.number < sa.select(runs.c.number).where(runs.c.id == bindparam("b_after")).scalar_subquery(),
 }
-"""What each field of a RunFilter asks for, but for the two below."""
+"""The condition of each RunFilter field, except the two below."""
 
 
 def asked(which: RunFilter) -> tuple[sa.Select[Any], dict[str, Any]]:
-    """Give the statement, and its values."""
+    """Return the statement and its values."""
     given = {name: value for name, value in asdict(which).items() if value is not None and name != "only_open"}
     return _listing(tuple(given), which.only_open), {f"b_{name}": value for name, value in given.items()}
 

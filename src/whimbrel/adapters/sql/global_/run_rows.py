@@ -1,6 +1,6 @@
-"""Rows of runs: columns as they are, and documents of what a run knows, has done and owes.
+"""Rows of runs: plain columns, and documents for the run's facts, log and debts.
 
-A row names steps; a name of a former release is read as the present one (`saga.step` says what a rename needs).
+A row names steps; a name of a former release is read as the present one (see `saga.step` about renaming).
 """
 
 from collections.abc import Mapping
@@ -17,18 +17,18 @@ from whimbrel.saga.engine import DEBTS
 
 
 class Sagas(Protocol):
-    """What is known of sagas, by name and version: saga.step.Book."""
+    """Lookup of sagas by name and version."""
 
     def facts_type(self, name: str, version: int) -> type:
-        """Return the type of its facts. Raises: KeyError: it is not known."""
+        """Return the type of the saga's facts. Raises: KeyError: unknown saga."""
         ...
 
     def has_step(self, name: str, version: int, step: str) -> bool:
-        """Check whether it has this step, under whatever name. Raises: KeyError: it is not known."""
+        """Check whether the saga has this step, under its present or a former name. Raises: KeyError: unknown saga."""
         ...
 
     def renamed(self, name: str, version: int) -> Mapping[str, str]:
-        """Return former name -> present name of its renamed steps; nothing if it is not known."""
+        """Return former name -> present name of renamed steps; empty if the saga is unknown."""
         ...
 
 
@@ -75,7 +75,7 @@ def _with_present_names(values: Mapping[str, Any], renamed: Mapping[str, str]) -
 
 
 def unknown_part(row: sa.Row[Any], sagas: Sagas) -> str | None:
-    """Return what this program does not know of a run, which a newer program wrote; None: it knows all of it.
+    """Return the part of a run, written by a newer program, that this program does not know; None: it knows all.
 
     row: saga, version, at, facts and log of the run. Raises: DecodeError: the row is damaged.
     """

@@ -1,4 +1,4 @@
-"""Server groups in the global database. Who joins one is in the journal's transaction that accepts him."""
+"""Server groups in the global database. A server joins in the journal's transaction that accepts its create."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -46,7 +46,7 @@ _SIZE = fixed(
 
 
 class SqlServerGroups:
-    """Fulfils ports.server_groups.ServerGroups."""
+    """Implements ports.stores.server_groups.ServerGroups."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -95,7 +95,7 @@ class SqlServerGroups:
 
 
 async def join(tx: Tx, group_id: GroupId, server_id: ServerId, limit: int) -> None:
-    """Have a server, whose entry is written already, in a group. limit: how many it may have, -1: any.
+    """Add a server, whose directory entry exists already, to a group. limit: maximum group size, -1: unlimited.
 
     Raises: Invalid: the group is gone; OverQuota.
     """

@@ -21,7 +21,7 @@ _DELETE = sa.delete(zones).where(zones.c.id == sa.bindparam("zone_id"))
 
 
 class SqlZones:
-    """Fulfils ports.zones.Zones."""
+    """Implements ports.stores.zones.Zones."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -29,7 +29,7 @@ class SqlZones:
     async def all(self) -> list[Zone]:
         async with self._db.read() as tx:
             found = [Zone(**row._mapping) for row in await tx.rows(_ALL)]
-        return sorted(found, key=lambda zone: zone.name)  # databases do not agree on the order of letters
+        return sorted(found, key=lambda zone: zone.name)  # databases collate letters differently
 
     async def get(self, zone_id: str) -> Zone:
         async with self._db.read() as tx:
@@ -52,7 +52,7 @@ class SqlZones:
                     return Zone(**row._mapping)
                 await tx.run(_INSERT, msgspec.structs.asdict(zone))
         except Conflict:
-            if known := await self.by_name(zone.name):  # somebody was faster
+            if known := await self.by_name(zone.name):  # another process inserted it first
                 return known
             raise Conflict(f"Availability zone {zone.id} is there already, under another name.") from None
         return zone

@@ -1,4 +1,4 @@
-"""Rows of the identity service as the values that they are, and the statements that hold them."""
+"""Conversion between rows of the identity service and values, and the locking statements."""
 
 from typing import Any, TypeVar
 

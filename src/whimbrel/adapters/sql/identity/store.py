@@ -1,7 +1,7 @@
 """The embedded identity service's records in a database.
 
-Law: what a token grants is true at every instant. Every change locks its user or project first, and changes or removes
-the tokens that rested on it before it commits; issuing takes the same locks. A role that somebody has stays.
+Invariant: what a token grants is always current. Every change first locks its user or project, and updates or removes
+the dependent tokens before it commits; issuing a token takes the same locks. An assigned role cannot be deleted.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _PROJECTS_OF = (
 
 
 class SqlIdentity(TokenStore):
-    """Fulfils ports.identity.Identity and IdentityStore."""
+    """Implements ports.services.identity.Identity and IdentityStore."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
         self._db = db
@@ -172,7 +172,7 @@ class SqlIdentity(TokenStore):
 
     async def _remove(self, table: sa.Table, word: str, id_: str) -> None:
         async with self._db.write() as tx:
-            await _delete(tx, table, word, id_)  # foreign keys take assignments and tokens along
+            await _delete(tx, table, word, id_)  # foreign keys delete assignments and tokens too
 
 
 async def _update(tx: Tx, table: sa.Table, id_: str, changes: Changes) -> None:

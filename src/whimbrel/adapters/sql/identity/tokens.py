@@ -1,4 +1,4 @@
-"""The tokens of the embedded identity service: what each grants is written in its row, and is true at every instant."""
+"""The tokens of the embedded identity service: each row contains what the token grants, current at every instant."""
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
@@ -37,7 +37,7 @@ _PRUNE = sa.delete(tokens).where(
     tokens.c.digest.in_(
         sa.select(tokens.c.digest)
         .where(tokens.c.expires_at <= sa.bindparam("now"))
-        .with_for_update(skip_locked=True)  # what somebody else is pruning is in good hands
+        .with_for_update(skip_locked=True)  # locked rows are being pruned by another transaction
     )
 )
 _ISSUE = sa.insert(tokens)
@@ -51,7 +51,7 @@ _IN_SCOPE = (tokens.c.user_id == sa.bindparam("user"), tokens.c.project_id == sa
 
 
 class TokenStore:
-    """Fulfils ports.identity.Identity, and what IdentityStore says of tokens."""
+    """Implements ports.services.identity.Identity and the token methods of IdentityStore."""
 
     _db: Database
     _clock: Clock
@@ -105,7 +105,7 @@ class TokenStore:
 
 
 async def _scope(tx: Tx, user_id: str, project_id: str | None) -> Project | None:
-    """Give the project that a token may be for. Raises: NotFound; Refused."""
+    """Return the project that a token may be scoped to. Raises: NotFound; Refused."""
     if project_id is None:
         return None
     row = await tx.row(HOLD_PROJECT, {"id": project_id})
@@ -123,7 +123,7 @@ async def _roles_in(tx: Tx, user_id: str, project_id: str) -> frozenset[str]:
 
 
 async def refresh_tokens(tx: Tx, user_id: str, project_id: str) -> None:
-    """Make this user's tokens for this project say what is true now; without a role there are none."""
+    """Update the roles in this user's tokens for this project; delete the tokens if no role is left."""
     names = await _roles_in(tx, user_id, project_id)
     scope = {"user": user_id, "in_project": project_id}
     if names:

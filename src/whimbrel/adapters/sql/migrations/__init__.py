@@ -1,7 +1,7 @@
-"""The versions of each store's schema, as Alembic reads them: <kind>/versions/NNNN_*.py, one line of versions a kind.
+"""The versions of each store's schema for Alembic: <kind>/versions/NNNN_*.py, one linear history per kind.
 
-To write the first version of a kind anew from its tables (while nothing is released):
-`python -m whimbrel.adapters.sql.migration_draft KIND`, then read and edit what it wrote.
+To regenerate the first version of a kind from its tables (before the first release):
+`python -m whimbrel.adapters.sql.migration_draft KIND`, then review and edit the result.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from alembic.config import Config
 
 
 def config_of(kind: str, connection: sa.Connection) -> Config:
-    """Tell Alembic where the versions of a kind are and which open connection to use."""
+    """Return the Alembic configuration of a kind's versions on an open connection."""
     here = Path(__file__).parent
     config = Config(attributes={"kind": kind, "connection": connection})
     config.set_main_option("script_location", str(here).replace("%", "%%"))

@@ -1,4 +1,4 @@
-"""What Alembic runs for each command: works on the connection and in the transaction that `config_of` was given."""
+"""Alembic's environment: runs each command on the connection, and in the transaction, passed to `config_of`."""
 
 from alembic import context
 

@@ -1,6 +1,6 @@
-"""Addresses of ports, given out in the caller's transaction.
+"""Allocates addresses of ports, in the caller's transaction.
 
-Law: the network's row is locked before its addresses are looked at, so that two who ask at once never get the same.
+Invariant: the network's row is locked before its addresses are read: concurrent requests never get the same one.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ async def check_mac(tx: Tx, port: Port) -> None:
 
 
 async def fill_in(tx: Tx, port: Port) -> tuple[FixedIp, ...]:
-    """Give the addresses that a port is to have: those that it names, and for the rest a choice.
+    """Return the addresses of a port: those that it requests, completed by free ones.
 
     Raises: InvalidInput; IpAddressAlreadyAllocated; IpAddressGenerationFailure.
     """
@@ -68,11 +68,11 @@ async def fill_in(tx: Tx, port: Port) -> tuple[FixedIp, ...]:
 
 
 Wanted = tuple[list[Subnet], str]
-"""Subnets to choose from, and an address that was asked for, or ""."""
+"""Subnets to choose from, and the requested address, or ""."""
 
 
 def _usual(known: Sequence[Subnet]) -> list[Wanted]:
-    """Want an address of each version that the network has."""
+    """Return one choice per IP version of the network."""
     by_version = {version: [subnet for subnet in known if subnet.ip_version == version] for version in (4, 6)}
     return [(choices, "") for choices in by_version.values() if choices]
 

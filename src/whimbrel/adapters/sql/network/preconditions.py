@@ -1,6 +1,7 @@
-"""What must hold before a record is written or removed, looked at and locked in the caller's transaction.
+"""Conditions for writing or removing a record, checked under locks in the caller's transaction.
 
-Each of ADMIT gives the record as it may be written, with what is the store's to choose. before: what it was; None: new.
+Each function of ADMIT returns the record to be written, completed by the values that the store chooses. before: the
+record before the change; None: new.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,7 +41,7 @@ async def _network(tx: Tx, network: Network, before: Network | None) -> Network:
     if network.qos_policy_id:
         await POLICY.find(tx, network.qos_policy_id)
     if before:
-        return network  # its segments are not written with a change
+        return network  # a change does not write its segments
     return replace(network, segments=tuple([await _numbered(tx, segment) for segment in network.segments]))
 
 
@@ -137,7 +138,7 @@ async def _qos_rule(tx: Tx, rule: QosRule, before: QosRule | None) -> QosRule:
 
 
 def _clash(rule: QosRule, other: QosRule) -> bool:
-    """Tell whether two rules of a type speak about the same direction. Source: packets counted both ways or each."""
+    """Check whether two rules of a type apply to the same direction ("any": packets of both directions)."""
     return rule.direction == other.direction or "any" in (rule.direction, other.direction)
 
 
@@ -154,7 +155,7 @@ ADMIT: dict[type[Record], Callable[[Tx, Any, Any], Awaitable[Any]]] = {
 
 
 async def check_unused(tx: Tx, record: Record) -> None:
-    """Raises: ...InUse: something needs the record."""
+    """Raises: ...InUse: another record depends on it."""
     for column, error, sentence in _USERS.get(type(record), ()):
         if await tx.row(sa.select(column).where(column == record.id).limit(1)) is not None:
             raise error(sentence.format(record.id))

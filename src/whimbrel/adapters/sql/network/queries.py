@@ -1,4 +1,4 @@
-"""The statement of a list: what the viewer sees of a kind, what he asked for, in his order, from where he stopped."""
+"""Builds the SELECT statement of a list: visibility, filters, order, and marker."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,11 +20,11 @@ Wanted = Sequence[Any] | sa.BindParameter[Any]
 
 _USUAL_ORDERS = ((("id", False),), OLDEST_FIRST)
 _usual: dict[tuple[object, ...], sa.Select[Any]] = {}
-"""Statements of usual lists by their shape, of which there are few: one field at most narrows them."""
+"""Cached statements of common lists by shape; few, because at most one field filters them."""
 
 
 def search(kind: Kind[R], query: Query) -> tuple[sa.Select[Any], Mapping[str, Any] | None]:
-    """Give the statement and its values."""
+    """Return the statement and its values."""
     if not _is_usual(query):
         return _statement(kind, query, query.viewer, query.where), None
     order, sees_all = tuple(query.order), query.viewer is None
@@ -75,7 +75,7 @@ def _seen_by(kind: Kind[Any], viewer: str | sa.BindParameter[str]) -> Condition:
 
 
 def _has(kind: Kind[Any], name: str, values: Wanted) -> Condition:
-    """Say that a field, of the record or of a part of it, has one of these values."""
+    """Return the condition that a field, of the record or of a part of it, has one of these values."""
     if part := _PARTS.get((kind.record, name)):
         table, whose, field, further = part
         return sa.exists().where(table.c[whose] == kind.table.c.id, table.c[field].in_(values), *further)
@@ -119,7 +119,7 @@ _TAGGED: dict[str, Callable[[sa.Table, Sequence[str]], Condition]] = {
 
 
 def _ordered(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
-    """Have nothing count as the least."""
+    """Sort NULL as the smallest value."""
     return sa.func.coalesce(column, _least(column)) if column.nullable else column
 
 

@@ -1,4 +1,4 @@
-"""Each kind of record: its table, and how rows become records and back."""
+"""The kinds of records: table, and conversion between rows and records."""
 
 from collections.abc import Sequence
 from typing import Any, Final, Generic
@@ -35,7 +35,7 @@ _TAGS = fixed(
 
 
 def _parts(table: sa.Table, whose: str, order: Sequence[str], *only: str) -> sa.Select[Any]:
-    """Read the rows of a table that belong to records; only: this column of it, as a plain value."""
+    """Select the rows of a table by the records that they belong to. only: this column, as a plain value."""
     columns = [table.c[only[0]].label("only")] if only else list(table.columns)
     statement = sa.select(table.c[whose].label("whose"), *columns).where(table.c[whose].in_(_THESE))
     return fixed(statement.order_by(*(table.c[name] for name in order)))
@@ -60,13 +60,13 @@ _PARTS: Final[dict[type[Record], tuple[tuple[str, sa.Select[Any]], ...]]] = {
 
 
 class Kind(Generic[R]):
-    """A kind of record. parts: field -> the statement that reads what belongs there, by the record's id `whose`."""
+    """A kind of record. parts: field -> the statement that reads its rows, by the record's id `whose`."""
 
     def __init__(self, record: type[R], table: sa.Table, missing: type[NotFound], word: str) -> None:
         self.record = record
         self.table = table
         self.word = word
-        self.columns = [str(column.name) for column in table.columns]  # plain text: SQLAlchemy has a kind of its own
+        self.columns = [str(column.name) for column in table.columns]  # plain str: SQLAlchemy has a subclass
         self._missing = missing
         self._find = fixed(sa.select(table).where(table.c.id == sa.bindparam("this")))
         self._lock = fixed(sa.select(table).where(table.c.id == sa.bindparam("this")).with_for_update())
@@ -84,7 +84,7 @@ class Kind(Generic[R]):
         return {name: whole[name] for name in self.columns}
 
     def changes(self, before: R, now: R) -> dict[str, Any]:
-        """Give the values of `update`, which changes a record only if it is as it was read."""
+        """Return the values for `update`, which changes a record only if it is unchanged since it was read."""
         new = {f"new_{name}": value for name, value in self.row(now).items()}
         return {"this": before.id, "read": before.revision, **new}
 
@@ -96,7 +96,7 @@ class Kind(Generic[R]):
         return (await self.records(tx, [row]))[0]
 
     async def records(self, tx: Tx, rows: Sequence[Any]) -> list[R]:
-        """Make records of rows, with all that belongs to them."""
+        """Convert rows to records, including their parts."""
         if not rows:
             return []
         values: dict[str, dict[str, Any]] = {row.id: dict(zip(self.columns, row, strict=True)) for row in rows}

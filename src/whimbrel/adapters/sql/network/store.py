@@ -1,4 +1,4 @@
-"""The store: each of its methods one transaction."""
+"""The store of the network service: each method is one transaction."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from whimbrel.adapters.sql.tables import network as tables
 from whimbrel.ports.embedded.network_store import Network, Port, Query, R, Record, SecurityGroup
 from whimbrel.ports.services.network_errors import RevisionNumberConstraintFailed
 
-# What belongs to a port in other tables: the whole of it is written anew where it changed.
+# A port's rows in other tables: if they change, all of them are rewritten.
 _CLEAR = {
     table: fixed(sa.delete(table).where(table.c.port_id == sa.bindparam("port")))
     for table in (tables.fixed_ips, tables.port_security_groups, tables.bindings)
@@ -26,7 +26,7 @@ _FILL_TAGS = fixed(sa.insert(tables.tags))
 
 
 class SqlNetworks:
-    """Fulfils ports.network_store.NetworkStore."""
+    """Implements ports.embedded.network_store.NetworkStore."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -58,7 +58,7 @@ class SqlNetworks:
                 )
             await _write_parts(tx, before, now)
             if isinstance(now, Port):
-                return now  # the whole of it was written; of others there may be more
+                return now  # a port is written completely; other kinds may have more parts
             found: R = await kind.find(tx, record.id)
             return found
 
@@ -75,7 +75,7 @@ class SqlNetworks:
 
 
 async def _lock_networks(tx: Tx, records: Sequence[Record]) -> None:
-    """Lock the networks of new ports in one order, so that two who make ports of several never wait in a circle."""
+    """Lock the networks of new ports in one order, to prevent deadlocks."""
     for network_id in sorted({record.network_id for record in records if isinstance(record, Port)}):
         await NETWORK.find(tx, network_id, lock=True)
 
@@ -124,7 +124,6 @@ def _tags(record: Record) -> list[dict[str, Any]]:
 
 
 def _rows_of(port: Port) -> dict[sa.Table, list[dict[str, Any]]]:
-    """Give the rows of a port in other tables."""
     return {
         tables.fixed_ips: [
             {"network_id": port.network_id, "port_id": port.id, "place": place, **msgspec.structs.asdict(each)}

@@ -1,4 +1,4 @@
-"""Placement in a database: who holds how much of which provider."""
+"""Placement in a database: which consumer holds how much of which provider."""
 
 from whimbrel.adapters.sql.placement.store import SqlPlacement
 

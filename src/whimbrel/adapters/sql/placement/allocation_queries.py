@@ -1,4 +1,4 @@
-"""Reading who holds what: consumers, of a provider, in a project; in the caller's transaction."""
+"""Queries on allocations: of consumers, of a provider, of a project; in the caller's transaction."""
 
 from collections.abc import Collection, Sequence
 
@@ -71,7 +71,7 @@ _UNOFFERED = fixed(
     .group_by(_a.provider, _p.name, _a.resource_class)
     .order_by(_a.provider, _a.resource_class)
 )  # fmt: skip
-"""What is held of inventories that are gone: only hands can do that, where keys are not looked after."""
+"""Allocations without an inventory: only manual changes cause them, where foreign keys are not enforced."""
 
 
 _RECOUNT = fixed(
@@ -86,19 +86,19 @@ _RECOUNT = fixed(
 
 
 async def owners(tx: Tx, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
-    """Read whose these are."""
+    """Return the owners of these consumers."""
     return {uuid: Owner(project, user) for uuid, project, user in await tx.rows(_OWNERS, {"ids": list(consumers)})}
 
 
 async def name_owner(tx: Tx, consumer: ConsumerId, owner: Owner, kind: str) -> None:
-    """Say whose a consumer is that holds something, also where its row is lost; one that is right stays as it is."""
+    """Set the owner of a consumer that has allocations, also if its row is missing; a correct row is not changed."""
     if await tx.value(_HOLDS, {"this": consumer}):
         row = {"uuid": consumer, "generation": 1, "project": owner.project, "user": owner.user, "type": kind}
         await tx.run(_NAME_OWNER[tx.dialect], row)
 
 
 async def miscounts(tx: Tx) -> list[Miscount]:
-    """Add up what is held of each provider, in one statement: both sides are of the same instant."""
+    """Return inventories with a usage other than the sum of their allocations, both read at the same instant."""
     unoffered = [
         Miscount(provider=provider, name=name, resource_class=what, used=0, held=int(held), is_offered=False)
         for provider, name, what, held in await tx.rows(_UNOFFERED)
@@ -110,12 +110,12 @@ async def miscounts(tx: Tx) -> list[Miscount]:
 
 
 async def recount(tx: Tx, provider: ProviderId) -> None:
-    """Have what is said to be used of a provider be what is held. It must be locked."""
+    """Set the usage of a provider's inventories to the sum of their allocations. The provider must be locked."""
     await tx.tell(_RECOUNT, {"this": provider})
 
 
 async def of_consumers(tx: Tx, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
-    """Read what these hold; None: all."""
+    """Return the allocations of these consumers; None: all."""
     rows = await (tx.rows(_ALL) if consumers is None else tx.rows(_OF_CONSUMERS, {"ids": list(consumers)}))
     held: dict[tuple[ConsumerId, ProviderId], dict[str, int]] = {}
     for consumer, provider, name, amount in rows:
@@ -124,7 +124,7 @@ async def of_consumers(tx: Tx, consumers: Sequence[ConsumerId] | None = None) ->
 
 
 async def of_provider(tx: Tx, uuid: ProviderId) -> list[tuple[Consumer, dict[str, int]]]:
-    """Read who holds what of a provider."""
+    """Return the consumers of a provider, and what each holds of it."""
     found: dict[ConsumerId, tuple[Consumer, dict[str, int]]] = {}
     for who, generation, project, user, kind, name, amount in await tx.rows(_OF_PROVIDER, {"this": uuid}):
         consumer = Consumer(id=who, generation=generation, owner=Owner(project, user), type=kind)
@@ -133,7 +133,7 @@ async def of_provider(tx: Tx, uuid: ProviderId) -> list[tuple[Consumer, dict[str
 
 
 async def of_project(tx: Tx, project: ProjectId, user: UserId | None) -> list[Usage]:
-    """Add up what a project, or one user in it, holds, by type of consumer."""
+    """Return the sums that a project, or one user in it, holds, by consumer type."""
     whose = {"of_project": project, "of_user": user or ""}
     sums: dict[str | None, dict[str, int]] = {}
     for kind, name, amount in await tx.rows(_SUMS, whose):
@@ -144,5 +144,5 @@ async def of_project(tx: Tx, project: ProjectId, user: UserId | None) -> list[Us
 
 
 async def generations(tx: Tx, uuids: Collection[ProviderId]) -> dict[ProviderId, int]:
-    """Read the generations of these providers, as far as they are there."""
+    """Return the generations of these providers; missing providers are left out."""
     return dict(await tx.rows(_GENERATIONS, {"ids": list(uuids)}))

@@ -1,4 +1,4 @@
-"""Writing a claim's rows: on PostgreSQL several in one statement, each of which costs as much as some rows there."""
+"""Writes a claim's rows: on PostgreSQL several in one statement, because a statement costs as much as several rows."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -14,7 +14,7 @@ from whimbrel.adapters.sql.tables.placement import allocations, inventories
 _i = inventories.c
 
 MOST = 16
-"""Of more rows than these each has a statement of its own: for each number there is another text."""
+"""Above this number of rows each has a statement of its own: the statement's text depends on the number."""
 
 _ADD = fixed(sa.insert(allocations))
 _USE = fixed(
@@ -32,7 +32,7 @@ async def add_allocations(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 async def use(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Count what is used `more` (or less) `at` providers `of` classes; each of these is there once."""
+    """Add `more` (may be negative) to the usage of class `of` at provider `at`; each pair occurs once."""
     if _are_written_together(tx, rows):
         await tx.tell(_use(len(rows)), _numbered(rows))
     else:

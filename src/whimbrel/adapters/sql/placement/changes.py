@@ -1,12 +1,12 @@
-"""Which providers were changed: noted by every write, read by every index in memory, in whatever process it is.
+"""The change log of providers: appended to by every write, read by the in-memory index of every process.
 
-Invariant: a reader misses nothing and reads no change twice. On SQLite there is one writer at a time, and numbers rise
-in the order of commits. On PostgreSQL they do not: a transaction that took its number early may commit late. There a
-reader remembers the numbers below its highest that it has not seen, and asks for these too, until all transactions
-that could have taken them have ended.
+Invariant: a reader misses no change and reads none twice. On SQLite there is one writer at a time, and numbers rise in
+commit order. On PostgreSQL they do not: a transaction that took its number early may commit late. There a reader
+remembers the numbers below its highest that it has not seen, and queries them too, until all transactions that could
+have taken them have ended.
 
-What a reader remembers is of one PostgreSQL server. After a fail-over or a restore it is of no use, which the reader
-notices by the server's start and by the change that it saw last: it then reads all providers anew.
+A reader's mark is valid for one PostgreSQL server. After a fail-over or a restore it is invalid, which the reader
+detects by the server's start time and by the last change that it saw: it then reads all providers again.
 """
 
 from bisect import bisect_left, bisect_right
@@ -24,15 +24,15 @@ from whimbrel.adapters.sql.tables.placement import changes
 from whimbrel.domain.ids import ProviderId
 
 KEPT = 100_000
-"""How many changes are kept for readers that are behind; a reader that is further behind reads everything anew."""
+"""How many changes are kept for readers that are behind; a reader that is further behind reads everything again."""
 
 WIDE = 1000
-"""A gap of more numbers is read by its ends, others number by number: for these PostgreSQL always takes the index."""
+"""A gap of more numbers is read as a range, others number by number: for these PostgreSQL always uses the index."""
 
 _c = changes.c
 _SELF: sa.ColumnElement[Any] = sa.literal_column("pg_current_xact_id()::text::bigint", sa.BigInteger)
-# The transaction has its id before its change has a number (hence OFFSET): else a reader that sees a higher number
-# could take the transaction for one that has ended.
+# The transaction gets its id before its change gets a number (hence OFFSET): otherwise a reader that sees a higher
+# number could take the transaction for one that has ended.
 _own = (
     sa.select(sa.cast(bindparam("provider"), sa.String).label("provider"), _SELF.label("xid"))
     .offset(sa.literal_column("0"))
@@ -46,7 +46,7 @@ NOTE = {
 _ordered = sa.select(_c.number, _c.provider, _c.xid).order_by(_c.number)
 _FROM = {
     "sqlite": fixed(_ordered.where(_c.number >= bindparam("seen"))),
-    # Without an upper bound PostgreSQL takes this for a third of the table, and reads and sorts all of it.
+    # Without an upper bound PostgreSQL estimates a third of the table, and reads and sorts all of it.
     "postgresql": fixed(_ordered.where(_c.number.between(bindparam("seen"), bindparam("most")))),
 }
 _IN_GAP = fixed(sa.select(_c.number, _c.provider).where(_c.number.between(bindparam("first"), bindparam("last"))))
@@ -84,11 +84,11 @@ _FORGET = sa.delete(changes).where(_c.number <= bindparam("until"))
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Numbers, both ends included, that transactions had taken that could not be seen."""
+    """Numbers, both ends included, taken by transactions whose changes were not visible yet."""
 
     first: int
     last: int
-    before: int  # these transactions have ids below this one; a snapshot's xmax is no such bound: it is of those ended
+    before: int  # these transactions have ids below this; a snapshot's xmax is no such bound: it covers only ended ones
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -96,21 +96,21 @@ class Mark(msgspec.Struct, frozen=True):
 
     seen: int = 0  # the highest number; 0: there was none
     xid: int = 0  # of the change with that number
-    server: str = ""  # which PostgreSQL server said so
+    server: str = ""  # the PostgreSQL server that returned it
     gaps: tuple[Gap, ...] = ()  # on PostgreSQL
 
 
 async def note(tx: Tx, providers: Collection[ProviderId]) -> None:
-    """Note that these providers are changed, made or removed in this transaction."""
+    """Record that these providers are changed, created or deleted in this transaction."""
     if providers:
         await tx.tell(NOTE[tx.dialect], [{"provider": uuid} for uuid in sorted(providers)])
 
 
 async def ensure_numbers_rise(db: Database) -> None:
-    """Ensure that the next change gets a higher number than all that are kept.
+    """Ensure that the next change gets a higher number than all existing ones.
 
-    Logical replication copies the changes, and not the sequence that numbers them: after a fail-over to such a copy
-    it would begin again.
+    Logical replication copies the changes but not the sequence that numbers them: after a fail-over to such a copy the
+    numbers would begin again.
     """
     if db.dialect == "sqlite":
         return
@@ -128,18 +128,18 @@ async def here(tx: Tx) -> Mark:
     if tx.dialect == "sqlite":
         return Mark(*(await tx.row(_NEWEST) or (0, 0)))
     [[state], [oldest], gaps, [own]] = await tx.ask((_STATE, None), (_OLDEST, None), (_GAPS, None), (_OWN_ID, None))
-    missing = [(1, oldest[0] - 1), *gaps]  # what was forgotten might still be under way too
+    missing = [(1, oldest[0] - 1), *gaps]  # a number that was deleted might still be in progress too
     return Mark(state.seen, state.xid, state.server, tuple(Gap(first, last, own[0]) for first, last in missing))
 
 
 async def unchanged(db: Database, mark: Mark) -> Mark | None:
-    """Return the next mark if there surely were no changes, after one round trip without a transaction.
+    """Return the next mark if there were certainly no changes, after one round trip without a transaction.
 
-    On SQLite that would spare nothing.
+    On SQLite this would save nothing.
     """
     if db.dialect == "sqlite":
         return None
-    async with db.look() as tx:  # what had ended when the state was read is seen in the gaps
+    async with db.look() as tx:  # transactions that had ended when the state was read are visible in the gaps
         [state], *late = await tx.ask((_STATE, None), *_in(mark.gaps))
     if any(late) or (state.seen, state.xid, state.server) != (mark.seen, mark.xid, mark.server):
         return None
@@ -147,7 +147,7 @@ async def unchanged(db: Database, mark: Mark) -> Mark | None:
 
 
 async def since(tx: Tx, mark: Mark) -> tuple[set[ProviderId] | None, Mark]:
-    """Read which providers were changed since; None: that is not known any more. Returns the next mark too."""
+    """Return the providers changed since the mark (None: unknown), and the next mark."""
     late: Sequence[Any] = ()
     if tx.dialect == "sqlite":
         rows, state = await tx.rows(_FROM["sqlite"], {"seen": mark.seen}), None
@@ -160,7 +160,7 @@ async def since(tx: Tx, mark: Mark) -> tuple[set[ProviderId] | None, Mark]:
             return None, mark
     if mark.seen:
         if not rows or (rows[0].number, rows[0].xid) != (mark.seen, mark.xid):
-            return None, mark  # forgotten, or lost with a database that was restored
+            return None, mark  # deleted, or lost by restoring a database
         rows = rows[1:]
     numbers = [row.number for row in rows]
     new = msgspec.structs.replace(mark, seen=numbers[-1], xid=rows[-1].xid) if rows else mark
@@ -172,7 +172,7 @@ async def since(tx: Tx, mark: Mark) -> tuple[set[ProviderId] | None, Mark]:
 
 
 async def _gaps_after(tx: Tx, mark: Mark, numbers: Sequence[int], late: Sequence[int], oldest: int) -> tuple[Gap, ...]:
-    """Return the gaps after these new numbers were read, and these that had been missing."""
+    """Return the gaps after reading these new numbers, and these late ones that fill gaps."""
     gaps = list(_open(mark.gaps, oldest))
     if late:
         gaps = [piece for gap in gaps for piece in _without(gap, late)]
@@ -182,7 +182,7 @@ async def _gaps_after(tx: Tx, mark: Mark, numbers: Sequence[int], late: Sequence
 
 
 def _in(gaps: Sequence[Gap]) -> list[tuple[sa.Executable, Mapping[str, Any]]]:
-    """Return the statements that read what is in these gaps, if there are any."""
+    """Return the statements that read the changes in these gaps."""
     wide = [gap for gap in gaps if gap.last - gap.first >= WIDE]
     numbers = [n for gap in gaps if gap.last - gap.first < WIDE for n in range(gap.first, gap.last + 1)]
     asked: list[tuple[sa.Executable, Mapping[str, Any]]] = [(_IN_GAPS, {"numbers": numbers})] if numbers else []
@@ -190,19 +190,19 @@ def _in(gaps: Sequence[Gap]) -> list[tuple[sa.Executable, Mapping[str, Any]]]:
 
 
 def _open(gaps: Sequence[Gap], oldest: int) -> tuple[Gap, ...]:
-    """Leave out gaps that nothing can fill any more. oldest: the first transaction that is under way."""
+    """Drop gaps that no transaction can fill any more. oldest: the id of the oldest transaction in progress."""
     return tuple(gap for gap in gaps if gap.before > oldest)
 
 
 def _without(gap: Gap, numbers: Sequence[int]) -> list[Gap]:
-    """Return what is left of a gap when these numbers, which rise, are seen."""
+    """Return what remains of a gap without these numbers, which are ascending."""
     inside = numbers[bisect_left(numbers, gap.first) : bisect_right(numbers, gap.last)]
     ends = zip([gap.first - 1, *inside], [*inside, gap.last + 1], strict=True)
     return [Gap(low + 1, high - 1, gap.before) for low, high in ends if low + 1 < high]
 
 
 async def forget(tx: Tx, kept: int = KEPT) -> None:
-    """Remove what is older than the newest so many."""
+    """Delete all but the newest `kept` changes."""
     newest = await tx.value(_NEWEST)
     if newest:
         await tx.run(_FORGET, {"until": newest - kept})

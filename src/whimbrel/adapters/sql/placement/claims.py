@@ -1,9 +1,9 @@
-"""Rewriting claims: every change of who holds what goes through `rewrite`, in the caller's transaction.
+"""Writes claims: every change of allocations goes through `rewrite`, in the caller's transaction.
 
-Law: what is checked is locked before it is read, consumers first, then providers, each by uuid, so that two writers
-wait for each other and never lock each other out (SQLite: there is one writer at a time anyway). What all claims of
-one write take and give back is counted together: only where the sum rises must there be room, so that a swap needs
-no room for both, and who is over capacity can shrink.
+Invariant: what is checked is locked before it is read, consumers first, then providers, each by uuid, so that two
+writers wait for each other without deadlock (SQLite: there is one writer at a time anyway). The amounts that all claims
+of one write take and release are summed: capacity is checked only where the sum rises, so that a swap needs no capacity
+for both, and a consumer over capacity can shrink.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ from whimbrel.placement.resource_names import STANDARD_CLASSES
 from whimbrel.ports.placement.placement import Inventory, Owner, ZoneRule
 
 Stocked = tuple[ProviderId, str]
-"""A provider and a resource class: where an amount is held."""
+"""A provider and a resource class: the key of an inventory."""
 
 _a, _c, _i, _p = allocations.c, consumers.c, inventories.c, providers.c
 
@@ -80,7 +80,7 @@ _FORGET_EMPTY = fixed(
         _c.uuid.in_(bindparam("ids", expanding=True)), ~sa.exists().where(_a.consumer == _c.uuid)
     )
 )
-"""Who holds nothing has no row, unless a hand was in it; then the next claim must not meet it."""
+"""A consumer without allocations has no row, except after manual changes; the next claim must not find that row."""
 _DELETE_CONSUMERS = fixed(sa.delete(consumers).where(_c.uuid.in_(bindparam("ids", expanding=True))))
 _DELETE_ALLOCATIONS = fixed(sa.delete(allocations).where(_a.consumer.in_(bindparam("ids", expanding=True))))
 _ZONE = fixed(sa.select(host_zones.c.zone).where(host_zones.c.root == bindparam("host")))
@@ -93,9 +93,9 @@ _CLASSES_THERE = fixed(
 async def read_held(
     tx: Tx, ids: Collection[ConsumerId], *, lock: bool = False
 ) -> dict[ConsumerId, tuple[Consumer, Held]]:
-    """Read what these consumers hold, those that hold something; lock: nobody changes it before we are done.
+    """Return the allocations of these consumers, of those that have any. lock: nothing else may change them meanwhile.
 
-    Raises: Conflict: one was made between the lock, which found nothing to hold, and the look.
+    Raises: Conflict: a consumer was created between the lock, which found no row, and the read.
     """
     these, locked = {"ids": sorted(ids)}, None
     if lock and tx.dialect == "postgresql":
@@ -121,15 +121,15 @@ async def rewrite(
     check_units: bool = True,
     zone: ZoneRule | None = None,
 ) -> None:
-    """Make each claim the whole claim of its consumer. before: what `read_held` with a lock gave for all of them.
+    """Make each claim the only claim of its consumer. before: the result of `read_held` with a lock for all of them.
 
-    What is refused is refused before anything is written.
-    check_units False: what is handed over as it is stays as it is, whatever the inventories say today.
-    zone: what the host that is claimed on must be in.
-    Raises: NoRoom; Stale; UnknownProvider; UnknownName; Conflict: somebody made the same consumer just now;
-    Refused: the host is in another zone by now.
+    Refusals are raised before anything is written.
+    check_units False: amounts that are handed over unchanged are accepted, whatever the inventories' units are now.
+    zone: the zone that the claimed host must be in.
+    Raises: NoRoom; Stale; UnknownProvider; UnknownName; Conflict: the same consumer was created concurrently; Refused:
+    the host is in another zone now.
     """
-    claims = sorted(claims, key=lambda claim: claim.consumer)  # new consumers are made in the order of locks too
+    claims = sorted(claims, key=lambda claim: claim.consumer)  # new consumers are inserted in lock order too
     check_generations(claims, before)
     changes = _changes(claims, [held for _, held in before.values()])
     taken = {provider for claim in claims for provider in claim.held}
@@ -174,7 +174,7 @@ def _stocked(held: Held) -> Iterable[tuple[Stocked, int]]:
 
 
 def _changes(claims: Sequence[Claim], before: Iterable[Held]) -> dict[Stocked, int]:
-    """Add up what is taken more (above zero) or less in all, place by place."""
+    """Return the total change of usage per inventory, without zeros."""
     sums: Counter[Stocked] = Counter()
     for claim in claims:
         for stocked, amount in _stocked(claim.held):
@@ -218,7 +218,7 @@ async def read_stocks(tx: Tx, ids: Collection[ProviderId]) -> dict[Stocked, Stoc
 
 
 async def _why_no_stock(tx: Tx, claims: Sequence[Claim], provider: ProviderId, name: str) -> Exception:
-    """Find what is wrong about a place that has no inventory: first what cannot be, then what is not there."""
+    """Find out why there is no inventory: unknown provider, unknown class, or no inventory of this class."""
     wanted = {stocked for claim in claims for stocked, _ in _stocked(claim.held)}
     ids = {stocked[0] for stocked in wanted}
     there = {row[0] for row in await tx.rows(_PROVIDERS_THERE, {"ids": list(ids)})}
@@ -241,7 +241,7 @@ async def _write(
     *,
     bumped: Collection[ProviderId],
 ) -> None:
-    """Write it down, in an order that no reference forbids."""
+    """Write the claims, in an order that satisfies the foreign keys."""
     if emptied := [claim.consumer for claim in claims if claim.consumer in before]:
         await tx.tell(_DELETE_ALLOCATIONS, {"ids": emptied})
     if gone := [claim.consumer for claim in claims if not claim.held and claim.consumer in before]:

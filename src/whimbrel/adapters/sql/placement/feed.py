@@ -1,8 +1,8 @@
-"""Keeps the index of a process in step with the database.
+"""Keeps a process's in-memory index of providers in step with the database.
 
-Invariants: the index holds all that was committed before the request for it. An index and its mark change together or
-not at all: an old index under a newer mark would never learn what was changed between them. All providers are read in
-pieces, each in its own transaction, so that no other request waits for long; what was changed meanwhile is applied
+Invariants: the index contains everything committed before it was requested. An index and its mark change together or
+not at all: an old index with a newer mark would never learn of the changes between them. All providers are read in
+pieces, each in its own transaction, so that other requests do not wait for long; changes made meanwhile are applied
 afterwards.
 """
 
@@ -23,22 +23,22 @@ from whimbrel.placement.provider import Node
 log = structlog.get_logger(__name__)
 
 PIECE = 1000
-"""How many providers are read in one transaction when all are read."""
+"""How many providers are read per transaction when all are read."""
 
 MANY = 1000
-"""So many changed providers are read by themselves, however few there are in all."""
+"""Up to this number of changed providers are read individually, whatever the total is."""
 
 PART = 4
-"""If more than one in so many was changed, all are read anew."""
+"""If more than one in PART providers was changed, all are read again."""
 
 
 CHECKED = 500
-"""How many providers are compared with the database in one check."""
+"""How many providers one check compares with the database."""
 
 
 @dataclass
 class _View:
-    """All providers as they were at a mark."""
+    """All providers as of a mark."""
 
     index: Index
     mark: Mark
@@ -49,15 +49,15 @@ class Feed:
         self._db = db
         self._rng = rng
         self._view: _View | None = None
-        self._checked = ""  # the provider up to which the index was compared with the database
-        self._feeding = asyncio.Lock()  # what was read earlier must not be applied later
-        self._begun = self._ended = 0  # which look at the database was begun last, and which one ended well
+        self._checked = ""  # the last provider that was compared with the database
+        self._feeding = asyncio.Lock()  # an earlier read must not be applied after a later one
+        self._begun = self._ended = 0  # number of the last read that was started, and of the last that succeeded
 
     async def index(self) -> Index:
-        """Give the index as the database is now; it holds until the next await."""
+        """Return the index as of now; valid until the next await."""
         asked = self._begun
         async with self._feeding:
-            if self._view is None or self._ended <= asked:  # else a look that was begun since serves all who waited
+            if self._view is None or self._ended <= asked:  # otherwise a read that began since then serves all waiters
                 self._begun += 1
                 if self._view is None or not await self._is_current(self._view):
                     self._view = await self._load()
@@ -65,16 +65,16 @@ class Feed:
             return self._view.index
 
     async def check(self, most: int = CHECKED) -> bool:
-        """Compare the next so many providers with the database; False: they differed, and all were read anew.
+        """Compare the next `most` providers with the database; False: they differed, and all were read again.
 
-        Check after check comes round to all of them.
+        Repeated checks cover all providers in turn.
         """
         async with self._feeding:
             if self._view is None:
                 return True
             async with self._db.read() as tx:
                 if not await self._catch_up(tx, self._view, MANY):
-                    return True  # who asks next reads all anew
+                    return True  # the next request reads all again
                 there, nodes = await count(tx), await read_next(tx, self._checked, most)
             self._checked = nodes[-1].provider.uuid if len(nodes) == most else ""
             known = self._view.index.nodes
@@ -98,7 +98,7 @@ class Feed:
             return await self._catch_up(tx, view, max(MANY, len(view.index.nodes) // PART))
 
     async def _load(self) -> _View:
-        """Read all providers. However many are changed meanwhile, that is not done twice if it can be avoided."""
+        """Read all providers, once if possible, however many change meanwhile."""
         await changes.ensure_numbers_rise(self._db)
         while True:
             async with self._db.read() as tx:
@@ -118,10 +118,10 @@ class Feed:
             found = len(nodes)
             if found == PIECE:
                 after = nodes[-1].provider.uuid
-                await asyncio.sleep(0)  # others may have waited
+                await asyncio.sleep(0)  # let other tasks run
 
     async def _catch_up(self, tx: Tx, view: _View, most: int | None) -> bool:
-        """Apply what was changed; False: that is not known, or more than `most` providers were."""
+        """Apply the changes since the mark; False: they are unknown, or concern more than `most` providers."""
         touched, mark = await changes.since(tx, view.mark)
         if touched is None or (most is not None and len(touched) > most):
             return False

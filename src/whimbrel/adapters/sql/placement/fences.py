@@ -1,7 +1,7 @@
 """The fence of Placement: the newest epoch of each run that has written here.
 
-Law: the fence is raised in the transaction of the write, also of one that changes nothing: an order that comes late
-is refused whatever it wants.
+Invariant: the fence is raised in the transaction of the write, even if that changes nothing: a stale order is always
+rejected.
 """
 
 import sqlalchemy as sa
@@ -32,7 +32,7 @@ _seen = fixed(sa.select(fences.c.epoch, fences.c.progress).where(fences.c.run ==
 
 
 async def raise_fence(tx: Tx, order: Order) -> None:
-    """Note the order; from here on two orders of one run wait for each other. Raises: Superseded, Behind."""
+    """Record the order; until the transaction ends, other orders of the run wait. Raises: Superseded, Behind."""
     values = {"run": order.run, "epoch": order.epoch, "progress": order.progress}
     if await tx.row(_RAISE[tx.dialect], values) is None:
         seen = await tx.row(_seen, {"b_run": order.run})

@@ -1,8 +1,8 @@
-"""Where the servers of a server group are: written in the transactions of their claims.
+"""The hosts of a server group's members, written in the transactions of their claims.
 
-Law: who claims for a server of a group has the group's row locked, before any consumer, from before he reads where the
-others are until his claim is written; so of two claims that would break the rule together one sees the other.
-A place is a consumer's: it goes with its last allocation, whoever takes that away.
+Invariant: a claim for a member locks the group's row, before any consumer, before it reads the hosts of the other
+members, and holds it until the claim is written; of two claims that together violate the rule one sees the other. A row
+belongs to a consumer and is deleted with its last allocation.
 """
 
 from collections.abc import Collection
@@ -21,7 +21,7 @@ _g, _p = claimed_groups.c, group_places.c
 
 
 def _locking(insert: Insert) -> sa.Executable:
-    """An update that changes nothing: the row is there and ours then, also where it was not."""
+    """Return an update that changes nothing: it creates the row if it is missing, and locks it."""
     return insert.values(group_id=bindparam("group")).on_conflict_do_update(
         index_elements=["group_id"], set_={"group_id": insert.excluded.group_id}
     ).returning(_g.moving_to, _g.moving_since)  # fmt: skip
@@ -47,7 +47,7 @@ _FORGET = (
 
 
 async def lock(tx: Tx, rule: GroupRule) -> GroupLocations:
-    """Read where a group is, so that nobody else of it can claim before we are done. A move that is over is ended."""
+    """Lock a group and return the hosts of its members. Ends a move that is over."""
     places = await _read(tx, _LOCK[tx.dialect], rule.group)
     if places.moving_to is None or places.is_moving:
         return places
@@ -68,13 +68,13 @@ async def _read(tx: Tx, state: sa.Executable, group: GroupId) -> GroupLocations:
 
 
 async def put(tx: Tx, rule: GroupRule, consumer: ConsumerId) -> None:
-    """Note that a server, which has claimed, is on the rule's host."""
+    """Record that a server, which has a claim, is on the rule's host."""
     row = {"consumer": consumer, "group_id": rule.group, "server": consumer, "root": rule.root}
     await tx.tell(_PUT[tx.dialect], row)
 
 
 async def hand_over(tx: Tx, giver: ConsumerId, taker: ConsumerId) -> None:
-    """Make the giver's place the taker's, whose own is dropped: it is the same server's, wherever it goes."""
+    """Transfer the giver's row to the taker, replacing the taker's: both are of the same server."""
     await drop(tx, [taker])
     await tx.tell(_GIVE, {"giver": giver, "taker": taker})
 

@@ -1,7 +1,7 @@
-"""The part of the store in which many hosts are registered at once.
+"""The part of the store that registers many hosts at once.
 
-Invariant: a host that is as its offer says is not written. All hosts are compared with the index, which one read brings
-up to date; so a start at which nothing has changed costs as much for a thousand hosts as for one.
+Invariant: a host whose data equal its offer is not written. All hosts are compared with the index, which one read
+brings up to date; so a start without changes costs as much for a thousand hosts as for one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ from whimbrel.ports.placement.placement import DISABLED, HostOffer
 
 Item = TypeVar("Item")
 TOGETHER = 100
-"""How many hosts are written in one transaction: while it is open, claims on these hosts wait."""
+"""How many hosts are written per transaction: claims on these hosts wait until it commits."""
 
 
 class HostStore:
-    """Fulfils what ports.placement.Placement says of many hosts."""
+    """Implements the multi-host methods of ports.placement.placement.Placement."""
 
     _db: Database
 
@@ -34,7 +34,7 @@ class HostStore:
             offered = await traits_of.all_offered(tx)
         changed = [
             offer
-            for offer in sorted(offers, key=lambda offer: offer.provider)  # claims lock providers in this order too
+            for offer in sorted(offers, key=lambda offer: offer.provider)  # claims lock providers in the same order
             if not _is_so(offer, nodes.get(offer.provider), offered.get(offer.provider, frozenset()))
         ]
         for some in _in_batches(changed):

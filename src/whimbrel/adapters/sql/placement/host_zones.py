@@ -1,7 +1,7 @@
-"""In which zone each host is, as far as placement was told: what claims that count on a zone are checked against.
+"""The zone of each host as recorded in placement: claims that require a zone are checked against it.
 
-Law: who claims under a rule, and who says that a host is in another zone, has the host's provider locked from before he
-looks until he is done; so of a claim that counts on the old zone and the change one sees the other.
+Invariant: a claim that requires a zone, and a change of a host's zone, lock the host's provider before they read it
+until they commit; of a claim that requires the old zone and the change one sees the other.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ _HELD = fixed(
 
 
 async def put(tx: Tx, of_hosts: Mapping[ProviderId, str]) -> None:
-    """Say in which zone hosts are from now on. Raises: HostInUse."""
+    """Record the zones of these hosts. Raises: HostInUse."""
     ids = {"ids": sorted(of_hosts)}
     if tx.dialect == "postgresql":
         await tx.tell(LOCK_PROVIDERS, ids)

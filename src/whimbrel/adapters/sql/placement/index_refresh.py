@@ -1,7 +1,7 @@
-"""What a process does for its index beside asking it: loads it at the start, and looks again and again whether it lies.
+"""Maintenance of a process's index: load it at start, and compare it with the database periodically.
 
-Law: the index is a copy. A write that was not noted, or a mistake in taking it over, would make it wrong for good; so
-it is compared with the database, a piece at a time and all of it again and again.
+Invariant: the index is a copy. A write missing from the change log, or an error in applying it, would make it wrong
+permanently; so it is compared with the database piece by piece, in endless rounds.
 """
 
 import structlog
@@ -17,14 +17,14 @@ FORGETS_EVERY_S = 3600.0
 
 
 async def load(store: SqlPlacement, clock: Clock) -> None:
-    """Have all providers in memory before the first request."""
+    """Load all providers into memory before the first request."""
     began = clock.now()
     index = await store.provider_index()
     log.info("providers are in memory", providers=len(index.nodes), seconds=round(clock.now() - began, 2))
 
 
 async def keep_up(store: SqlPlacement, clock: Clock) -> None:
-    """Check the index, and forget what every index has long taken in, for as long as the process lives."""
+    """Check the index and delete old changes periodically, until cancelled."""
     forgets_at = clock.now() + FORGETS_EVERY_S
     while True:
         await clock.sleep(CHECKS_EVERY_S)

@@ -1,7 +1,7 @@
-"""Reading providers with all that they have: one, some, or all of them piece by piece.
+"""Reads providers with inventories, traits and aggregates: one, some, or all of them piece by piece.
 
-Law: what many providers have alike is one object in memory. A hundred thousand hosts differ in little more than their
-names, and without that each would have sets, texts and numbers of its own.
+Invariant: equal values of many providers are one object in memory. A hundred thousand hosts differ in little more than
+their names, and would otherwise each have sets, strings and numbers of its own.
 """
 
 import sys
@@ -23,14 +23,14 @@ from whimbrel.placement.provider import Node
 from whimbrel.ports.placement.placement import Inventory
 
 AT_ONCE = 1024
-"""How many providers are named in one statement, at most."""
+"""Maximum number of providers per statement."""
 
 _p, _i, _t, _a = providers.c, inventories.c, provider_traits.c, provider_aggregates.c
 _THESE: sa.BindParameter[list[str]] = bindparam("these", expanding=True)
 _AFTER, _UNTIL = bindparam("after", type_=sa.String), bindparam("until", type_=sa.String)
 
 _STOCKS = sa.select(_i.provider, _i.resource_class, *(_i[name] for name in Inventory.__struct_fields__), _i.used)
-# One text for each provider: its names are as many rows as all else together, times ten.
+# One aggregated text per provider: its names as rows would be ten times as many rows as all else together.
 _TRAITS = sa.select(_t.provider, sa.func.aggregate_strings(_t.trait, ",")).group_by(_t.provider)
 _AGGREGATES = sa.select(_a.provider, sa.func.aggregate_strings(_a.aggregate, ",")).group_by(_a.provider)
 
@@ -61,25 +61,24 @@ async def read_node(tx: Tx, uuid: ProviderId) -> Node:
 
 
 async def read_some(tx: Tx, uuids: Collection[ProviderId]) -> list[Node]:
-    """Read these providers, as far as they are there."""
+    """Read these providers; missing ones are left out."""
     nodes: list[Node] = []
     left = list(uuids)
     while left:
         these, left = left[:AT_ONCE], left[AT_ONCE:]
-        # Said twice to be of a length that was there before: for each length a statement is compiled anew.
+        # Padded to a power of two: the statement is compiled once per length.
         these += these[-1:] * ((1 << (len(these) - 1).bit_length()) - len(these))
         nodes += await _nodes(tx, await tx.rows(_SOME, {"these": these}), _OF_SOME, {"these": these})
     return nodes
 
 
 async def read_next(tx: Tx, after: str, most: int) -> list[Node]:
-    """Read the next so many providers in the order of their uuids; fewer: these were the last."""
+    """Read the next `most` providers in uuid order; fewer: these were the last."""
     rows = await tx.rows(_NEXT, {"after": after, "most": most})
     return await _nodes(tx, rows, _OF_NEXT, {"after": after, "until": rows[-1][0]}) if rows else []
 
 
 async def count(tx: Tx) -> int:
-    """Count all providers."""
     return int(await tx.value(_COUNT))
 
 
@@ -111,7 +110,7 @@ def _names(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _shared(names: frozenset[str]) -> frozenset[str]:
-    return names  # in whatever order they came
+    return names  # in any order
 
 
 @lru_cache(maxsize=65_536)

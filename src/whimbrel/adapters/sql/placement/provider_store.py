@@ -1,4 +1,4 @@
-"""The part of the store that is about providers only: what hosts offer, and what operators say of providers."""
+"""The part of the store about providers: what hosts offer, and what operators set."""
 
 from collections.abc import Collection, Mapping
 
@@ -16,11 +16,11 @@ from whimbrel.ports.placement.placement import DISABLED, Inventory
 
 
 class ProviderStore:
-    """Fulfils what ports.placement.Placement and placement.store.Store say of providers."""
+    """Implements the provider methods of ports.placement.placement.Placement and placement.store.Store."""
 
     _db: Database
 
-    # As hosts report
+    # Reported by hosts
 
     register_host = writes(provider_writes.register)
     set_aggregates = writes(provider_writes.set_aggregates)
@@ -37,7 +37,7 @@ class ProviderStore:
             if await traits_of.switch_trait(tx, provider, DISABLED, disabled):
                 await providers.bump(tx, provider)
 
-    # As operators say
+    # Set by operators
 
     node = reads(read_node)
     create_provider = writes(providers.create)

@@ -1,4 +1,4 @@
-"""What hosts report of their providers, written in the caller's transaction. Repeatable: what is so is not written."""
+"""Writes what hosts report of their providers, in the caller's transaction. Repeatable: writes changes only."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,14 +12,14 @@ from whimbrel.ports.placement.placement import Inventory
 
 
 async def register(tx: Tx, provider: ProviderId, name: str, inventories: Mapping[str, Inventory]) -> None:
-    """Make a root provider with these inventories, or the one that is there be so. It is locked from then on."""
+    """Ensure that a root provider has these inventories; create it if it is missing. It stays locked afterwards."""
     if await allocation_queries.generations(tx, [provider]):
         await providers.rename(tx, provider, name)
     else:
         await providers.create(tx, provider, name, None)
     await providers.lock(tx, provider)
     stocks = await read_stocks(tx, [provider])
-    # What is held of a class that the host no longer has stays held until its owner lets go.
+    # Allocations of a class that the host no longer has remain until their owners release them.
     gone = [name for (_, name), stock in stocks.items() if name not in inventories and not stock.used]
     now = {name: stock.inventory for (_, name), stock in stocks.items()}
     if gone or any(now.get(name) != inventories[name] for name in inventories):
@@ -30,7 +30,7 @@ async def register(tx: Tx, provider: ProviderId, name: str, inventories: Mapping
 
 
 async def set_aggregates(tx: Tx, provider: ProviderId, aggregates: Sequence[str]) -> None:
-    """Make these the aggregates of a provider. Raises: ProviderNotFound."""
+    """Replace the aggregates of a provider. Raises: ProviderNotFound."""
     await providers.lock(tx, provider)
     now = await read_node(tx, provider)
     if now.aggregates != frozenset(aggregates):

@@ -1,8 +1,8 @@
 """Providers in a database: their trees, inventories and aggregates, in the caller's transaction.
 
-Law: a provider's row is locked before anything of it is changed, and its generation rises with each change. As in
-Placement it also rises when inventories or claims are written that change nothing, and aggregates since 1.19; not for
-traits. Changes of trees wait for each other: a circle cannot be made by two of them at once.
+Invariant: a provider's row is locked before anything of it is changed, and its generation rises with each change. As in
+Placement it also rises when inventories or claims are written without change, and for aggregates since 1.19; not for
+traits. Changes of trees exclude each other: two concurrent ones cannot create a cycle.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -78,7 +78,7 @@ _DELETE_ZONE = sa.delete(host_zones).where(host_zones.c.root == _THIS)
 
 def provider_of(row: Any) -> Provider:
     uuid, name, generation, parent, root = row
-    root = uuid if root == uuid else root  # one text in memory, not two that say the same
+    root = uuid if root == uuid else root  # share one string in memory
     return Provider(uuid=uuid, name=name, generation=generation, parent=root if parent == root else parent, root=root)
 
 
@@ -91,7 +91,7 @@ async def read(tx: Tx, uuid: ProviderId) -> Provider:
 
 
 async def lock(tx: Tx, uuid: ProviderId, generation: int | None = None) -> Provider:
-    """Read a provider and keep others from changing it. Raises: ProviderNotFound; Stale."""
+    """Read and lock a provider. Raises: ProviderNotFound; Stale."""
     provider = await _get(tx, _LOCK, uuid)
     if generation is not None:
         check_generation(provider, generation)
@@ -139,7 +139,7 @@ async def rename(tx: Tx, uuid: ProviderId, name: str) -> Provider:
 
 
 async def move(tx: Tx, uuid: ProviderId, parent: ProviderId | None, *, freely: bool) -> None:
-    """Give it another parent, and all below it another root. Raises: ProviderNotFound; BadParent."""
+    """Set the parent of a provider, and the root of its subtree. Raises: ProviderNotFound; BadParent."""
     await wait_for_turn_in_schema(tx, "placement trees")
     now = await lock(tx, uuid)
     if parent == now.parent:
@@ -170,7 +170,7 @@ async def delete(tx: Tx, uuid: ProviderId) -> None:
 
 
 async def delete_tree(tx: Tx, uuid: ProviderId) -> None:
-    """Delete a provider and all below it. Raises: ProviderNotFound; ProviderInUse."""
+    """Delete a provider and its subtree. Raises: ProviderNotFound; ProviderInUse."""
     await wait_for_turn_in_schema(tx, "placement trees")
     for each in reversed(await _subtree(tx, await read(tx, uuid))):
         await delete(tx, each)
@@ -194,7 +194,7 @@ async def _root_under(tx: Tx, uuid: ProviderId, parent: ProviderId | None) -> Pr
 
 
 async def _subtree(tx: Tx, top: Provider) -> list[ProviderId]:
-    """List a provider and all below it, parents first."""
+    """Return a provider and all its descendants, parents first."""
     children: dict[str | None, list[ProviderId]] = {}
     for uuid, parent in await tx.rows(_TREE_OF, {"this": top.root}):
         children.setdefault(parent, []).append(uuid)
@@ -204,11 +204,11 @@ async def _subtree(tx: Tx, top: Provider) -> list[ProviderId]:
     return found
 
 
-# What a provider has
+# Inventories and aggregates
 
 
 async def bump(tx: Tx, uuid: ProviderId) -> None:
-    """Raise the generation of a provider that was changed."""
+    """Raise the generation of a provider."""
     await tx.run(_BUMP, {"this": uuid})
     await note(tx, [uuid])
 
@@ -216,7 +216,7 @@ async def bump(tx: Tx, uuid: ProviderId) -> None:
 async def write_inventories(
     tx: Tx, uuid: ProviderId, put: Mapping[str, Inventory], now: Mapping[str, Inventory]
 ) -> None:
-    """Write new and changed inventories of a locked provider that has those of `now`. Raises: UnknownName."""
+    """Write new and changed inventories of a locked provider. now: its current ones. Raises: UnknownName."""
     new = [name for name in put if name not in now]
     await refer_classes(tx, new)
     if new:
@@ -239,8 +239,8 @@ async def delete_inventories(tx: Tx, uuid: ProviderId, stocks: Mapping[Stocked, 
 
 
 async def write_aggregates(tx: Tx, uuid: ProviderId, aggregates: Collection[str]) -> None:
-    """Make these the aggregates of a locked provider."""
+    """Replace the aggregates of a locked provider."""
     await tx.run(_DELETE_AGGREGATES, {"this": uuid})
     if aggregates:
         await tx.run(_ADD_AGGREGATE, [{"provider": uuid, "aggregate": each} for each in sorted(set(aggregates))])
-    await note(tx, [uuid])  # here too: below 1.19 the generation does not rise
+    await note(tx, [uuid])  # needed here too: below 1.19 the generation does not rise

@@ -1,7 +1,7 @@
-"""Reshaping: inventories of several providers and the claims on them change together, in the caller's transaction.
+"""Reshaping: changes inventories of several providers and the claims on them together, in the caller's transaction.
 
-Law: at no moment is there a claim without its inventory. So what is new comes first, then the claims move, then what
-is left over goes. Locks are taken as every writer of claims takes them: consumers, then all providers by uuid.
+Invariant: no claim is ever without its inventory. New inventories are added first, then the claims move, then old
+inventories are deleted. Locks are taken in the order of all writers of claims: consumers, then all providers by uuid.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ from whimbrel.placement.provider import Claim, Consumer, Held, Shape
 
 
 async def reshape(tx: Tx, shapes: Sequence[Shape], claims: Sequence[Claim]) -> None:
-    """Give providers these inventories and consumers these claims.
+    """Set the inventories of these providers and the claims of these consumers.
 
     Raises: ProviderNotFound: one whose shape is given; Stale; UnknownName; InventoryInUse; and what `rewrite` raises.
     """

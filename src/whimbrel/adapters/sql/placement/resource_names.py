@@ -1,6 +1,6 @@
-"""Resource classes and traits in a database: custom ones when they are made, standard ones when they are first used.
+"""Resource classes and traits in a database: custom ones get a row on creation, standard ones on first use.
 
-Law: whatever an inventory or a provider refers to has its row; the standard ones are there for everybody without one.
+Invariant: every name that an inventory or a provider refers to has a row; standard names exist without one too.
 """
 
 from collections.abc import Collection, Iterable
@@ -19,11 +19,11 @@ from whimbrel.placement.resource_names import STANDARD_CLASSES, standard_traits
 
 
 class Names:
-    """One of the two tables of names: what they are called, and who may refer to them."""
+    """One of the two tables of names, and the table that refers to it."""
 
     def __init__(self, word: str, table: sa.Table, used_by: sa.Column[str], *, missing: str) -> None:
         self.word = word
-        self._missing = missing  # how clients know that there is none
+        self._missing = missing  # prefix of the error for a missing name, as clients expect it
         name = table.c.name
         self._all = sa.select(name).order_by(name)
         self._some = fixed(sa.select(name).where(name.in_(bindparam("names", expanding=True))))
@@ -45,18 +45,18 @@ class Names:
         return {row[0] for row in await tx.rows(self._some, {"names": list(names)})} if names else set()
 
     async def add(self, tx: Tx, name: str) -> bool:
-        """Have a name; False: it was there."""
+        """Add a name; False: it exists already."""
         return await tx.row(self._add[tx.dialect], {"name": name}) is not None
 
     async def refer(self, tx: Tx, names: Collection[str], standard: Collection[str]) -> None:
-        """Have a row for each of these names. Raises: UnknownName: some are neither standard nor made."""
+        """Ensure that each of these names has a row. Raises: UnknownName: some are neither standard nor created."""
         new = set(names) - await self.known(tx, names)
         if unknown := sorted(new.difference(standard)):
             raise UnknownName(f"No such {self.word} {', '.join(unknown)}.")
         await self._add_all(tx, sorted(new))
 
     async def ensure(self, tx: Tx, names: Collection[str]) -> None:
-        """Have a row for each of these names, of which it is known that they are standard, or may be made."""
+        """Ensure that each of these names, all known to be valid, has a row."""
         await self._add_all(tx, sorted(set(names) - await self.known(tx, names)))
 
     async def _add_all(self, tx: Tx, names: Iterable[str]) -> None:
@@ -94,7 +94,7 @@ async def refer_traits(tx: Tx, names: Collection[str]) -> None:
 
 
 async def all_traits(tx: Tx, *, associated: bool | None = None) -> list[str]:
-    """List standard and custom traits. associated: only those that some provider has, or none has."""
+    """Return standard and custom traits. associated: only those that some provider has, or that none has."""
     if associated is True:
         return sorted(await TRAITS.used(tx))
     names = standard_traits().union(await TRAITS.all(tx))

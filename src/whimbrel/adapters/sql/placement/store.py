@@ -1,6 +1,6 @@
-"""The store of Placement: one method, one transaction. Fulfils the moves' port and what the API needs.
+"""The store of Placement: each method is one transaction. Implements the port for moves and the store of the API.
 
-Law: a claim is checked and written in one transaction, and every write of a move passes the fence.
+Invariant: a claim is checked and written in one transaction, and every write of a move passes the fence.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -40,14 +40,14 @@ async def _drop(tx: Tx, consumer: ConsumerId) -> bool:
 
 
 class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
-    """Fulfils ports.placement.Placement and placement.store.Store."""
+    """Implements ports.placement.placement.Placement and placement.store.Store."""
 
     def __init__(self, db: Database, rng: Random | None = None) -> None:
-        """rng: decides in which order candidates come."""
+        """rng: determines the order of candidates."""
         self._db = db
         self._feed = Feed(db, rng or Random(0))
 
-    # The moves' port
+    # The port for moves
 
     async def providers(self) -> list[ProviderState]:
         index = await self.provider_index()
@@ -85,7 +85,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
                     check(group, ServerId(consumer), places)
                 await rewrite(tx, [claim], before, zone=zone)
             except Refused as error:
-                refusal = error  # nothing was written yet, and the fence is to stay raised
+                refusal = error  # nothing has been written yet, and the raised fence is kept
             else:
                 if group:
                     await group_members.put(tx, group, consumer)
@@ -129,7 +129,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
     note_order = writes(fences.raise_fence)
     forget_fences = writes(fences.forget_fences)
 
-    # Groups of servers, zones of hosts
+    # Server groups, zones of hosts
 
     group_places = reads(group_members.read)
     move_group = writes(group_members.move)
@@ -145,7 +145,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
         return await self._feed.index()
 
     async def check_index(self, most: int = CHECKED) -> bool:
-        """Compare some more providers in memory with the database; False: they differed, and all were read anew."""
+        """Compare the next providers in memory with the database; False: they differed, and all were read again."""
         return await self._feed.check(most)
 
     forget_changes = writes(changes.forget)
@@ -170,7 +170,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
     generations = reads(allocation_queries.generations)
     usages = reads(allocation_queries.of_project)
 
-    # The names of resource classes and traits
+    # Names of resource classes and traits
 
     known_classes = looks(CLASSES.known)
     resource_classes = reads(CLASSES.all)
@@ -184,5 +184,5 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
 
 
 def _type(order: Order, consumer: ConsumerId) -> str:
-    """Give Nova's word: what a run holds for itself is a migration's, all else an instance's."""
+    """Return Nova's consumer type: migration for what a run holds for itself, else instance."""
     return "MIGRATION" if consumer == ConsumerId(order.run) else "INSTANCE"

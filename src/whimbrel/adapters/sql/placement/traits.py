@@ -1,7 +1,7 @@
 """Traits of providers in a database, in the caller's transaction.
 
-Law: a trait is either offered by the host itself, as its settings say, or set by somebody else. The host takes away
-what it offered; who replaces all traits of a provider does not make those his that were there.
+Invariant: a trait is either offered by the host itself, according to its settings, or set by an operator. The host
+removes only what it offered; replacing all traits of a provider does not change the origin of those it already had.
 """
 
 from collections.abc import Collection, Set
@@ -27,7 +27,7 @@ _TRAITS = sa.select(provider_traits.c.trait, provider_traits.c.offered).where(pr
 
 
 async def write_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> bool:
-    """Make these the traits of a locked provider; False: they were. What it offers and keeps is still its own.
+    """Replace the traits of a locked provider; False: no change. Traits that it offers and keeps stay offered.
 
     Raises: UnknownName.
     """
@@ -47,9 +47,9 @@ async def all_offered(tx: Tx) -> dict[ProviderId, frozenset[str]]:
 
 
 async def offer_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> bool:
-    """Have a locked provider offer these, and no more those that it offered before; False: it was so.
+    """Replace the traits that a locked provider itself offers; False: no change.
 
-    It is known of them that they are standard, or may be made.
+    The names must be known to be valid.
     """
     had = await _read_traits(tx, uuid)
     given, taken = set(traits) - had.keys(), {trait for trait, offered in had.items() if offered} - set(traits)
@@ -59,7 +59,7 @@ async def offer_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> boo
 
 
 async def _read_traits(tx: Tx, uuid: ProviderId) -> dict[str, bool]:
-    """Give the traits of a provider, and whether it offers each itself."""
+    """Return trait -> whether the provider itself offers it."""
     return dict(map(tuple, await tx.rows(_TRAITS, {"this": uuid})))
 
 
@@ -72,7 +72,7 @@ async def _change_traits(tx: Tx, uuid: ProviderId, *, taken: Set[str], given: Se
 
 
 async def switch_trait(tx: Tx, uuid: ProviderId, trait: str, wanted: bool) -> bool:
-    """Set or remove one trait of a locked provider; False: it was so."""
+    """Set or remove one trait of a locked provider; False: no change."""
     if bool(await tx.value(_HAS_TRAIT, {"this": uuid, "named": trait})) == wanted:
         return False
     if wanted:

@@ -1,4 +1,4 @@
-"""The tables of the stores: one module and one MetaData for each kind of store, imported only when asked for."""
+"""The tables of the stores: one module and one MetaData per kind of store, imported on demand."""
 
 from importlib import import_module
 from typing import Final
@@ -18,9 +18,9 @@ MODULES: Final = {
 
 
 def kind_of(schema: str) -> str:
-    """Give the kind of a schema: `cell_<name>` is a cell, any other schema is named after its kind.
+    """Return the kind of a schema: `cell_<name>` is a cell; any other schema is named after its kind.
 
-    Several clouds can share a PostgreSQL database: `<cloud>__` before the name, in small letters, is not part of it.
+    Several clouds can share a PostgreSQL database: a prefix `<cloud>__`, in lower case, is ignored.
     """
     cloud, mark, rest = schema.partition("__")
     name = rest if mark and not cloud.startswith("cell_") else schema

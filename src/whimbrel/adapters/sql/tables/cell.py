@@ -1,4 +1,4 @@
-"""Tables of a cell's database: its hosts, their PCI devices, the servers that live there, and the fences of moves."""
+"""Tables of a cell's database: its hosts, their PCI devices, the servers in the cell, and the fences of moves."""
 
 import sqlalchemy as sa
 
@@ -24,8 +24,8 @@ hosts = sa.Table(
     sa.Column("hypervisor_version", sa.Integer, nullable=False),
     sa.Column("cpu_info", sa.Text, nullable=False),
     sa.Column("host_ip", sa.String(64), nullable=False),
-    sa.Column("numa", sa.Text, nullable=False, server_default="[]"),  # JSON: its nodes
-    sa.Column("metrics", sa.Text, nullable=False, server_default="{}"),  # JSON: what it told last of its load
+    sa.Column("numa", sa.Text, nullable=False, server_default="[]"),  # JSON list of NUMA nodes
+    sa.Column("metrics", sa.Text, nullable=False, server_default="{}"),  # JSON: the last reported load metrics
     sa.CheckConstraint("vcpus >= 1 AND memory_mib >= 1 AND disk_gib >= 0", name="hosts_sizes"),
 )
 
@@ -49,7 +49,7 @@ servers = sa.Table(
     sa.Column("hostname", sa.String(255), nullable=False),
     sa.Column("reservation_id", sa.String(64), nullable=False),
     sa.Column("locked", sa.Boolean, nullable=False),
-    sa.Column("tags", sa.Text, nullable=False),  # "\ntag1\ntag2\n", so that one of them can be searched
+    sa.Column("tags", sa.Text, nullable=False),  # "\ntag1\ntag2\n", for substring search
     sa.Column("created_at", sa.Double, nullable=False),
     sa.Column("updated_at", sa.Double, nullable=False),
     sa.Column("launched_at", sa.Double),
@@ -80,7 +80,7 @@ fences = sa.Table(
     sa.CheckConstraint("epoch >= 1", name="fences_epoch"),
 )
 
-build_failures = sa.Table(  # of hosts; those before its last success no longer count
+build_failures = sa.Table(  # of hosts, since its last success
     "build_failures",
     metadata,
     sa.Column("run", sa.String(36), primary_key=True),
@@ -98,7 +98,7 @@ pci_devices = sa.Table(
     sa.Column("physnet", sa.String(255)),
     sa.Column("parent_ifname", sa.String(255)),
     sa.Column("is_withdrawn", sa.Boolean, nullable=False),
-    sa.Column("server_id", sa.String(36)),  # who holds it: a server's guest, for one of its requests
+    sa.Column("server_id", sa.String(36)),  # the server that uses it, for one of its requests
     sa.Column("slot", sa.String(36)),
     sa.Column("request", sa.String(255)),
     sa.CheckConstraint(

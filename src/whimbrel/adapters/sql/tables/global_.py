@@ -1,11 +1,11 @@
-"""Tables of the global database: directory, journal, and what operators and users set up."""
+"""Tables of the global database: directory, journal, and the objects that operators and users create."""
 
 import sqlalchemy as sa
 
 metadata = sa.MetaData()
 
 Doc = sa.LargeBinary
-"""A msgspec-encoded value: read and written whole."""
+"""A msgspec-encoded value, read and written as a whole."""
 
 directory = sa.Table(
     "directory",
@@ -21,7 +21,7 @@ directory = sa.Table(
     sa.Column("deleted_at", sa.Double),
     sa.Column("delete_wanted_by", sa.String(255)),
     sa.Column("delete_wanted_user", sa.String(255)),
-    sa.Column("switch_number", sa.Integer),  # of its latest way into another cell
+    sa.Column("switch_number", sa.Integer),  # of its last switch to another cell
     sa.CheckConstraint("vcpus >= 0 AND memory_mib >= 0", name="directory_counts_nothing_below_zero"),
     sa.CheckConstraint(
         "(cell IS NULL) = (unplaced IS NOT NULL) OR deleted_at IS NOT NULL", name="directory_one_record"
@@ -54,7 +54,7 @@ switches = sa.Table(
     sa.Column("number", sa.Integer, nullable=False),
     sa.CheckConstraint("id = 1", name="switches_one_row"),
 )
-"""How many servers have changed their cell. Who switches one holds the row, so that numbers appear in their order."""
+"""How many servers have changed their cell. A switch locks the row, so that numbers appear in order."""
 
 evidence = sa.Table(
     "evidence",
@@ -66,7 +66,7 @@ evidence = sa.Table(
     sa.Column("document", sa.LargeBinary, nullable=False),  # compressed
     sa.Index("evidence_by_run", "run"),
 )
-"""What runs decided by: adapters/sql/global_/decision_evidence.py."""
+"""Evidence of the runs' decisions: adapters/sql/global_/decision_evidence.py."""
 
 runs = sa.Table(
     "runs",
@@ -115,7 +115,7 @@ runs = sa.Table(
         postgresql_where=sa.text("state = 'open'"),
     ),
     sa.Index(
-        "one_parked_run",  # an errand may be open beside it
+        "one_parked_run",  # one operation may be open beside it
         "subject",
         unique=True,
         sqlite_where=sa.text("state = 'parked'"),
@@ -135,7 +135,7 @@ runs = sa.Table(
     ),
     sa.Index("runs_by_subject", "subject"),
     sa.Index(
-        "runs_ended",  # all that those need who count
+        "runs_ended",  # covering index for counts
         *("finished_at", "saga", "turned", "state"),
         sqlite_where=sa.text("finished_at IS NOT NULL"),
         postgresql_where=sa.text("finished_at IS NOT NULL"),
@@ -154,7 +154,7 @@ takeovers = sa.Table(
     sa.Column("epoch", sa.Integer, nullable=False),
     sa.Index("takeovers_by_run", "run"),
 )
-"""Which runs went from one conductor to another, because the lease of the first ran out."""
+"""Runs that passed from one conductor to another because the first one's lease expired."""
 
 actions = sa.Table(
     "actions",
@@ -220,7 +220,7 @@ quota_limits = sa.Table(
     "quota_limits",
     metadata,
     sa.Column("project_id", sa.String(255), primary_key=True),
-    sa.Column("user_id", sa.String(255), primary_key=True),  # "" : the whole project
+    sa.Column("user_id", sa.String(255), primary_key=True),  # "": the whole project
     sa.Column("resource", sa.String(64), primary_key=True),
     sa.Column("hard_limit", sa.Integer, nullable=False),
     sa.CheckConstraint("hard_limit >= -1", name="quota_limits_range"),
@@ -261,9 +261,9 @@ cells = sa.Table(
     sa.Column("database", sa.Text),  # NULL: the cloud's own
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.Column("disabled_reason", sa.Text),
-    sa.Column("physnets", sa.JSON(none_as_null=True)),  # NULL: all are reached
+    sa.Column("physnets", sa.JSON(none_as_null=True)),  # NULL: all are reachable
     sa.Column("storage", sa.JSON(none_as_null=True)),
-    sa.Column("settings", sa.JSON(none_as_null=True)),  # what cloud.toml said last; NULL: a command added it
+    sa.Column("settings", sa.JSON(none_as_null=True)),  # the last content of cloud.toml; NULL: added by a command
     sa.Column("created_at", sa.Double, nullable=False),
     sa.CheckConstraint("NOT enabled OR disabled_reason IS NULL", name="cells_enabled_without_reason"),
 )
@@ -275,7 +275,7 @@ zone_mends = sa.Table(
     sa.Column("number", sa.Integer, nullable=False),
     sa.CheckConstraint("id = 1", name="zone_mends_one_row"),
 )
-"""How often placement's knowledge of zones was put right. A change of zones that began before that is refused."""
+"""How often the zones recorded in placement were corrected. A change of zones begun before a correction is refused."""
 
 rounds = sa.Table(
     "rounds",
@@ -283,14 +283,14 @@ rounds = sa.Table(
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("at", sa.Double, nullable=False),
 )
-"""When a conductor last began a round that one of them makes for all."""
+"""When a conductor last began each shared round."""
 
 cloud = sa.Table(
     "cloud",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("incarnation", sa.Integer, nullable=False, server_default="1"),
-    sa.Column("held_at", sa.Double),  # since when all runs are held; NULL: they are not
+    sa.Column("held_at", sa.Double),  # when all runs were held; NULL: they are not
     sa.Column("held_because", sa.Text),
     sa.Column("restoring", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.CheckConstraint("id = 1", name="cloud_one_row"),
@@ -306,7 +306,7 @@ last_proof = sa.Table(
     sa.Column("unseen", sa.Integer, nullable=False),
     sa.CheckConstraint("id = 1", name="last_proof_one_row"),
 )
-"""When the cloud's books were last checked, and how much was wrong, or could not be looked at."""
+"""When the cloud's accounting was last checked, and the number of violations and unchecked items."""
 
 processes = sa.Table(
     "processes",

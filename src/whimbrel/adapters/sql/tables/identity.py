@@ -1,7 +1,7 @@
 """Tables of the embedded identity service.
 
-Law: a row of `tokens` repeats what every request needs to know about its holder, so that one look-up by primary key
-answers it; the store changes the copy in the transaction that changes the original.
+Invariant: a row of `tokens` repeats what every request needs to know about its owner, so that one look-up by primary
+key is enough; the store changes the copy in the transaction that changes the original.
 """
 
 import sqlalchemy as sa
@@ -40,7 +40,7 @@ users = sa.Table(
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("email", sa.Text),
     sa.Column("enabled", sa.Boolean, nullable=False),
-    sa.Column("default_project_id", sa.String(64)),  # a preference: the project may be gone, as in Keystone
+    sa.Column("default_project_id", sa.String(64)),  # a preference: the project may be deleted, as in Keystone
     sa.Column("password_hash", sa.Text),
     sa.UniqueConstraint("domain_id", "name", name="one_user_of_a_name"),
     sa.CheckConstraint("name <> ''", name="user_has_name"),
@@ -69,7 +69,7 @@ assignments = sa.Table(
 tokens = sa.Table(
     "tokens",
     metadata,
-    sa.Column("digest", sa.LargeBinary(32), primary_key=True),  # SHA-256 of the token, which is kept nowhere
+    sa.Column("digest", sa.LargeBinary(32), primary_key=True),  # SHA-256 of the token, which is not stored
     sa.Column("user_id", sa.ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
     sa.Column("user_name", sa.String(NAME_CHARS), nullable=False),
     sa.Column("user_domain_id", sa.String(64), nullable=False),

@@ -1,6 +1,6 @@
 """Tables of the embedded image service.
 
-Law: an image has a file exactly when it has size and check sums, and no two images have the same file.
+Invariant: an image has a file if and only if it has size and checksums, and no two images have the same file.
 """
 
 import sqlalchemy as sa

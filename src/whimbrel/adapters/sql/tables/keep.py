@@ -1,4 +1,4 @@
-"""The one table of a keep: what agents and simulated hosts must remember."""
+"""The one table of a key-value store: what agents and simulated hosts must persist."""
 
 import sqlalchemy as sa
 

@@ -1,7 +1,7 @@
 """Tables of the embedded network service.
 
-Law: an address and a MAC are there once in a network, a VLAN once on a physical network, an active binding once for a
-port, and a default group once in a project.
+Invariant: addresses and MACs are unique per network, VLANs per physical network, active bindings per port, and default
+groups per project.
 """
 
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ metadata = sa.MetaData()
 
 
 def _record(name: str, *rest: sa.schema.SchemaItem) -> sa.Table:
-    """Make a table of what every record has, and of what is its own."""
+    """Return a table with the columns of every record and these."""
     return sa.Table(
         name,
         metadata,
@@ -141,7 +141,7 @@ fixed_ips = sa.Table(
     sa.Column("ip_address", sa.String(64), primary_key=True),
     sa.Column("subnet_id", sa.ForeignKey("subnets.id"), nullable=False),
     _part_of("port_id", "ports"),
-    sa.Column("place", sa.Integer, nullable=False),  # among the port's addresses
+    sa.Column("place", sa.Integer, nullable=False),  # index among the port's addresses
     sa.Index("fixed_ips_by_port", "port_id"),
     sa.Index("fixed_ips_by_subnet", "subnet_id"),
     sqlite_with_rowid=False,
@@ -177,7 +177,7 @@ bindings = sa.Table(
     sqlite_with_rowid=False,
 )
 
-# Tags are of records of every kind: their ids differ, so no kind is said.
+# Tags of records of all kinds: ids are unique across kinds, so there is no column for the kind.
 tags = sa.Table(
     "tags",
     metadata,

@@ -1,8 +1,8 @@
-"""Tables of Placement: providers with their room, and who holds how much of it.
+"""Tables of Placement: providers with their inventories, and the allocations.
 
-Law: `inventories.used` is the sum of the allocations of that provider and class, written in the same transaction as
-they are. Standard classes and traits get their row when they are first used; custom ones when they are made. Whatever
-changes what a provider is or has notes it in `changes` in the same transaction: indexes in memory read that.
+Invariant: `inventories.used` is the sum of the allocations of that provider and class, written in the same transaction.
+Standard classes and traits get a row on first use; custom ones on creation. Every change of a provider is logged in
+`changes` in the same transaction: in-memory indexes read that table.
 """
 
 import sqlalchemy as sa
@@ -100,7 +100,7 @@ allocations = sa.Table(
         ["provider", "resource_class"],
         ["inventories.provider", "inventories.resource_class"],
         name="allocations_inventory",
-        onupdate="CASCADE",  # a custom class can be renamed while it is in use
+        onupdate="CASCADE",  # a custom class in use can be renamed
     ),
     sa.CheckConstraint("amount >= 1", name="allocations_amount"),
     sa.Index("allocations_by_provider", "provider", "resource_class"),
@@ -110,10 +110,10 @@ changes = sa.Table(
     "changes",
     metadata,
     sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
-    sa.Column("provider", sa.String(36), nullable=False),  # may be gone by now
+    sa.Column("provider", sa.String(36), nullable=False),  # may be deleted by now
     sa.Column(
         "xid", sa.BigInteger, nullable=False
-    ),  # PostgreSQL's id of the transaction, in its own cluster; 0 on SQLite
+    ),  # PostgreSQL's transaction id, valid in its own cluster; 0 on SQLite
     sa.Index("changes_by_xid", "xid"),  # for processes of earlier versions
     sqlite_autoincrement=True,
 )
@@ -127,10 +127,10 @@ fences = sa.Table(
     sa.CheckConstraint("epoch >= 1", name="fences_epoch"),
 )
 
-# What follows has no counterpart in Placement's API: where the servers of a server group are, and zones of hosts.
+# The following tables have no counterpart in Placement's API: hosts of server group members, and zones of hosts.
 
 claimed_groups = sa.Table(
-    "claimed_groups",  # a row is there to be locked by who claims for a server of the group
+    "claimed_groups",  # locked by claims for servers of the group
     metadata,
     sa.Column("group_id", sa.String(36), primary_key=True),
     sa.Column("moving_to", sa.String(36)),  # a host's root provider
@@ -148,9 +148,9 @@ group_places = sa.Table(
 )
 
 host_zones = sa.Table(
-    "host_zones",  # a host without a row: nobody ever said that it is in another zone than it was
+    "host_zones",  # a host without a row has never changed its zone
     metadata,
     sa.Column("root", sa.ForeignKey("providers.uuid", name="host_zones_root_is_there"), primary_key=True),
-    sa.Column("zone", sa.String(255), nullable=False),  # its id; empty: that of hosts that no aggregate gives one
+    sa.Column("zone", sa.String(255), nullable=False),  # its id; empty: no aggregate assigns one
     sa.Column("version", sa.Integer, nullable=False),
 )

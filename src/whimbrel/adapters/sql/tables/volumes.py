@@ -1,7 +1,7 @@
 """Tables of the embedded volume service.
 
-Law: a volume is not forgotten while a snapshot or an attachment of it is there; an attachment that is served has a
-connector, and no two are served under the same name.
+Invariant: a volume is not deleted while it has a snapshot or an attachment; an exported attachment has a connector, and
+export names are unique.
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 metadata = sa.MetaData()
 
 Doc = sa.LargeBinary
-"""A msgspec-encoded value: read and written whole."""
+"""A msgspec-encoded value, read and written as a whole."""
 
 types = sa.Table(
     "volume_types",
@@ -104,7 +104,7 @@ attachments = sa.Table(
     sa.Column("mode", sa.String(2)),
     sa.Column("connector", Doc, nullable=False),
     sa.Column("connection", Doc, nullable=False),
-    sa.Column("export", sa.String(64), unique=True),  # NULL: it is not served
+    sa.Column("export", sa.String(64), unique=True),  # NULL: not exported
     sa.Column("host", sa.String(255)),
     sa.Column("device", sa.String(255)),
     sa.Column("created_at", sa.Double, nullable=False),

@@ -1,4 +1,4 @@
-"""What projects may have and what they have, counted in the transaction that takes more."""
+"""Quotas and usage of projects, checked in the transaction that adds to the usage."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,7 +38,7 @@ async def used(tx: Tx, project_id: str) -> VolumeUsage:
 async def check_room(
     tx: Tx, project_id: str, defaults: Mapping[str, int], *, kind: str = "", more_gib: int, size_gib: int = 0
 ) -> None:
-    """Keep the project's other additions waiting. kind: "volumes" or "snapshots", where one more of them is to be.
+    """Check the quota, and block the project's other additions. kind: "volumes" or "snapshots" if one more is added.
 
     Raises: OverQuota.
     """

@@ -1,4 +1,4 @@
-"""Rows and records of the volume service, each made of the other."""
+"""Conversion between rows and records of the volume service."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _anything = msgspec.json.Decoder(dict[str, Any] | None).decode
 
 def volume_columns(record: VolumeRecord) -> dict[str, Any]:
     values = msgspec.structs.asdict(record)
-    del values["metadata"]  # a table of its own, for lists are filtered by it
+    del values["metadata"]  # in a table of its own, because lists are filtered by it
     return {**values, "image_metadata": _encode(record.image_metadata)}
 
 

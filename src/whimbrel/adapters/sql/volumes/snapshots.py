@@ -1,4 +1,4 @@
-"""Snapshots in the database: each belongs to a volume that was as its maker read it."""
+"""Snapshots in the database: a snapshot is added only if its volume is unchanged since it was read."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ class Snapshots:
         as_read = (volumes.c.id == volume.id, volumes.c.generation == volume.generation)
         async with self._db.write() as tx:
             await check_room(tx, record.project_id, limits, kind="snapshots", more_gib=record.size_gib)
-            # Who decides on the volume at the same time looks again, and then sees the snapshot.
+            # Makes concurrent decisions on the volume retry, so that they see the snapshot.
             done = await tx.run(sa.update(volumes).where(*as_read).values(generation=volume.generation + 1))
             if done.rowcount == 0:
                 raise Conflict(f"Volume {volume.id} has been changed meanwhile: look again.")
@@ -52,7 +52,7 @@ class Snapshots:
 
 
 async def write_snapshot(tx: Tx, record: SnapshotRecord) -> SnapshotRecord:
-    """Raises: NotFound; Conflict: it is not as it was read."""
+    """Raises: NotFound; Conflict: it has changed since it was read."""
     as_read = (snapshots.c.id == record.id, snapshots.c.generation == record.generation)
     now = msgspec.structs.replace(record, generation=record.generation + 1)
     if (await tx.run(sa.update(snapshots).where(*as_read).values(**snapshot_columns(now)))).rowcount == 0:
@@ -61,7 +61,7 @@ async def write_snapshot(tx: Tx, record: SnapshotRecord) -> SnapshotRecord:
 
 
 async def _explain(tx: Tx, snapshot_id: str) -> None:
-    """Tell why a guarded change found no row."""
+    """Raise the reason why a guarded change matched no row."""
     if await tx.row(_FIND, {"snapshot": snapshot_id}) is None:
         raise _missing(snapshot_id)
     raise Conflict(f"Snapshot {snapshot_id} has been changed meanwhile: look again.")

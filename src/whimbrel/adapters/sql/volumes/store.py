@@ -1,4 +1,4 @@
-"""Volumes and their attachments in the database: a volume's state and who holds it are one write."""
+"""Volumes and their attachments in the database: a volume's state and its attachments change in one write."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -50,7 +50,7 @@ _ATTACHMENTS = {
     for number in range(len(_NARROWED) + 1)
     for names in combinations(_NARROWED, number)
 }
-"""What a list is narrowed by -> its statement."""
+"""Filter -> its statement."""
 
 _HANGS_ON = [
     ("snapshots", sa.select(snapshots.c.id).where(snapshots.c.volume_id == sa.bindparam("volume")).limit(1)),
@@ -59,7 +59,7 @@ _HANGS_ON = [
 
 
 class SqlVolumes(Snapshots, Types, Limits):
-    """Fulfils ports.volume_store.VolumeStore."""
+    """Implements ports.embedded.volume_store.VolumeStore."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -164,7 +164,7 @@ async def _check_growth(tx: Tx, record: VolumeRecord, limits: Mapping[str, int])
 
 
 async def _explain(tx: Tx, volume_id: str) -> None:
-    """Tell why a guarded change found no row."""
+    """Raise the reason why a guarded change matched no row."""
     if await tx.row(_FIND, {"volume": volume_id}) is None:
         raise _missing(volume_id)
     raise Conflict(f"Volume {volume_id} has been changed meanwhile: look again.")

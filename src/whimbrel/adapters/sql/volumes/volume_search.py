@@ -1,4 +1,4 @@
-"""The statements behind lists of volumes and snapshots: filters, order, page."""
+"""Builds the statements of volume and snapshot lists: filters, order, page."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ _TYPE_NAME = sa.select(types.c.name).where(types.c.id == volumes.c.type_id).scal
 
 _Columns = dict[str, sa.ColumnElement[Any]]
 
-# What lists may be sorted by, with nothing counting as the least.
+# Sort keys; NULL sorts as the smallest value.
 _VOLUME_ORDERS: _Columns = {
     **{name: volumes.c[name] for name in ("id", "size_gib", "status", "created_at", "updated_at", "zone")},
     "name": sa.func.coalesce(volumes.c.name, ""),
-    "bootable": sa.case((volumes.c.bootable, 1), else_=0),  # databases do not say which of two truths is the larger
+    "bootable": sa.case((volumes.c.bootable, 1), else_=0),  # databases order booleans differently
 }
 _SNAPSHOT_ORDERS: _Columns = {
     **{name: snapshots.c[name] for name in ("id", "size_gib", "status", "created_at", "updated_at", "volume_id")},
@@ -34,7 +34,7 @@ def count_volumes(query: VolumeQuery) -> sa.Select[Any]:
 
 
 def page_of_attachments(query: AttachmentQuery) -> sa.Select[Any]:
-    """Begin behind the last one in the order of an index: the rows before it are not read."""
+    """Begin after the marker in index order: earlier rows are not read."""
     key, statement = (attachments.c.created_at, attachments.c.id), sa.select(attachments)
     for name in ("project_id", "server_id", "status"):
         if (value := getattr(query, name)) is not None:
@@ -80,7 +80,7 @@ def _paged(statement: sa.Select[Any], query: VolumeQuery | SnapshotQuery, orders
     if query.limit is not None:
         statement = statement.limit(query.limit)
     if query.offset:
-        # SQLite has an offset only behind a limit.
+        # SQLite supports OFFSET only after LIMIT.
         statement = (
             statement.offset(query.offset) if query.limit is not None else statement.limit(2**31).offset(query.offset)
         )
