@@ -1,1 +1,1 @@
-"""Words of the project: values, states and errors. Floor 0: sees nothing else of Whimbrel."""
+"""Domain values, states and errors. The lowest layer: it imports nothing else of Whimbrel."""

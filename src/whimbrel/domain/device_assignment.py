@@ -1,6 +1,6 @@
-"""What can be put into a guest beside its root disk: nics, volumes and PCI devices, as pure changes of its spec.
+"""Changes of a guest's nics, volumes and PCI devices, as pure functions on its spec.
 
-Law: a port, a volume, a device name and a PCI address are in a guest once.
+Invariant: a port, a volume, a device name and a PCI address occur in a guest once.
 """
 
 import re
@@ -42,35 +42,34 @@ def _once(what: str, names: Iterable[str]) -> None:
 
 
 def pci_of(spec: GuestSpec) -> tuple[str, ...]:
-    """List the addresses of all PCI devices of a guest, those of its nics too."""
+    """Return the addresses of all PCI devices of a guest, those of its nics included."""
     return (*spec.pci, *(nic.pci_address for nic in spec.nics if nic.pci_address))
 
 
 def boot_volume(spec: GuestSpec) -> GuestVolume | None:
-    """Give the volume that a guest without a root disk boots from."""
+    """Return the boot volume of a guest without a root disk."""
     return next((volume for volume in spec.volumes if volume.boot_index == 0), None)
 
 
 def check_bootable(spec: GuestSpec) -> None:
-    """Raises: Refused: it has nothing to boot from."""
     if not spec.has_local_root and boot_volume(spec) is None:
         raise Refused("the guest has no root disk and no volume with boot_index 0: there is nothing to boot from")
 
 
 def check_not_booted_from(spec: GuestSpec, volume_id: str) -> None:
-    """Raises: Refused: the guest, which runs, cannot do without this volume."""
+    """Raises: Refused: the running guest has booted from this volume."""
     boots_from = None if spec.has_local_root else boot_volume(spec)
     if boots_from and boots_from.volume_id == volume_id:
         raise Refused(f"the guest runs from volume {volume_id}")
 
 
 def with_disks_of(spec: GuestSpec, reserved: GuestSpec) -> GuestSpec:
-    """Give the spec with the disks that its guest was reserved with: they are made once."""
+    """Return the spec with the sizes of the disks that were reserved: they are made once."""
     return replace(spec, ephemeral_gib=reserved.ephemeral_gib, swap_mib=reserved.swap_mib)
 
 
 def with_nic(spec: GuestSpec, nic: GuestNic) -> GuestSpec:
-    """Give the spec with this nic, in its place if the port is there. Raises: Refused."""
+    """Return the spec with this nic; a nic of the same port is replaced at its position. Raises: Refused."""
     nics = {each.port_id: each for each in spec.nics} | {nic.port_id: nic}
     changed = replace(spec, nics=tuple(nics.values()))
     check(changed)
@@ -82,7 +81,7 @@ def without_nic(spec: GuestSpec, port_id: str) -> GuestSpec:
 
 
 def with_volume(spec: GuestSpec, volume: GuestVolume) -> GuestSpec:
-    """Give the spec with this volume, in its place if it is there. Raises: Refused."""
+    """Return the spec with this volume; the same volume is replaced at its position. Raises: Refused."""
     if volume.device in devices_of(spec).values():
         raise Refused(f"the guest has the device name {volume.device} already")
     volumes = {each.volume_id: each for each in spec.volumes} | {volume.volume_id: volume}

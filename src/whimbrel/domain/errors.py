@@ -1,8 +1,8 @@
-"""Errors, named by what the caller does next. Anything that is none of these is a bug of ours."""
+"""Errors, classified by what the caller does next. Any other exception is a bug."""
 
 
 class WorldError(Exception):
-    """The world said something other than yes; `reason` is a sentence for people."""
+    """An answer other than success. `reason` is a sentence for users."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -10,7 +10,7 @@ class WorldError(Exception):
 
 
 class Refused(WorldError):
-    """No, and asking again will not change it. evidence: what a decision was taken by, to be kept beside its run."""
+    """Refused; a retry does not change it. evidence: the basis of a decision, kept beside its run."""
 
     def __init__(self, reason: str, evidence: bytes | None = None) -> None:
         super().__init__(reason)
@@ -18,40 +18,40 @@ class Refused(WorldError):
 
 
 class OverQuota(Refused):
-    """No: the project's quota does not allow it."""
+    """The project's quota does not allow it."""
 
 
 class NotFound(WorldError):
-    """It is not there."""
+    """The object does not exist."""
 
 
 class Conflict(WorldError):
-    """Somebody was faster: look again before you repeat."""
+    """A concurrent change was faster: read again before repeating."""
 
 
 class Superseded(Conflict):
-    """A newer epoch of the same run has been seen: stop, the run is somebody else's now."""
+    """A newer epoch of the same run has been seen: stop, another engine has taken the run over."""
 
 
 class LockLost(Superseded):
-    """The run does not hold the lock of its server: nothing more may be done for it."""
+    """The run does not hold the lock of its server: stop it."""
 
 
 class Behind(Superseded):
-    """The journal knows less of the run than was carried out for it: its database was restored from an older copy."""
+    """The journal has less progress of the run than was carried out: its database was restored from an older copy."""
 
 
 class Unavailable(WorldError):
-    """No answer: it may have happened, or not. Look, or ask again; never assume."""
+    """No answer: the request may have taken effect or not. Read, or ask again; never assume."""
 
 
 class Invalid(Refused):
-    """No: the request itself is wrong; `reason` names the offending part."""
+    """The request itself is invalid; `reason` names the offending part."""
 
 
 class Forbidden(Refused):
-    """No: this caller may not."""
+    """The requester is not allowed to do this."""
 
 
 class WrongState(Conflict):
-    """Not now: the server is in a state that does not allow it."""
+    """The state of the server does not allow it now."""

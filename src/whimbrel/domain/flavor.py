@@ -1,4 +1,4 @@
-"""A flavor: the size of a server. A server keeps its own copy, so a deleted flavor takes nothing from it."""
+"""Flavors. A server keeps a copy of its flavor, so that deleting the flavor does not affect it."""
 
 import msgspec
 
@@ -20,6 +20,8 @@ class Flavor(msgspec.Struct, frozen=True, kw_only=True):
     extra_specs: dict[str, str] = {}
 
     def resources(self, has_local_root: bool = True) -> dict[str, int]:
-        """Give what a server of this flavor takes from a host; a volume that it boots from lies elsewhere."""
+        """Return the resources that a server of this flavor uses on a host, without a root disk if it boots from a
+        volume.
+        """
         root_gib = self.root_gib if has_local_root else 0
         return resources.of_flavor(self.vcpus, self.memory_mib, root_gib, self.ephemeral_gib, self.swap_mib)

@@ -1,4 +1,4 @@
-"""A guest: what runs on a hypervisor for a server."""
+"""Guests: what a hypervisor runs for a server."""
 
 from typing import Literal
 
@@ -10,20 +10,20 @@ from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 
 DiskName = Literal["root", "ephemeral", "swap"]
-"""The disks that a guest has of its host, see `domain.local_disks`."""
+"""A guest's local disks, see `domain.local_disks`."""
 
 NAME_PREFIX = "whimbrel-"
 
 
 def instance_name(server: ServerId) -> str:
-    """Give the name by which a hypervisor knows the guest of a server."""
+    """Return the name of a server's guest on a hypervisor."""
     return NAME_PREFIX + server
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which run orders, and how current it is. Every store and agent that changes something checks it.
+    """The run that orders, and how current it is. Every store and agent that changes something checks it.
 
-    An order with an older epoch or incarnation than the newest seen is refused: it is stale. An order with a newer
+    An order with an older epoch or incarnation than the newest seen is stale and refused. An order with a newer
     epoch but less progress than was seen comes from a journal that is behind: its database was restored.
     """
 
@@ -52,28 +52,26 @@ class Obeyed(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     at: float  # seconds since 1970
     server: ServerId | None = None
-    number: int = 0  # in which order the entries came to the host
-    progress: int = 0  # see Order; 0: not known
+    number: int = 0  # sequence number of the entry on the host
+    progress: int = 0  # see Order; 0: unknown
     incarnation: int = 0
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """What the agent of a host has obeyed, the newest first. incarnation: the highest that was seen."""
+    """The orders that the agent of a host has obeyed, the newest first. incarnation: the highest seen."""
 
     incarnation: int = 0
     entries: tuple[Obeyed, ...] = ()
 
 
 class GuestKey(msgspec.Struct, frozen=True):
-    """Names one guest on a host. During a resize on one host both slots of a server are there; at most one runs."""
+    """The key of a guest on a host. During a resize on one host both slots of a server exist; at most one runs."""
 
     server: ServerId
     slot: Slot
 
 
 class GuestSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a guest is made of."""
-
     key: GuestKey
     name: str
     vcpus: int
@@ -85,29 +83,29 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True):
     user_data: str | None = None
     nics: tuple[GuestNic, ...] = ()
     volumes: tuple[GuestVolume, ...] = ()
-    has_local_root: bool = True  # False: it boots from the volume with boot_index 0 and has no root disk of its own
-    ephemeral_gib: int = 0  # 0: it has no such disk
+    has_local_root: bool = True  # False: it boots from the volume with boot_index 0
+    ephemeral_gib: int = 0  # 0: no such disk
     swap_mib: int = 0
-    pci: tuple[str, ...] = ()  # addresses of the host's devices that it is given whole, besides those of its nics
+    pci: tuple[str, ...] = ()  # addresses of passed-through devices, except those of its nics
 
 
 class Guest(msgspec.Struct, frozen=True, kw_only=True):
-    """A guest as the hypervisor sees it now. reserved: room and name are taken, nothing is defined yet."""
+    """A guest as the hypervisor reports it now. reserved: room and name are taken, nothing is defined yet."""
 
     key: GuestKey
     power: Literal["reserved", "running", "stopped"]
     vcpus: int
     memory_mib: int
     root_gib: int
-    has_disk: bool  # all its disks are here, whole; of one that has none: it is defined
-    ports: tuple[str, ...] = ()  # what is plugged, by port id
-    volumes: tuple[str, ...] = ()  # what is attached, by volume id
-    pci: tuple[str, ...] = ()  # which of the host's devices it holds, by address, those of its nics too
-    disks: tuple[DiskName, ...] = ()  # which are here, whole
+    has_disk: bool  # all its disks are complete; for a guest without disks: it is defined
+    ports: tuple[str, ...] = ()  # plugged ports, by id
+    volumes: tuple[str, ...] = ()  # attached volumes, by id
+    pci: tuple[str, ...] = ()  # addresses of its devices, those of its nics included
+    disks: tuple[DiskName, ...] = ()  # complete disks
 
 
 class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
-    """How another host of the same cell reads a disk while its guest is stopped."""
+    """How another host of the same cell reads a disk while the guest is stopped."""
 
     scheme: str  # "simulated" | "nbd" | "file"
     location: str  # what the reading driver needs, e.g. an NBD URL
@@ -115,7 +113,7 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a long order is. A failed job is reported once as Refused or Unavailable by the agent instead."""
+    """The progress of a long order. The agent reports a failed job once, as Refused or Unavailable."""
 
     finished: bool
     percent: int = 0
@@ -123,7 +121,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hypervisor has to give and what it is."""
+    """The capacity and the properties of a hypervisor."""
 
     vcpus: int
     memory_mib: int
@@ -131,4 +129,4 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     hypervisor_type: str
     hypervisor_version: int
     cpu_info: str = "{}"
-    numa: tuple[NumaNode, ...] = ()  # none: it is not known
+    numa: tuple[NumaNode, ...] = ()  # empty: unknown

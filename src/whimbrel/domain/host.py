@@ -1,4 +1,4 @@
-"""A host: a machine with a hypervisor and an agent, in one cell and one zone."""
+"""Hosts: machines with a hypervisor and an agent, each in one cell and one zone."""
 
 import msgspec
 
@@ -29,16 +29,16 @@ class Host(msgspec.Struct, kw_only=True):
     hypervisor_version: int = 1
     cpu_info: str = "{}"
     host_ip: str = "127.0.0.1"
-    numa: tuple[NumaNode, ...] = ()  # none: it does not tell
-    metrics: dict[str, float] = {}  # what it told last of its load, by Nova's names, where that is asked for
+    numa: tuple[NumaNode, ...] = ()  # empty: not reported
+    metrics: dict[str, float] = {}  # last reported load by Nova's names, if reporting is configured
 
     def is_up(self, now: float) -> bool:
-        """Tell whether its agent gave a sign of life lately and nobody declared it down."""
+        """Check whether its agent sent a heartbeat recently and the host is not forced down."""
         return not self.forced_down and now - self.seen_at < SERVICE_DOWN_S
 
 
 class Zone(msgspec.Struct, frozen=True, kw_only=True):
-    """An availability zone. Everything inside keeps its id; people know it by its name, which may change."""
+    """An availability zone. Internally it is referred to by id; users know it by its name, which may change."""
 
     id: str
     name: str
@@ -46,7 +46,7 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Aggregate(msgspec.Struct, kw_only=True):
-    """A named set of hosts; with the metadata key `availability_zone`, a zone's id, it puts them into that zone."""
+    """A named set of hosts. The metadata key `availability_zone`, a zone's id, puts the hosts into that zone."""
 
     id: int
     uuid: str
@@ -58,5 +58,5 @@ class Aggregate(msgspec.Struct, kw_only=True):
 
     @property
     def zone(self) -> str | None:
-        """Give the id of the zone that its hosts are in."""
+        """Return the id of its hosts' zone."""
         return self.metadata.get("availability_zone")

@@ -1,6 +1,6 @@
-"""The network cards of hosts: which physical network each is on, and how much it can carry.
+"""The network cards of hosts: the physical network and the bandwidth of each.
 
-An agent is what a host's cards of one kind are known under; the names are those that Neutron's clients look for.
+All cards of one kind on a host have one agent; the agents' names are those that Neutron's clients expect.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ AGENTS: Final[Mapping[VnicType, str]] = {"normal": "Open vSwitch agent", "direct
 
 
 class HostNic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One card. A bandwidth of 0: it is not counted. A card serves ports of one type: its bandwidth is counted once."""
+    """One card. Bandwidth 0: not counted. A card serves ports of one type, so its bandwidth is counted once."""
 
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$")]  # of the device, such as "ens5"
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$")]  # device name, such as "ens5"
     physnet: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
     egress_kbps: Kbps = 0
     ingress_kbps: Kbps = 0
@@ -25,7 +25,7 @@ class HostNic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class HostNet(Struct, frozen=True, kw_only=True):
-    """A host's cards, and how many packets it handles in thousands a second; 0: not counted."""
+    """A host's cards, and its packet rate capacity in thousands of packets per second; 0: not counted."""
 
     host: str
     cards: tuple[HostNic, ...] = ()
@@ -34,5 +34,5 @@ class HostNet(Struct, frozen=True, kw_only=True):
     ingress_kpps: int = 0
 
     def serves(self, physnet: str, vnic_type: str) -> bool:
-        """Tell whether a card for this type of port is on a physical network."""
+        """Check whether a card for this type of port is on a physical network."""
         return any(card.physnet == physnet and vnic_type in card.vnic_types for card in self.cards)

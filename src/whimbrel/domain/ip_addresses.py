@@ -1,6 +1,6 @@
-"""Arithmetic of network addresses: which are free, which belong to a subnet, what overlaps.
+"""Arithmetic of network addresses: free addresses, membership in subnets, overlaps.
 
-Addresses are text in their shortest form, as `canonical` gives it, so that equal addresses are equal text.
+Addresses are text in the shortest form, as `canonical` returns it, so that equal addresses are equal text.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -13,7 +13,7 @@ Network = IPv4Network | IPv6Network
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """A range of addresses to give out, both ends included."""
+    """A range of addresses to allocate, both ends included."""
 
     start: str
     end: str
@@ -24,14 +24,14 @@ class Pool(msgspec.Struct, frozen=True):
 
 
 def canonical(address: str) -> str:
-    """Raises: ValueError: it is no address."""
+    """Return the shortest form. Raises: ValueError: not an address."""
     return str(ip_address(address))
 
 
 def network_of(address: str) -> str:
-    """Return the name under which the requests of one client are counted: its IPv4 address, or its /64 of IPv6.
+    """Return the key under which the requests of one client are counted: its IPv4 address, or its IPv6 /64.
 
-    A client of IPv6 usually has a whole /64 and can use another address for each request.
+    An IPv6 client usually has a whole /64 and can use another address for each request.
     """
     try:
         parsed = ip_address(address)
@@ -44,7 +44,7 @@ def network_of(address: str) -> str:
 
 
 def first_free(pools: Sequence[Pool], taken: Container[str]) -> str | None:
-    """Give the lowest address of the pools that is not taken; None: all are."""
+    """Return the lowest free address of the pools, None if all are taken."""
     return next((address for address in _all_of(pools) if address not in taken), None)
 
 
@@ -56,7 +56,7 @@ def _all_of(pools: Sequence[Pool]) -> Iterator[str]:
 
 
 def is_inside(address: str, cidr: str) -> bool:
-    """Tell whether a host of the subnet can have this address."""
+    """Check whether a host of the subnet can have this address."""
     inside, network = ip_address(address), ip_network(cidr)
     if inside not in network:
         return False
@@ -70,13 +70,13 @@ def overlaps(cidr: str, other: str) -> bool:
 
 
 def first_host(cidr: str) -> str:
-    """Give the address that a gateway has where nobody says another."""
+    """Return the default address of the gateway."""
     network = ip_network(cidr)
     return str(network.network_address if _is_tiny(network) else network.network_address + 1)
 
 
 def usual_pools(cidr: str, gateway: str | None) -> list[Pool]:
-    """Give all addresses of a subnet that hosts can have, but the gateway's."""
+    """Return all host addresses of a subnet except the gateway's."""
     network = ip_network(cidr)
     kind = type(network.network_address)
     first, last = int(network.network_address), int(network.broadcast_address)
@@ -90,7 +90,7 @@ def usual_pools(cidr: str, gateway: str | None) -> list[Pool]:
 
 
 def from_mac(cidr: str, mac: str) -> str:
-    """Give the address that a host makes itself out of its MAC. Source: RFC 4291, appendix A."""
+    """Return the address that a host derives from its MAC. Source: RFC 4291, appendix A."""
     octets = [int(part, 16) for part in mac.split(":")]
     octets[0] ^= 2
     interface = int.from_bytes(bytes([*octets[:3], 0xFF, 0xFE, *octets[3:]]))
@@ -102,11 +102,11 @@ def size(pools: Sequence[Pool]) -> int:
 
 
 def _is_tiny(network: Network) -> bool:
-    """Tell whether all its addresses are hosts': point to point, or one alone."""
+    """Check whether all its addresses are host addresses: a point-to-point or a single-address network."""
     return network.prefixlen >= network.max_prefixlen - 1
 
 
 def mac_of(uuid: str) -> str:
-    """Return the MAC address of a port that is to be made, from an id of its own."""
+    """Return the MAC address for a port to be made, derived from a new uuid."""
     digits = uuid.replace("-", "")
     return ":".join(("fa", "16", "3e", digits[:2], digits[2:4], digits[4:6]))

@@ -1,8 +1,8 @@
-"""The disks that a guest has of its host: its root disk, and the ephemeral and the swap disk that its flavor gives.
+"""The local disks of a guest: its root disk, and the ephemeral and swap disks of its flavor.
 
-Laws: the first two are carried wherever the server goes, swap is made anew there. Nobody but a disk's own guest has the
-names that are kept for it; where a volume has one already, the disk takes a name from the end.
-Source: Nova's disk.eph0 and disk.swap, its names in a guest: root, ephemeral, swap, then volumes.
+Invariants: root and ephemeral are copied wherever the server goes, swap is made anew. No volume is attached under a
+device name kept for a local disk; if a volume already has that name, the disk takes a name from the end.
+Source: Nova's disk.eph0 and disk.swap; its order in a guest: root, ephemeral, swap, then volumes.
 """
 
 from collections.abc import Collection
@@ -16,7 +16,7 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 def names_of(spec: GuestSpec) -> tuple[DiskName, ...]:
-    """List the disks of a guest, in its order."""
+    """Return the disks of a guest, in the guest's order."""
     return _names(spec.has_local_root, spec.ephemeral_gib, spec.swap_mib)
 
 
@@ -26,21 +26,21 @@ def _names(has_local_root: bool, ephemeral_gib: int, swap_mib: int) -> tuple[Dis
 
 
 def size_bytes(spec: GuestSpec, name: DiskName) -> int:
-    """Give how large a disk is to be; 0: as large as what is put on it."""
+    """Return the size of a disk; 0: as large as its content."""
     sizes = {"root": spec.root_gib * GIB, "ephemeral": spec.ephemeral_gib * GIB, "swap": spec.swap_mib * MIB}
     return sizes[name]
 
 
 def gib_of(spec: GuestSpec) -> int:
-    """Give what the disks of a guest take of its host's room."""
+    """Return the space that a guest's disks use on its host."""
     return sum(-(-size_bytes(spec, name) // GIB) for name in names_of(spec))
 
 
-# Under which names the guest sees them
+# Device names in the guest
 
 
 def devices_of(spec: GuestSpec) -> dict[DiskName, str]:
-    """Give each disk its name in the guest."""
+    """Return the device name of each disk in the guest."""
     taken = {volume.device for volume in spec.volumes}
     devices: dict[DiskName, str] = {}
     for name, kept in _kept(names_of(spec)).items():
@@ -50,7 +50,7 @@ def devices_of(spec: GuestSpec) -> dict[DiskName, str]:
 
 
 def kept_devices(has_local_root: bool, flavor: Flavor) -> set[str]:
-    """Give the names that no volume of such a server is to have."""
+    """Return the device names that volumes of such a server must not use."""
     return set(_kept(_names(has_local_root, flavor.ephemeral_gib, flavor.swap_mib)).values())
 
 

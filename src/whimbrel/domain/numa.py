@@ -1,4 +1,4 @@
-"""NUMA nodes: those of a host, and those that a server wants its guest to have."""
+"""NUMA nodes of hosts, and those requested for guests."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,11 +16,11 @@ class NumaNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def fit(wanted: Sequence[NumaNode], there: Sequence[NumaNode]) -> bool:
-    """Tell whether each node that is wanted can have one that is there to itself."""
-    taken: dict[int, int] = {}  # which node that is there -> which wanted one has it
+    """Check whether the wanted nodes can be assigned to different nodes of the host."""
+    taken: dict[int, int] = {}  # host node -> wanted node
 
     def seat(number: int, seen: set[int]) -> bool:
-        """Give a wanted node a place; who has it already may go to another one."""
+        """Assign a host node to a wanted node; the node that has it may be reassigned."""
         for place, node in enumerate(there):
             if place in seen or not node.holds(wanted[number]):
                 continue

@@ -1,4 +1,4 @@
-"""What a run knows that works on a server which stays where it is. Its steps are in `servers/`."""
+"""Facts of operations: runs on a server that does not move. Their steps are in `servers/`."""
 
 import msgspec
 
@@ -7,21 +7,21 @@ from whimbrel.domain.run import Run
 
 
 class OperationFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an errand knows: where the server is and how it is shown meanwhile."""
+    """The location of the server, and the states that it shows."""
 
     cell: CellName | None
     host: HostName | None
     slot: Slot | None
     was: str  # vm_state before
     shows: str | None  # task_state meanwhile
-    beside: RunId | None = None  # the move that waits for its verdict meanwhile, and lends its lock
-    ran: bool | None = None  # whether its guest did, where the record does not say
+    beside: RunId | None = None  # the move that waits for its verdict and lends its lock
+    ran: bool | None = None  # whether the guest ran, if the record does not tell
     hard: bool = False  # of a reboot
     image_id: str | None = None  # of a snapshot
     image_name: str = ""
     image_owner: str = ""
     image_properties: dict[str, str] = {}
-    devices: bool = False  # whether it had ports, volumes or devices of its host
+    devices: bool = False  # whether it had ports, volumes or PCI devices
 
 
 Operation = Run[OperationFacts]
@@ -32,5 +32,5 @@ def is_placed(facts: OperationFacts) -> bool:
 
 
 def has_devices(facts: OperationFacts) -> bool:
-    """Check whether there may be ports, volumes or devices; a server without a host has none, whatever its flavor."""
+    """Check whether it may have ports, volumes or devices; a server without a host has none, whatever its flavor."""
     return facts.devices and is_placed(facts)

@@ -1,7 +1,7 @@
-"""PCI devices that servers are given whole: what a host has, what is asked for, and which of them to take.
+"""PCI devices for passthrough: devices of hosts, requests of servers, and their assignment.
 
-Law: a device of a physical network is for ports only, and a port's device is on the physical function, or at least on
-the physical network, that the port asks for.
+Invariant: a device of a physical network is for ports only, and a port's device is on the physical function, or at
+least on the physical network, that the port requests.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,9 +14,9 @@ from whimbrel.domain.errors import Invalid, Refused
 from whimbrel.domain.guest import GuestKey
 
 ALIAS = "pci_passthrough:alias"
-"""The extra spec by which a flavor asks for devices."""
+"""The extra spec by which a flavor requests devices."""
 DIRECT = "direct"
-"""The vnic type of ports that are a virtual function of the host."""
+"""The vnic type of ports that use a virtual function of the host."""
 COUNT_MAX = 256
 
 
@@ -31,12 +31,12 @@ class PciDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     address: Address  # "0000:81:00.1"
     vendor_id: PciId  # "8086"
     product_id: PciId
-    physnet: Named | None = None  # the physical network that it reaches: it is a network device, for ports
-    parent_ifname: Named | None = None  # of a virtual function: the name of its physical function's network device
+    physnet: Named | None = None  # set: a network device on this physical network, for ports
+    parent_ifname: Named | None = None  # of a virtual function: interface of its physical function
 
 
 class PciAlias(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A kind of device under the name by which flavors ask for it."""
+    """A kind of device, under the name that flavors use."""
 
     name: Annotated[str, Meta(pattern=r"^[^\s:,]{1,255}$")]
     vendor_id: PciId
@@ -44,11 +44,11 @@ class PciAlias(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class PciRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Some devices of one kind; what is None does not matter."""
+    """A request for devices of one kind. None: any."""
 
-    id: str  # names it among the requests of a server: a port's id, or that of `flavor_requests`
+    id: str  # unique for a server: a port's id, or the id made by `flavor_requests`
     count: int = 1
-    alias: str | None = None  # for people; the ids below are what counts
+    alias: str | None = None  # for users; the fields below decide
     vendor_id: str | None = None
     product_id: str | None = None
     physnet: str | None = None
@@ -65,7 +65,7 @@ class PciRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _is_for_port(self) -> bool:
-        """Tell whether it is a port's: a flavor's says which kind of device, a port's on which network."""
+        """Check whether it is a port's request: flavors request a kind of device, ports a network."""
         return self.physnet is not None or (self.vendor_id is None and self.product_id is None)
 
     def in_words(self) -> str:
@@ -78,23 +78,23 @@ class PciRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """A device of a host, and which guest holds it for which request."""
+    """A device of a host, with the guest and the request that hold it."""
 
     device: PciDevice
     holder: GuestKey | None = None
     request: str | None = None
-    is_withdrawn: bool = False  # no longer offered: whoever holds it keeps it, nobody else gets it
+    is_withdrawn: bool = False  # no longer offered: its holder keeps it, no other guest gets it
 
 
 class TooFewDevices(Refused):
     def __init__(self, request: PciRequest, wanted: int, free: int) -> None:
         super().__init__(f"not enough PCI devices ({request.in_words()}): {wanted} wanted, {free} free")
         self.suggestion = f"{wanted - free} more of its PCI devices free ({request.in_words()})"
-        """To be continued "it would do with ..."."""
+        """Completes the sentence "it would do with ..."."""
 
 
 def choose(devices: Iterable[HeldDevice], consumer: GuestKey, wanted: Sequence[PciRequest]) -> dict[str, list[str]]:
-    """Give for each request, by its id, the addresses of its devices, those first that the consumer holds for it.
+    """Return request id -> addresses of its devices, first those that the consumer already holds for it.
 
     Raises: TooFewDevices.
     """
@@ -118,12 +118,14 @@ def choose(devices: Iterable[HeldDevice], consumer: GuestKey, wanted: Sequence[P
 
 
 def _choice(request: PciRequest) -> tuple[bool, bool]:
-    """Give whose turn it is: who can take few devices comes before who can take many."""
+    """Return the sort key of a request: requests that few devices satisfy come first."""
     return request.parent_ifname is None, request.physnet is None
 
 
 def flavor_requests(text: str, aliases: Sequence[PciAlias]) -> tuple[PciRequest, ...]:
-    """Read a flavor's `pci_passthrough:alias`, such as "gpu:2,nic:1". Raises: Invalid: not known, or not a number."""
+    """Parse a flavor's `pci_passthrough:alias`, such as "gpu:2,nic:1". Raises: Invalid: unknown alias or invalid
+    number.
+    """
     known = {alias.name: alias for alias in aliases}
     counts: dict[str, int] = {}
     for word in filter(None, (part.strip() for part in text.split(","))):

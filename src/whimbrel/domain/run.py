@@ -1,6 +1,6 @@
-"""One run of a saga: a line of steps on one subject, so its whole state is one row.
+"""Runs of sagas: lists of steps on one subject. The whole state of a run is one row.
 
-A run of `resize` or `migrate` is a move; creating, deleting and switching a server run on the same rails.
+A run of `resize` or `migrate` is a move; create, delete and power operations of servers are runs as well.
 """
 
 from typing import Generic, Literal
@@ -16,11 +16,11 @@ State = Literal["open", "parked", "done", "undone"]
 Verdict = Literal["confirm", "revert"]
 
 Facts = TypeVar("Facts", covariant=True, default=object)
-"""What a run knows: a Struct of its saga. `Run` alone is a run of any saga; `has_facts` narrows it."""
+"""The facts of a run: a Struct of its saga. `Run` alone is a run of any saga; `has_facts` narrows it."""
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One step taken: what happened, when, and under which of the user's requests."""
+    """One step or undo: its outcome, its time, and the user's request that it belongs to."""
 
     step: str
     way: Literal["do", "undo"]
@@ -28,49 +28,49 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     took_s: float
     outcome: Literal["done", "refused", "unanswered", "debt", "parked", "asked"]
     detail: str | None = None
-    event: str | None = None  # the name under which the compute API shows it
-    action: str = ""  # request id of the action that it belongs to
+    event: str | None = None  # its name in the compute API
+    action: str = ""  # request id of its action
 
 
 class Run(msgspec.Struct, Generic[Facts], frozen=True, kw_only=True):
-    """The row. Changed only through the journal, under its epoch."""
+    """The row. It is changed only through the journal, under its epoch."""
 
     id: RunId
     saga: str
     version: int
     subject: ServerId
     project_id: ProjectId  # the subject's
-    user_id: UserId  # who asked
+    user_id: UserId  # the requester
     asker_project_id: ProjectId
-    action: str  # request id of the action that is served now
-    at: str  # name of the step where it stands
+    action: str  # request id of the current action
+    at: str  # name of its current step
     facts: Facts
     number: int = 0  # small id, given by the journal
     way: Way = "forward"
     state: State = "open"
-    turned: Literal["refused", "reverted", "asked"] | None = None  # why it goes back
+    turned: Literal["refused", "reverted", "asked"] | None = None  # why it rolls back
     epoch: int = 1
     owner: str | None = None
-    due_at: float = 0.0  # owned: until when; else from when on anybody may take it
-    tries: int = 0  # of the present step, unanswered
-    since: float = 0.0  # when the present step was first tried
-    status: str = ""  # what a migration record shows
+    due_at: float = 0.0  # owned: when the lease expires; else: from when any conductor may take it
+    tries: int = 0  # unanswered tries of the current step
+    since: float = 0.0  # first try of the current step
+    status: str = ""  # status of the migration
     log: tuple[LogEntry, ...] = ()
-    debts: tuple[str, ...] = ()  # undos that are still owed, by step
+    debts: tuple[str, ...] = ()  # steps with outstanding undos
     verdict: Verdict | None = None
-    message: str | None = None  # the latest trouble, for people
-    problem: str | None = None  # traceback of a bug: it stands still until somebody says retry
+    message: str | None = None  # the latest trouble, for users
+    problem: str | None = None  # traceback of a bug: the run stops until it is retried
     created_at: float = 0.0
     updated_at: float = 0.0
     parked_at: float | None = None
     finished_at: float | None = None
-    is_foreign: bool = False  # a newer program wrote more into the row than this one knows: it must not write it back
+    is_foreign: bool = False  # a newer program wrote unknown fields: do not write it back
     incarnation: int = 0  # of the cloud, when the journal was read; not a column of the row
-    unsaved: int = 0  # entries of the log that the journal does not have yet; not a column of the row
+    unsaved: int = 0  # log entries not in the journal yet; not a column of the row
 
     @property
     def order(self) -> Order:
-        """Return the order of this run. Its progress is what the journal knows, so that it is never behind a host."""
+        """Return the order of this run. Its progress is that of the journal, so that it is never behind a host."""
         return Order(self.id, self.epoch, 1 + len(self.log) - self.unsaved, self.incarnation)
 
     @property
@@ -84,7 +84,7 @@ def has_facts(run: Run, kind: type[Facts]) -> TypeIs[Run[Facts]]:
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """One request of a user on a server, as os-instance-actions shows it. Its events are in the log of its run."""
+    """One request of a user on a server, as in os-instance-actions. Its events are in the log of its run."""
 
     server_id: ServerId
     request_id: str

@@ -1,4 +1,4 @@
-"""What an operator sets about the choice of hosts: [rules.scheduler] of cloud.toml. Names and defaults are Nova's."""
+"""The scheduler's settings: [rules.scheduler] of cloud.toml. Names and defaults are Nova's."""
 
 from typing import Annotated
 
@@ -19,10 +19,10 @@ DEFAULT_FILTERS = (
 
 
 class SchedulerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An aggregate's metadata key that is named as a multiplier overrides it for its hosts; of several the least."""
+    """An aggregate's metadata key with the name of a multiplier overrides it for its hosts; the lowest value counts."""
 
     enabled_filters: tuple[str, ...] = DEFAULT_FILTERS
-    host_subset_size: Some = 1  # among so many of the best one is taken, another one for each request
+    host_subset_size: Some = 1  # choose among this many of the best, differently for each request
     shuffle_best_same_weighed_hosts: bool = True
 
     cpu_weight_multiplier: Multiplier = 1.0
@@ -35,14 +35,16 @@ class SchedulerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     soft_anti_affinity_weight_multiplier: Multiplier = 1.0
     hypervisor_version_weight_multiplier: Multiplier = 1.0
     num_instances_weight_multiplier: Multiplier = 0.0
-    cross_cell_move_weight_multiplier: Multiplier = 1_000_000.0  # of the cell that a server is in; below 0: of others
-    image_props_weight_multiplier: Multiplier = 0.0  # above 0: servers of like images together; below: apart
-    image_props_weight_setting: tuple[str, ...] = ()  # "property=ratio"; none: each property counts 1
+    cross_cell_move_weight_multiplier: Multiplier = 1_000_000.0  # favors the server's cell; below 0: other cells
+    image_props_weight_multiplier: Multiplier = 0.0  # above 0: servers of similar images together; below: apart
+    image_props_weight_setting: tuple[str, ...] = ()  # "property=ratio"; empty: each property counts 1
     metrics_weight_multiplier: Multiplier = 1.0
-    metrics_weight_setting: tuple[str, ...] = ()  # "metric=ratio", such as "cpu.percent=-1.0"; none: no metrics count
-    metrics_required: bool = True  # who does not tell one of them is out, without MetricsFilter too
-    metrics_weight_of_unavailable: Multiplier = -10_000.0  # what such a host is worth where they are not required
-    zone_weight_multiplier: Multiplier = 1_000_000.0  # ours: of the zone that is preferred, where one is
+    metrics_weight_setting: tuple[
+        str, ...
+    ] = ()  # "metric=ratio", such as "cpu.percent=-1.0"; empty: metrics are ignored
+    metrics_required: bool = True  # excludes hosts that do not report one, even without MetricsFilter
+    metrics_weight_of_unavailable: Multiplier = -10_000.0  # weight of such a host if they are not required
+    zone_weight_multiplier: Multiplier = 1_000_000.0  # Whimbrel's own: favors the preferred zone
 
     max_io_ops_per_host: Most = 8  # of IoOpsFilter
     max_instances_per_host: Most = 50  # of NumInstancesFilter
@@ -53,8 +55,8 @@ class SchedulerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     aggregate_image_properties_isolation_separator: str = "."
     image_properties_default_architecture: str = ""
 
-    # What is asked of placement besides; off as in Nova
-    disable_fallback_pcpu_query: bool = False  # where no host has dedicated CPUs: refuse, instead of shared ones
+    # Additional placement queries; off by default as in Nova
+    disable_fallback_pcpu_query: bool = False  # if no host has dedicated CPUs: refuse, do not use shared ones
     query_placement_for_image_type_support: bool = False
     query_placement_for_routed_network_aggregates: bool = False
     image_metadata_prefilter: bool = False

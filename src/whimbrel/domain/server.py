@@ -1,4 +1,4 @@
-"""A server's record: what its owner asked for and what he sees. Written by one writer per field."""
+"""A server's record: requested properties and visible states. Each field has one writer."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from whimbrel.domain.server_devices import BlockDevice, Nic, RequestedNic, Reque
 
 
 class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the owner wants of any host that the server lives on, now and at later moves."""
+    """The owner's requirements for the server's host, now and at later moves."""
 
-    zone_pin: str | None = None  # the availability zone that was asked for; None: any
+    zone_pin: str | None = None  # requested availability zone; None: any
     hints: dict[str, Any] = {}  # os:scheduler_hints as sent
 
     @property
     def requested_group(self) -> GroupId | None:
-        """Give the server group that it was to be made in. Whether that is still there, ServerGroups knows."""
+        """Return the requested server group. ServerGroups knows whether it still exists."""
         group: GroupId | None = self.hints.get("group")
         return group
 
@@ -34,13 +34,13 @@ class Server(msgspec.Struct, kw_only=True):
     spec: RequestSpec
     created_at: float
     updated_at: float
-    generation: int = 0  # rises with every change of the row; a change names the one that it read
+    generation: int = 0  # increases with every change of the row; a change names the one that it read
     vm_state: str = "building"
     task_state: str | None = None
-    cell: CellName | None = None  # None: not placed yet, or never found a host
+    cell: CellName | None = None  # None: not scheduled yet, or never scheduled
     host: HostName | None = None
-    zone: str | None = None  # where it is now
-    slot: Slot | None = None  # which of the guests named after it on its host is it
+    zone: str | None = None  # current zone
+    slot: Slot | None = None  # identifies its guest among those on its host
     launched_at: float | None = None
     terminated_at: float | None = None
     deleted_at: float | None = None
@@ -60,11 +60,11 @@ class Server(msgspec.Struct, kw_only=True):
     image_properties: dict[str, str] = {}
     nics: tuple[Nic, ...] = ()
     volumes: tuple[BlockDevice, ...] = ()
-    # What it was to be made with; its creation makes nics and volumes of them. Records keep the former names.
+    # Requests that its create turns into nics and volumes. Stored records keep the former names.
     requested_nics: tuple[RequestedNic, ...] = msgspec.field(default=(), name="wished_nics")
     requested_volumes: tuple[RequestedVolume, ...] = msgspec.field(default=(), name="wished_volumes")
-    security_groups: tuple[str, ...] = ()  # ids, for the ports that are made for it; empty: the project's default
-    security_group_names: tuple[str, ...] = ()  # of these, as they were when they were chosen
+    security_groups: tuple[str, ...] = ()  # ids, for ports made for it; empty: the project's default
+    security_group_names: tuple[str, ...] = ()  # their names at the request
     reservation_id: str = ""
     launch_index: int = 0
     admin_pass: str | None = None
@@ -72,7 +72,7 @@ class Server(msgspec.Struct, kw_only=True):
 
     @property
     def has_local_root(self) -> bool:
-        """Tell whether its root disk lies on its host; else it boots from a volume."""
+        """Check whether its root disk is on its host; otherwise it boots from a volume."""
         boots = [device.boot_index for device in self.volumes] + [
             requested.boot_index for requested in self.requested_volumes
         ]
@@ -80,7 +80,7 @@ class Server(msgspec.Struct, kw_only=True):
 
     @property
     def power_state(self) -> int:
-        """Give Nova's number: 0 no state, 1 running, 4 shut down."""
+        """Return Nova's number: 0 no state, 1 running, 4 shut down."""
         if self.vm_state in ("active", "resized") and self.host:
             return 1
         return 4 if self.vm_state == "stopped" else 0

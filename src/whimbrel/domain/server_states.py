@@ -1,4 +1,4 @@
-"""The states of a server as tables. What is in no table is illegal, and the database repeats the rule.
+"""The states of a server as tables. States in no table are illegal; database constraints repeat the rule.
 
 Source: reference of Nova 34, sections 1.0.1 and 2.1.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 VM_STATES = ("building", "active", "stopped", "resized", "error", "deleted")
 
-# (was, event) -> now
+# (old state, event) -> new state
 TRANSITIONS: dict[tuple[str, str], str] = {
     ("building", "spawned"): "active",
     ("building", "failed"): "error",
@@ -33,11 +33,11 @@ TRANSITIONS: dict[tuple[str, str], str] = {
 
 
 class IllegalEvent(AssertionError):
-    """Our bug: an event that the table does not have."""
+    """A bug: an event that is not in the table."""
 
 
 def after(was: str, event: str) -> str:
-    """Give the vm_state that follows. Raises: IllegalEvent."""
+    """Return the vm_state after an event. Raises: IllegalEvent."""
     try:
         return TRANSITIONS[was, event]
     except KeyError:
@@ -77,22 +77,22 @@ IO_TASKS = (
     *("resize_migrating", "rebuilding", "image_snapshot", "image_backup"),
     *("shelving", "unshelving", "rescuing"),
 )
-"""Task states in which a server loads the disk of its host; so does one that is being built.
+"""Task states in which a server loads the disk of its host; a server that is being built does so too.
 
-Nova counts resize_prep too. Here a host is chosen in it: a move would count against its own server's host, and choose
-otherwise than its plan said.
+Unlike in Nova, resize_prep is not included: the target is chosen in that state, so a move would count against its own
+server's host and decide differently from its plan.
 """
 
 
 def status(vm_state: str, task_state: str | None) -> str:
-    """Give the status that the API shows."""
+    """Return the status in the API."""
     return _BY_TASK_STATE.get((vm_state, task_state or ""), _BY_VM_STATE[vm_state])
 
 
 def states_with_status(wanted: Iterable[str]) -> list[tuple[str, str | None, bool]]:
-    """Translate statuses back: (vm_state, task_state, exact).
+    """Return the states that show these statuses: (vm_state, task_state, exact).
 
-    exact: only that task_state; otherwise every task_state of the vm_state but those that the table overrides.
+    exact: only that task_state; otherwise every task_state of the vm_state except the overriding ones.
     """
     names = {name.upper() for name in wanted}
     plain: list[tuple[str, str | None, bool]] = [
@@ -102,5 +102,5 @@ def states_with_status(wanted: Iterable[str]) -> list[tuple[str, str | None, boo
 
 
 def overriding_task_states(vm_state: str) -> list[str]:
-    """List the task_states under which a server of this vm_state shows another status than its plain one."""
+    """Return the task_states under which a server of this vm_state shows another status than its default."""
     return [task for vm, task in _BY_TASK_STATE if vm == vm_state]
