@@ -1,1 +1,1 @@
-"""Where a server may go: a pure function, snapshot in, ordered choices and the reasons out."""
+"""Scheduling: a pure function from a snapshot to ordered choices and the reasons."""

@@ -1,6 +1,6 @@
-"""What would help where no host was found: for an operator the smallest change, for an owner what it can ask for.
+"""Advice where no host was found: the smallest change for an operator, an alternative request for an owner.
 
-Invariant: an owner is told no name of a host, an aggregate or another server, only numbers of hosts and amounts.
+Invariant: an owner sees no names of hosts, aggregates or other servers, only numbers of hosts and amounts.
 """
 
 from os_resource_classes import PCPU
@@ -11,13 +11,12 @@ from whimbrel.scheduling.decision import DecisionTrace, Miss
 from whimbrel.scheduling.filters.by_request import ZONE
 
 SIZES = frozenset({VCPU, PCPU, MEMORY_MB, DISK_GB})
-"""What is asked of by a flavor's sizes: a smaller flavor asks less of it."""
+"""Resource classes that a smaller flavor requests less of."""
 
 
 def smallest_change(record: DecisionTrace) -> str | None:
-    """Say what would make one host do, the fewest and smallest things; None: one was found, or nothing is known of any.
-
-    Where nothing is known that would help, say who came nearest.
+    """Return the smallest change that makes one host fit; None: a host was found, or no near misses are known. If no
+    change would help, return the nearest miss.
     """
     if record.chosen or not record.misses:
         return None
@@ -29,7 +28,7 @@ def smallest_change(record: DecisionTrace) -> str | None:
 
 
 def change_for_owner(record: DecisionTrace) -> str | None:
-    """Say what an owner could ask for instead, or wait for; None: one was found, or it is not in his hands."""
+    """Return what an owner could request instead or wait for; None: a host was found, or the owner cannot change it."""
     if record.chosen:
         return None
     return next((said for miss in record.misses if _can_be_mended(miss) and (said := _for_owner(miss))), None)

@@ -1,7 +1,7 @@
-"""What placement is asked, host by host: resources, traits, aggregates.
+"""The Placement part of a request as constraints for each host: resources, traits, aggregates.
 
-A host whose root provider does not have everything may still do by its whole tree, or by what is shared with it; where
-that is possible it passes here, and is looked at closely when its turn comes.
+A host may fit by its whole tree, or by sharing providers, although its root provider does not; where that is
+possible it passes here, and is examined in its turn.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def room(resources: ResourceRequest, snapshot: Snapshot) -> Iterator[Constraint]
 
 
 def in_force(resources: ResourceRequest, capacity: HostCapacity) -> ResourceRequest:
-    """Give what is really asked: where no host at all has a class that is asked for, what is asked instead."""
+    """Return the effective request: the fallback, if no host offers a requested class."""
     while resources.otherwise and not all(capacity.offers(name) for name, amount in resources.own.items() if amount):
         resources = resources.otherwise
     return resources
@@ -72,7 +72,7 @@ def _qualities(resources: ResourceRequest, snapshot: Snapshot, possible: Mask) -
     for trait in sorted(resources.root_forbidden | resources.forbidden):
         passes = possible | ~capacity.has_trait(trait)
         if trait == DISABLED:
-            passes |= ~snapshot.fleet.enabled  # its service row says it, in words of people
+            passes |= ~snapshot.fleet.enabled  # its service row reports it, in plain words
         yield Constraint(PLACEMENT, passes, f"it has the trait {trait}")
     for some in resources.member_of:
         member = possible.copy()
@@ -89,7 +89,7 @@ def _without(trait: str, passes: Mask) -> Constraint:
 
 
 def _given(trait: str) -> Suggestion:
-    """Traits of an operator's own can be given; the others say what a host can do."""
+    """An operator can set custom traits; standard traits describe what a host can do."""
     return lambda host_index: f"the trait {trait}"
 
 

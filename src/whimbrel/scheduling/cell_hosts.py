@@ -1,7 +1,7 @@
 """The hosts of one cell as one process knows them.
 
-Invariant: only a cell that answers with an error is down. One that is slow is not: its hosts are taken as the last read
-found them until the read that is under way ends, unless this process has changed a host since.
+Invariant: only a cell that answers with an error is down. For a slow cell, the result of the last read is used until
+the current read ends, unless this process has changed one of its hosts since.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from whimbrel.scheduling.single_flight import SingleFlight
 DOWN_FOR_S = 5.0
 """How long a cell that answered with an error is not asked again."""
 OUTDATED_AFTER_S = 30.0
-"""How long the last read serves; less than SERVICE_DOWN_S, after which all hosts of it would seem to be down."""
+"""How long the last read is used; less than SERVICE_DOWN_S, after which all its hosts would seem down."""
 
 log = structlog.get_logger(__name__)
 
@@ -31,10 +31,10 @@ ImageProperties = dict[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class CellHosts:
-    """What one read of a cell found."""
+    """The result of one read of a cell."""
 
     began: float
-    changes: int  # of the cell's hosts by this process, when the read began
+    changes: int  # this process's changes to the cell's hosts when the read began
     hosts: Sequence[Host]
     loads: Mapping[HostName, Load]
     images: Mapping[HostName, Mapping[str, int]]
@@ -42,19 +42,19 @@ class CellHosts:
 
 class KnownCell:
     def __init__(self, cell: Cell, clock: Clock, answers_within_s: float, properties: ImageProperties) -> None:
-        """answers_within_s: how long a caller waits. properties: of images; what is learned of them is added to it."""
+        """answers_within_s: how long a caller waits. properties: of images; extended by what is read."""
         self.cell = cell
         self._clock = clock
         self._answers_within_s = answers_within_s
         self._properties = properties
         self._flight = SingleFlight[CellHosts]()
         self._last: CellHosts | None = None
-        self._is_slow = False  # a caller has waited for the read that is under way, in vain
+        self._is_slow = False  # a caller has timed out on the current read
         self._down_until = 0.0
         self._told_down = False
 
     async def hosts(self, weighs_images: bool) -> CellHosts | None:
-        """Return the hosts as they are now, or were a moment ago if the cell is slow; None: it does not answer."""
+        """Return the current hosts, or the last read ones if the cell is slow; None: it is down."""
         if self._clock.now() < self._down_until:
             return None
         if self._is_slow:
@@ -71,7 +71,7 @@ class KnownCell:
             return None
 
     def _recent(self) -> CellHosts | None:
-        """Return what the last read found if it still serves."""
+        """Return the result of the last read if it is still valid."""
         last = self._last
         if last is None or last.changes != self.cell.hosts.changes:
             return None
@@ -92,7 +92,7 @@ class KnownCell:
         return self._last
 
     async def _images(self) -> dict[HostName, dict[str, int]]:
-        """Count servers by host and image, and learn the properties of these images from a server of each."""
+        """Count servers by host and image, and read the properties of new images from one server of each."""
         images = await self.cell.servers.images()
         for image in {image for of_host in images.values() for image in of_host} - self._properties.keys():
             for server in await self.cell.servers.find(ServerQuery(image_id=image, limit=1)):

@@ -1,4 +1,4 @@
-"""A constraint: which hosts it lets pass, why another one is out, and what would let that one in."""
+"""A constraint: which hosts pass, why another host does not, and which change would make it pass."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from whimbrel.ports.arrays import Mask, Numbers
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a host is out. words are true of every host that is out for the same reason; numbers are this host's."""
+    """Why a host is out. words hold for every host with the same reason; numbers are those of this host."""
 
-    constraint: str  # a filter's name as in Nova, or what it is about
+    constraint: str  # Nova's filter name, or the topic
     words: str
     resource: str | None = None
     asked: int | None = None
-    free: int | None = None  # at this host
+    free: int | None = None  # on this host
 
 
 class NearMiss(NamedTuple):
-    """What only a closer look at one host shows: why it is out, and what would let it in."""
+    """The result of examining one host: why it is out, and which change would make it fit."""
 
     reason: Reason
     suggestion: str | None = None
@@ -31,15 +31,15 @@ Suggestion = Callable[[int], str | None]
 
 
 def no_suggestion(host_index: int) -> None:
-    """Where nothing that an operator could change would help."""
+    """Suggest nothing: no change by an operator would help."""
 
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """One thing that is asked of every host.
+    """One condition on every host.
 
-    words: true of each that is out. vague: a closer look can say more. remedy: what would let one in, to be continued
-    "it would do with ..."; None: nothing that could be changed.
+    words: true of each host that fails. vague: examining a host can tell more. suggestion: the change that makes a
+    host pass, continuing "it would do with ..."; None: there is none.
     """
 
     name: str
@@ -56,5 +56,5 @@ class Constraint:
         return replace(self.without_free(), free=free)
 
     def without_free(self) -> Reason:
-        """Give the reason as it is the same for every host."""
+        """Return the reason without the numbers of a host."""
         return Reason(constraint=self.name, words=self.words, resource=self.resource, asked=self.asked)

@@ -1,6 +1,7 @@
-"""The record of a decision: who was considered, and what became of each. It is kept with the move, and shown.
+"""The trace of a decision: the hosts considered and the verdict on each. It is kept with the move, and shown.
 
-Law: the record is all that is ever told of a decision, before it is taken (a plan) or after; it is made once.
+Invariant: the trace is the only source of what is reported about a decision, before it (a plan) or after; it is made
+once.
 """
 
 from collections import Counter
@@ -17,14 +18,14 @@ from whimbrel.scheduling.constraint import Constraint, NearMiss, Reason, no_sugg
 from whimbrel.scheduling.pipeline import Ranking
 
 MOST_TOLD = 1000
-"""How many hosts a record tells of one by one: the best, then those that miss least. The counts are of all."""
+"""Hosts listed in a trace: the best, then those with the fewest failures. The counts include all hosts."""
 MOST_MISSES = 5
 DIGITS = 3  # of weights
 NO_HOSTS = "No valid host was found: the cloud has no hosts."
 
 
 class Considered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one host: out, for a reason, or in, with the weights that ranked it."""
+    """The verdict on one host: out, with a reason, or in, with the weights that ranked it."""
 
     host: HostName
     reason: Reason | None = None
@@ -37,7 +38,7 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
-    """How many hosts are out for a reason, each counted for its first one."""
+    """Number of hosts that are out for a reason; each host counts for its first reason."""
 
     constraint: str
     words: str
@@ -45,7 +46,7 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Miss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A host that almost would do: all that is wrong with it, and what would mend each."""
+    """A host that almost fits: all reasons against it, and a remedy for each."""
 
     host: HostName
     reasons: tuple[Reason, ...]
@@ -53,30 +54,30 @@ class Miss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DecisionTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"unreachable": "silent"}):
-    """Hosts are told of in columns, which are made and kept in a tenth of the time: `considered` reads them.
+    """Hosts are stored in columns, which takes a tenth of the time: `considered` reads them.
 
-    The hosts that are in come first, the best first; then those that are out, the ones that miss least first.
+    Hosts that are in come first, best first; then those that are out, fewest failures first.
     """
 
-    hosts: int  # how many were considered
+    hosts: int  # hosts considered
     at: float = 0.0
-    asked: Mapping[str, int] = {}  # resources, ports' included
+    asked: Mapping[str, int] = {}  # requested resources, including those of ports
     zone: str | None = None
     zone_because: str = ""
-    chosen: tuple[HostName, ...] = ()  # the best first; the others are tried if it refuses
-    unreachable: tuple[CellName, ...] = ()  # cells that did not answer, and would have come into question
+    chosen: tuple[HostName, ...] = ()  # best first; the others are tried if it refuses
+    unreachable: tuple[CellName, ...] = ()  # candidate cells that did not answer
     counts: tuple[Count, ...] = ()
-    misses: tuple[Miss, ...] = ()  # the nearest first; none where a host was chosen
+    misses: tuple[Miss, ...] = ()  # nearest first; none if a host was chosen
     names: tuple[HostName, ...] = ()  # at most MOST_TOLD
     weights: tuple[float, ...] = ()  # of those that are in
     parts: Mapping[str, tuple[float, ...]] = {}  # of the same, by weigher
     reasons: tuple[Reason, ...] = ()  # without the numbers of a host
-    verdicts: tuple[int, ...] = ()  # of those that are out: which reason
-    free: tuple[int, ...] = ()  # of the same: what the host has of what is asked for; below zero: no matter of amounts
+    verdicts: tuple[int, ...] = ()  # of those that are out: index of the reason
+    free: tuple[int, ...] = ()  # of the same: free amount of the requested resource; negative: not about an amount
 
     @property
     def considered(self) -> list[Considered]:
-        """Say what became of each host."""
+        """Return the verdict on each host."""
         into = len(self.weights)
         inside = [
             Considered(
@@ -93,7 +94,7 @@ class DecisionTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return inside + outside
 
     def summary(self) -> str:
-        """Say in a sentence why there is no host, or how many there were; hosts are counted by reason, not named."""
+        """Return a sentence: why there is no host, or how many there were; hosts are counted by reason, not named."""
         unheard = (
             f" {len(self.unreachable)} of the cells did not answer; their hosts are not among them."
             if self.unreachable
@@ -115,7 +116,7 @@ def _with_free(reason: Reason, free: int) -> Reason:
 def make_trace(
     ranking: Ranking, near_misses: Mapping[int, NearMiss], chosen: Iterable[HostName], most: int = MOST_TOLD
 ) -> DecisionTrace:
-    """closer: by place, what a closer look showed to be wrong with a host. most: hosts that are told of."""
+    """near_misses: host index -> the result of examining the host. most: hosts listed in the trace."""
     request, snapshot, taken = ranking.request, ranking.snapshot, tuple(chosen)
     groups = (group.resources for group in ranking.resources.groups)
     return DecisionTrace(
@@ -163,7 +164,7 @@ def _columns(ranking: Ranking, near_misses: Mapping[int, NearMiss], most: int) -
 
 
 def _out(ranking: Ranking, near_misses: Mapping[int, NearMiss]) -> Numbers:
-    """Give the places of those that are out: the ones that only a closer look left out, then the others."""
+    """Return the indices of hosts that are out: first those that were examined, then the others."""
     out = _by_misses(ranking)
     if not near_misses:
         return out
@@ -172,7 +173,7 @@ def _out(ranking: Ranking, near_misses: Mapping[int, NearMiss]) -> Numbers:
 
 
 def _verdicts(ranking: Ranking, near_misses: Mapping[int, NearMiss], outside: Numbers) -> dict[str, Any]:
-    """Say of each of these places which reason it is out for, and how much it has of what is asked for."""
+    """Return, for each of these hosts, the index of its reason and the free amount of the requested resource."""
     said = ranking.first[outside] - 1
     free = np.full(len(outside), -1, np.int64)
     for number, (reason, _) in zip(
@@ -201,7 +202,7 @@ def _verdicts(ranking: Ranking, near_misses: Mapping[int, NearMiss], outside: Nu
 
 
 def _by_misses(ranking: Ranking) -> Numbers:
-    """Give the places of those that a constraint leaves out, those that miss least first."""
+    """Return the indices of hosts that a constraint excludes, fewest failures first."""
     out = np.flatnonzero(ranking.first)
     return out[np.argsort(ranking.misses[out], kind="stable")]
 
@@ -213,22 +214,21 @@ def _reason(ranking: Ranking, near_misses: Mapping[int, NearMiss], host_index: i
 
 
 def _misses(ranking: Ranking, near_misses: Mapping[int, NearMiss]) -> tuple[Miss, ...]:
-    """List the hosts that miss least; among these the ones that lack the smallest part of what is asked for.
-
-    A host for which nothing could be changed is listed only where that is so of all.
+    """List the hosts with the fewest failures, the smallest shortfall first. Hosts without any remedy are listed
+    only if there are no others.
     """
     looked = np.fromiter(near_misses, np.int64, len(near_misses))
     host_indices = np.concatenate([looked[ranking.first[looked] == 0], np.flatnonzero(ranking.first)])
     unsatisfiable = _unsatisfiable(ranking, near_misses, host_indices)
     host_indices = host_indices if unsatisfiable.all() else host_indices[~unsatisfiable]
-    number = np.maximum(ranking.misses[host_indices], 1)  # a closer look shows one thing at a time
+    number = np.maximum(ranking.misses[host_indices], 1)  # examining a host shows one reason at a time
     near = host_indices[number == number.min(initial=len(ranking.constraints) + 1)]
     near = near[np.argsort(_shortfall(ranking, near), kind="stable")][:MOST_MISSES]
     return tuple(_miss(ranking, near_misses, host_index) for host_index in near.tolist())
 
 
 def _unsatisfiable(ranking: Ranking, near_misses: Mapping[int, NearMiss], host_indices: Numbers) -> Mask:
-    """Tell which of these hosts are out for something that nobody knows how to change."""
+    """Return which of these hosts are out for a reason without a remedy."""
     for_good = [host_index for host_index, each in near_misses.items() if each.suggestion is None]
     found = np.isin(host_indices, np.array(for_good, np.int64))
     for constraint in ranking.constraints:
@@ -238,7 +238,7 @@ def _unsatisfiable(ranking: Ranking, near_misses: Mapping[int, NearMiss], host_i
 
 
 def _shortfall(ranking: Ranking, host_indices: Numbers) -> Floats:
-    """Give how much of what is asked for each lacks; what is no matter of amounts counts as lacking all of it."""
+    """Return the shortfall of each host as a sum of fractions; a reason that is not about an amount counts as 1."""
     total = np.zeros(len(host_indices))
     for constraint in ranking.constraints:
         fails = ~constraint.passes[host_indices]

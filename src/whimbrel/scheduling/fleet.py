@@ -1,10 +1,11 @@
-"""The fleet as one process knows it: read at once for all hosts, and again when it has aged or changed under our hands.
+"""The fleet as one process knows it: read at once for all hosts, and again after some time or a change by this
+process.
 
-Reading ten thousand rows takes longer than a decision, so it is done once a second at most, and less often for more
-hosts or a busy database. All decisions that need it at the same time wait for one read. What this process itself
-changes (a service disabled, a host in another aggregate) counts at once.
+Reading ten thousand rows takes longer than a decision, so it is done at most once a second, and less often for more
+hosts or a busy database. All decisions that need it concurrently wait for one read. Changes by this process (a
+disabled service, a host in another aggregate) take effect immediately.
 
-Law: a cell that does not answer keeps nobody from being placed in another one. Its hosts are left out until it does.
+Invariant: an unreachable cell does not prevent placement in other cells. Its hosts are left out until it answers.
 """
 
 import asyncio
@@ -22,16 +23,16 @@ from whimbrel.scheduling.single_flight import SingleFlight
 from whimbrel.scheduling.weighers.image_properties import MULTIPLIER as LIKE_IMAGES
 
 MAX_AGE_S = 1.0
-"""How old what is known may be, for each begun ten thousand hosts."""
+"""Maximum age of the fleet, for each started ten thousand hosts."""
 HOSTS_PER_AGE = 10_000
 MAX_AGE_IN_READS = 2.0
-"""How old what is known may be where a read takes long, in times that it took: half of the time nothing is read."""
+"""Maximum age of the fleet as a multiple of the duration of its read: no read is running half of the time."""
 ANSWERS_WITHIN_S = 3.0
 """How long a decision waits for a cell's hosts."""
 
 
 class KnownFleet:
-    """Fulfils ports.fleet.Fleets."""
+    """Implements ports.fleet.Fleets."""
 
     def __init__(
         self,
@@ -41,9 +42,9 @@ class KnownFleet:
         clock: Clock,
         rules: Rules,
     ) -> None:
-        """infos: what is written down of the cells."""
+        """infos: the rows of the cells."""
         self._rules = rules
-        self._properties = ImageProperties()  # servers keep them as they were
+        self._properties = ImageProperties()  # servers keep a copy of them
         self._infos = infos
         self._cells = cells
         self._known_cells: dict[CellName, KnownCell] = {}
@@ -93,7 +94,7 @@ class KnownFleet:
         return Fleet(hosts, aggregates, zone, loads, infos, frozenset(unreachable), images, dict(self._properties))
 
     def _known_ones(self) -> dict[CellName, KnownCell]:
-        """Return what is known of each cell that there is now."""
+        """Return the KnownCell of each current cell."""
         before, answers_within_s = self._known_cells, min(ANSWERS_WITHIN_S, self._rules.cell_timeout_s)
         self._known_cells = {
             name: before[name]

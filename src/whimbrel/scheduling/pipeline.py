@@ -1,7 +1,7 @@
 """The decision: constrain, weigh, order. Pure: the same snapshot and request give the same ranking.
 
-Everything is asked of all hosts at once, by columns; nobody is left out before all constraints have been asked, so
-that it is known how much a host that is out falls short by.
+Constraints are evaluated for all hosts at once, by columns; no host is dropped before all constraints have been
+evaluated, so that all failures of a host are known.
 """
 
 from collections.abc import Sequence
@@ -23,18 +23,18 @@ from whimbrel.scheduling.weighers.by_name import weigh
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Who is in, the best first, and what is wrong with the others. Places are those of the snapshot."""
+    """The hosts that are in, best first, and the failures of the others. Host indices are those of the snapshot."""
 
     snapshot: Snapshot
     request: Request
-    resources: ResourceRequest  # what is really asked of placement
+    resources: ResourceRequest  # the effective request to Placement
     constraints: tuple[Constraint, ...]
-    first: Numbers  # by place: number of the first constraint that leaves it out, from 1; 0: it is in
-    misses: Numbers  # by place: how many constraints leave it out
-    order: Numbers  # places of those who are in, the best first
+    first: Numbers  # by host: number of the first constraint that it fails, from 1; 0: it is in
+    misses: Numbers  # by host: number of constraints that it fails
+    order: Numbers  # indices of the hosts that are in, best first
     weights: Floats  # of these, in that order
     parts: dict[str, Floats]  # by weigher, in that order
-    simple: Mask  # by place: its root provider alone gives all that is asked for
+    simple: Mask  # by host: its root provider alone fulfils the request
 
 
 def rank(request: Request, snapshot: Snapshot) -> Ranking:
@@ -61,7 +61,7 @@ def rank(request: Request, snapshot: Snapshot) -> Ranking:
 
 
 def _verdicts(constraints: Sequence[Constraint], hosts: int) -> tuple[Numbers, Numbers]:
-    """Give by place the number of the first constraint that leaves it out, 0 for none, and how many do."""
+    """Return by host the number of the first constraint that it fails (0: none), and how many it fails."""
     first, misses = np.zeros(hosts, np.int64), np.zeros(hosts, np.int64)
     for number, constraint in reversed(tuple(enumerate(constraints, 1))):
         if not constraint.passes.all():
@@ -82,7 +82,7 @@ def _constraints(request: Request, resources: ResourceRequest, snapshot: Snapsho
 
 
 def _turns(request: Request, snapshot: Snapshot, left: Numbers) -> Numbers:
-    """Give those at these places an order among equals that differs from request to request, so that load spreads."""
+    """Return an order among equals that differs between requests, to spread the load."""
     if not snapshot.rules.shuffle_best_same_weighed_hosts:
         return left
     mixed = snapshot.fleet.hashes[left] ^ np.uint64(crc32(request.spread.encode()))
@@ -90,7 +90,7 @@ def _turns(request: Request, snapshot: Snapshot, left: Numbers) -> Numbers:
 
 
 def _among_the_best(order: Numbers, request: Request, snapshot: Snapshot) -> Numbers:
-    """Put one of the best first, another one for each request."""
+    """Move one of the best to the front, chosen by request."""
     some = min(snapshot.rules.host_subset_size, len(order))
     if some < 2:
         return order

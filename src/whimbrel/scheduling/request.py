@@ -1,4 +1,4 @@
-"""What is asked of a host. Everything that a decision depends on besides the hosts themselves is here."""
+"""The request to the scheduler: all inputs of a decision besides the hosts."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -13,21 +13,21 @@ GroupPolicy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-a
 
 
 class GroupState(msgspec.Struct, frozen=True, kw_only=True):
-    """The group of a server: its rule, and where the others of it are."""
+    """The group of a server: its policy, and the locations of its other members."""
 
     policy: GroupPolicy
     max_server_per_host: int = 1  # of anti-affinity
-    members: Mapping[ProviderId, int] = {}  # root provider of a host -> how many others hold something there
+    members: Mapping[ProviderId, int] = {}  # root provider of a host -> number of other members with claims there
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked; None: anything."""
+    """The request; None: any."""
 
     resources: ResourceRequest
-    home_cell: CellName | None = None  # the one that the server is in
-    cells: frozenset[CellName] | None = None  # the target is in one of these
-    networks: Mapping[str, str] = {}  # physical networks that its ports need -> whose, in words
-    storage: frozenset[str] = frozenset()  # storage back ends that its volumes are on
+    home_cell: CellName | None = None  # the server's current cell
+    cells: frozenset[CellName] | None = None  # allowed cells of the target
+    networks: Mapping[str, str] = {}  # physical networks that its ports need -> their owner, in words
+    storage: frozenset[str] = frozenset()  # storage back ends of its volumes
     zone: str | None = None  # id
     zone_because: str = ""  # why it must be in this zone
     preferred_zone: str | None = None
@@ -40,6 +40,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     image_properties: Mapping[str, str] = {}
     project: str = ""
     hints: Mapping[str, Any] = {}
-    hinted: Mapping[str, HostName] = {}  # id of a server that the hints name -> where it is; who is nowhere is left out
+    hinted: Mapping[str, HostName] = {}  # server id in the hints -> its host; servers without a host are omitted
     wants_pci: bool = False
-    spread: str = ""  # hosts of equal weight are taken in an order that depends on this
+    spread: str = ""  # seed of the order among hosts of equal weight

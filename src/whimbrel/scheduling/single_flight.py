@@ -1,4 +1,4 @@
-"""Work that many callers need at the same time is done once, and all of them get its result."""
+"""Single flight: concurrent callers share one execution and its result."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -8,22 +8,22 @@ Result = TypeVar("Result")
 
 
 class SingleFlight(Generic[Result]):
-    """Runs one piece of work at a time. It belongs to no caller: one that is cancelled leaves it to the others."""
+    """Runs one piece of work at a time. It belongs to no caller: if one is cancelled, it continues for the others."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Result] | None = None
         self._version: Hashable = None
 
     async def join(self, version: Hashable, work: Callable[[], Awaitable[Result]]) -> Result:
-        """Return the result of the work that is under way, or start it.
+        """Return the result of the work in progress, or start it.
 
-        version: of what the work reads. Work that was started for another version may have read what is outdated now:
-        the caller waits for its end, then for the work that starts next. Raises: what the work raises.
+        version: of what the work reads. Work started for another version may have read outdated data: the caller
+        waits for its end, then for the work that starts next. Raises: what the work raises.
         """
         before = self._task
         if before is not None and not before.done() and self._version != version:
             await asyncio.wait([before])
-        # Another caller that waited may have started the next one, which may be over already.
+        # Another waiting caller may have started the next one, which may be over already.
         if self._task is None or (self._task is before and before.done()):
             self._task = asyncio.ensure_future(_run(work))
             self._task.add_done_callback(_retrieve)

@@ -1,4 +1,4 @@
-"""What a decision looks at: all hosts, and the room they have, at one moment."""
+"""The input of a decision: all hosts and their capacity at one moment."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from whimbrel.ports.stores.fleet import Fleet
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Every column has a place for each host, in the fleet's order."""
+    """Every column has an entry for each host, in the fleet's order."""
 
     fleet: Fleet
     capacity: HostCapacity
@@ -28,7 +28,7 @@ class Snapshot:
         return np.ones(len(self), np.bool_)
 
     def at(self, counted: dict[int, int]) -> Numbers:
-        """Make a column of numbers by place; 0 where none is given."""
+        """Return a column from host index -> number; 0 elsewhere."""
         column = np.zeros(len(self), np.int64)
         column[list(counted)] = list(counted.values())
         return column

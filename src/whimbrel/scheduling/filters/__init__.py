@@ -1,1 +1,1 @@
-"""Filters: which hosts are possible, and why another is not."""
+"""Filters: which hosts are possible, and why the others are not."""

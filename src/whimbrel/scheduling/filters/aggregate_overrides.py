@@ -1,4 +1,4 @@
-"""Rules that an aggregate's metadata may set for its hosts, under the rule's own name; of several the least holds."""
+"""Rules that aggregate metadata can override for their hosts, under the rule's name; the smallest value applies."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from whimbrel.ports.stores.fleet import Fleet
 
 
 def overridden(fleet: Fleet, name: str, rule: float, read: Callable[[str], float] = float) -> Floats:
-    """Give a rule for each host. read: raises ValueError for what is no such number; that does not count."""
+    """Return the rule for each host. read: raises ValueError for an invalid number, which is ignored."""
     return fleet.once(_column, name, rule, read)
 
 

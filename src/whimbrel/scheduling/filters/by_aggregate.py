@@ -1,6 +1,6 @@
-"""Filters by the metadata of the aggregates that a host is in: asked of each aggregate, not of each host.
+"""Filters by the metadata of a host's aggregates, evaluated for each aggregate, not for each host.
 
-Where several aggregates of a host say something under one key, it is all of it together that counts.
+If several aggregates of a host have values under one key, their union counts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,14 +19,16 @@ from whimbrel.scheduling.requirements.extra_specs import fulfils, specs_in, with
 from whimbrel.scheduling.snapshot import Snapshot
 
 Said = Iterable[tuple[str, Mask]]
-"""What aggregates say, comma-separated, with their members."""
+"""Comma-separated metadata values with the members of their aggregates."""
 
 PROJECTS = "filter_tenant_id"
 FLAVORS = "instance_type"
 
 
 def image_properties(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    """AggregateImagePropertiesIsolation: where an aggregate speaks of a property, the image has one of its values."""
+    """AggregateImagePropertiesIsolation: if an aggregate lists values of a property, the image must have one of
+    them.
+    """
     rules, fleet = snapshot.rules, snapshot.fleet
     namespace = rules.aggregate_image_properties_isolation_namespace
     start = namespace + rules.aggregate_image_properties_isolation_separator if namespace else ""
@@ -39,7 +41,7 @@ def image_properties(request: Request, snapshot: Snapshot) -> Iterator[Constrain
 
 
 def extra_specs(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    """AggregateInstanceExtraSpecsFilter: an aggregate says what the flavor asks for."""
+    """AggregateInstanceExtraSpecsFilter: the metadata of an aggregate fulfil the flavor's extra specs."""
     for spec in specs_in("aggregate_instance_extra_specs", request.flavor):
         said = said_under(snapshot.fleet, spec.name)
         _, right = asked_of(snapshot.fleet, said, partial(fulfils, wanted=spec.wanted))
@@ -48,7 +50,7 @@ def extra_specs(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 
 
 def tenancy(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    """AggregateMultiTenancyIsolation: where aggregates name projects, it is one of these."""
+    """AggregateMultiTenancyIsolation: if aggregates list projects, the project must be one of them."""
     fleet = snapshot.fleet
     said = fleet.once(_projects)
     if said:
@@ -58,7 +60,7 @@ def tenancy(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 
 
 def flavors(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    """AggregateTypeAffinityFilter: where aggregates name flavors, it is one of these."""
+    """AggregateTypeAffinityFilter: if aggregates list flavors, the flavor must be one of them."""
     fleet, flavor = snapshot.fleet, request.flavor
     if flavor is not None and fleet.marked(FLAVORS):
         spoken, right = asked_of(fleet, said_under(fleet, FLAVORS), partial(eq, flavor.name))
@@ -77,7 +79,7 @@ def num_instances(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     yield _most("AggregateNumInstancesFilter", key, rule, snapshot.fleet.servers, words, snapshot)
 
 
-# What aggregates say
+# Aggregate metadata
 
 
 def said_under(fleet: Fleet, key: str) -> Said:
@@ -85,7 +87,7 @@ def said_under(fleet: Fleet, key: str) -> Said:
 
 
 def asked_of(fleet: Fleet, said: Said, test: Callable[[str], bool]) -> tuple[Mask, Mask]:
-    """Tell for which hosts anything is said, and for which one of the values passes."""
+    """Return which hosts have any value, and which have a value that passes."""
     spoken, right = np.zeros(len(fleet), np.bool_), np.zeros(len(fleet), np.bool_)
     for text, members in said:
         spoken |= members
@@ -94,15 +96,12 @@ def asked_of(fleet: Fleet, said: Said, test: Callable[[str], bool]) -> tuple[Mas
     return spoken, right
 
 
-# Inside
-
-
 def _projects(fleet: Fleet) -> list[tuple[str, Mask]]:
     return [(",".join(names), fleet.members(each)) for each in fleet.aggregates if (names := _names(each))]
 
 
 def _names(aggregate: Aggregate) -> list[str]:
-    """List what an aggregate says under filter_tenant_id and whatever may follow that: one value is not long enough."""
+    """List the values of all keys with the prefix filter_tenant_id: one value is too short for many projects."""
     return [value for key, value in aggregate.metadata.items() if key.startswith(PROJECTS)]
 
 

@@ -1,4 +1,4 @@
-"""ComputeCapabilitiesFilter: what a flavor's extra specs ask of a host itself, `capabilities:KEY[:SUB]` or just KEY."""
+"""ComputeCapabilitiesFilter: a flavor's extra specs about the host itself, `capabilities:KEY[:SUB]` or just KEY."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -19,14 +19,14 @@ from whimbrel.scheduling.snapshot import Snapshot
 def capabilities(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     for spec in specs_in("capabilities", request.flavor):
         if spec.key == spec.name and spec.name not in (*ATTRIBUTES, *AMOUNTS):
-            continue  # without a scope it may be meant for others: Nova too leaves it to them
+            continue  # without a scope it may be meant for other filters, as in Nova
         passes = _where(spec.name.split(":"), snapshot, partial(fulfils, wanted=spec.wanted))
         words = f"it does not fulfil the flavor's {spec.key} {spec.wanted}"
         yield Constraint("ComputeCapabilitiesFilter", passes, words, suggestion=without(spec))
 
 
 def _where(path: list[str], snapshot: Snapshot, test: Callable[[str], bool]) -> Mask:
-    """Tell of which hosts what is at this path passes; where there is nothing, nothing passes."""
+    """Return which hosts have a value at this path that passes; a missing value fails."""
     name, *inner = path
     if name in ATTRIBUTES:
         return snapshot.fleet.where(ATTRIBUTES[name], lambda value: _passes(value, inner, test))
@@ -43,7 +43,7 @@ def _passes(value: Any, inner: list[str], test: Callable[[str], bool]) -> bool:
 
 
 def inside(value: Any, path: Sequence[str]) -> Any:
-    """Give what is at this path in a value, which may be a document of JSON; None: nothing."""
+    """Return what is at this path in a value, which may be a JSON document, or None."""
     for key in path:
         value = _document(value) if isinstance(value, str) else value
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -51,7 +51,7 @@ def inside(value: Any, path: Sequence[str]) -> Any:
 
 
 def architecture(cpu_info: str) -> str:
-    """Read the architecture of a host's processor; "" where it is not told."""
+    """Return the architecture of a host's processor, or "" if it is unknown."""
     document = _document(cpu_info)
     return str(document.get("arch") or "") if isinstance(document, Mapping) else ""
 
@@ -64,7 +64,7 @@ def _document(text: str) -> Any:
         return None
 
 
-# What hosts have, by the names that Nova has for it
+# Attributes of hosts, by their Nova names
 
 ATTRIBUTES: Mapping[str, str] = {
     "hypervisor_type": "hypervisor_type",

@@ -1,7 +1,7 @@
-"""What a request asks of a host's cell: to be one of these, to take servers, and to reach what the server has.
+"""Constraints on a host's cell: it is allowed, accepts servers, and reaches the server's networks and storage.
 
-What a cell reaches is said where it is written down; aggregates may say the same of some of its hosts, by metadata.
-What neither speaks of is reached.
+The cell's row lists what it reaches; aggregate metadata can restrict it for some of its hosts. Without a list,
+everything is reached.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from whimbrel.scheduling.snapshot import Snapshot
 
 CELL, REACH = "cell", "reach"
 PHYSNETS, BACKENDS = "physnets", "storage_backends"
-"""Metadata keys of aggregates: lists with commas of what their hosts reach."""
+"""Metadata keys of aggregates: comma-separated lists of what their hosts reach."""
 
 
 def cells(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
@@ -32,9 +32,9 @@ def cells(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 
 
 def closed(fleet: Fleet, home: CellName | None) -> set[CellName]:
-    """Give the cells that take nobody.
-
-    home: of who may not leave it, or has a host named to him: it has him still. Who may leave a disabled one does.
+    """Return the cells that accept no servers.
+    home: the cell of a server that may not leave it or has a requested host: it still accepts this server. Servers
+    that may leave a disabled cell leave it.
     """
     return {cell.name for cell in fleet.cells.values() if not cell.enabled} - {home}
 
@@ -49,9 +49,6 @@ def reach(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
         by_cell = _cells(fleet, partial(_at_storage, backend))
         words = "it does not reach the storage that volumes of the server are on"
         yield _reached(fleet, by_cell, BACKENDS, backend, words, "storage back end")
-
-
-# Inside
 
 
 def _may_leave(host_index: int) -> str:
@@ -71,7 +68,7 @@ def _at_storage(backend: str, cell: CellInfo) -> bool:
 
 
 def _cells(fleet: Fleet, reaches: Callable[[CellInfo], bool]) -> Mask:
-    """Tell which hosts' cells reach something; who knows nothing of a cell says nothing against it."""
+    """Return the hosts in cells that reach something; a cell without a row counts as reaching everything."""
     return fleet.where("cell", lambda name: name not in fleet.cells or reaches(fleet.cells[name]))
 
 

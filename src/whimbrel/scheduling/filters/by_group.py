@@ -1,4 +1,4 @@
-"""What the group of a server asks of a host, and how many of the group are where."""
+"""Constraints of a server group, and the number of its members on each host."""
 
 from collections.abc import Iterator
 
@@ -24,14 +24,14 @@ def affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 
 
 def _as_group(request: Request, snapshot: Snapshot) -> Suggestion:
-    """A group is moved together inside its cell only."""
+    """A group can move together only inside its cell."""
     hosts, home = snapshot.fleet.hosts, request.home_cell
     there = "the whole group moved there (whimbrel server move --group)"
     return lambda host_index: there if home in (None, hosts[host_index].cell) else None
 
 
 def members(request: Request, snapshot: Snapshot) -> Numbers:
-    """Count the others of the group of a request at each place. It has a group."""
+    """Count the other members of the request's group on each host. The request must have a group."""
     assert request.group
     row = snapshot.fleet.provider_row
     return snapshot.at({row[root]: number for root, number in request.group.members.items() if root in row})

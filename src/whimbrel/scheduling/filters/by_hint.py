@@ -1,4 +1,4 @@
-"""Filters by the hints with which a server was created: with or without others, or near an address."""
+"""Filters by the hints given at creation: with or without other servers, or near an address."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -49,15 +49,12 @@ def cidr_affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
         yield Constraint(CIDR, _within(network, snapshot.fleet), f"its address is not in {network}")
 
 
-# Inside
-
-
 def _hosts(servers: list[str], request: Request) -> list[HostName]:
     return [request.hinted[server] for server in servers if server in request.hinted]
 
 
 def _network(near: Any, prefix: Any) -> IPv4Network | IPv6Network | None:
-    """Read what was hinted; an API takes any text for it, and in Nova a list too, of which the first counts."""
+    """Parse the hints; the API accepts any text. As in Nova, the first item of a list counts."""
     near, prefix = (some[0] if isinstance(some, list) and some else some for some in (near, prefix))
     try:
         return ip_network(f"{near}/{str(prefix).lstrip('/')}", strict=False)
@@ -74,12 +71,12 @@ def _within(network: IPv4Network | IPv6Network, fleet: Fleet) -> Mask:
 
 
 def _addresses(fleet: Fleet) -> NDArray[np.uint64]:
-    """Give the address of each host as a row of numbers: its version (0: it has none), its upper and its lower half."""
+    """Return each host's address as a row: IP version (0: none), upper and lower 64 bits."""
     rows = [_numbers(host.host_ip) for host in fleet.hosts]
     return np.array(rows, np.uint64).reshape(len(fleet), 3)
 
 
-@lru_cache(maxsize=2**17)  # fleets are read again and again, and hosts keep their addresses
+@lru_cache(maxsize=2**17)  # fleets are read often, and addresses of hosts rarely change
 def _numbers(text: str) -> tuple[int, int, int]:
     try:
         address = ip_address(text)

@@ -1,4 +1,4 @@
-"""Filters by what goes on at a host, and by lists of hosts that an operator keeps."""
+"""Filters by the activity of a host, and by lists of hosts in the settings."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ def num_instances(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 
 
 def isolated(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    """IsolatedHostsFilter: certain images go to certain hosts, and unless it is said otherwise no others go there."""
+    """IsolatedHostsFilter: isolated images go to isolated hosts, and by default no other images go there."""
     rules = snapshot.rules
     those = snapshot.fleet.named(rules.isolated_hosts)  # type: ignore[arg-type]
     if request.image_id in rules.isolated_images:
@@ -37,6 +37,6 @@ def isolated(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 
 
 def pci(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    """PciPassthroughFilter: leave out who has no devices at all; which ones they are is looked at closely."""
+    """PciPassthroughFilter: exclude hosts without any PCI devices; examining a host checks which devices they are."""
     if request.wants_pci:
         yield Constraint("PciPassthroughFilter", snapshot.fleet.pci > 0, "it offers no PCI devices")

@@ -1,7 +1,6 @@
-"""ImagePropertiesFilter: the processor, the hypervisor and its version that an image says it needs.
+"""ImagePropertiesFilter: the processor, hypervisor and hypervisor version that an image requires.
 
-A host of which nothing is known in one of these points is let pass: simulated hosts do not say what processor they
-have, and play any.
+A host with unknown properties passes: simulated hosts report no processor and can play any.
 """
 
 import operator
@@ -14,9 +13,9 @@ from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
 NAME = "ImagePropertiesFilter"
-HVM = "hvm"  # the mode of every guest here
+HVM = "hvm"  # the mode of every guest
 HYPERVISORS = {"qemu": {"qemu", "kvm"}, "simulated": {"simulated", "qemu", "kvm"}}
-"""What images may call a hypervisor of a type; one that is not here is called what it is."""
+"""Names that images may use for a type of hypervisor; other types are known by their own name."""
 
 Version = tuple[int, ...]
 
@@ -75,7 +74,7 @@ _COMPARE: Mapping[str, Callable[[Version, Version], bool]] = {
 
 
 def _version_tests(wanted: str) -> list[tuple[Callable[[Version, Version], bool], Version]] | None:
-    """Read limits such as '>=6.2, <8'."""
+    """Parse limits such as '>=6.2, <8'."""
     tests = []
     for part in wanted.split(","):
         if (found := _TEST.fullmatch(part)) is None:
@@ -86,5 +85,5 @@ def _version_tests(wanted: str) -> list[tuple[Callable[[Version, Version], bool]
 
 
 def _version(number: int) -> Version:
-    """Read a hypervisor's version as its host tells it: 6002001 is 6.2.1."""
+    """Parse the version number of a hypervisor as hosts report it: 6002001 is 6.2.1."""
     return number // 1_000_000, number // 1000 % 1000, number % 1000

@@ -1,6 +1,6 @@
-"""Filters, by their Nova names: each gives the constraints that it makes of a request, none where nothing is asked.
+"""Filters, by their Nova names: each yields the constraints of a request, or none.
 
-Which are in force is said by the rule enabled_filters. The order is the order in which reasons are looked for.
+The rule enabled_filters selects them. Their order is the order in which reasons are reported.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -69,6 +69,6 @@ FILTERS: Mapping[str, Filter] = {
 
 
 def enabled(rules: SchedulerRules) -> list[str]:
-    """List the filters that are in force: those that are enabled, and the one by which required metrics are asked."""
+    """List the enabled filters, and MetricsFilter if metrics are required."""
     asks_metrics = rules.metrics_required and bool(rules.metrics_weight_setting)
     return [name for name in FILTERS if name in rules.enabled_filters or (name == METRICS and asks_metrics)]

@@ -1,8 +1,8 @@
-"""JsonFilter: a query over hosts that a server's hint `query` has, such as `[">=", "$free_ram_mb", 1024]`.
+"""JsonFilter: a query over hosts in a server's hint `query`, such as `[">=", "$free_ram_mb", 1024]`.
 
-An operation is a list of its name and arguments: operations, values, or `$NAME[.SUB]` for what a host has, by the same
-names as ComputeCapabilitiesFilter. What a host has not is left out of the arguments. A query that cannot be understood
-lets no host pass, and says so.
+An operation is a list of its name and arguments: operations, values, or `$NAME[.SUB]` for an attribute of hosts, by
+the names of ComputeCapabilitiesFilter. Missing attributes are omitted from the arguments. An invalid query lets no
+host pass, and reports the error.
 Source: Nova's JsonFilter, where an error fails the request, and a `not` inside another operation always holds.
 """
 
@@ -23,10 +23,10 @@ from whimbrel.scheduling.snapshot import Snapshot
 
 NAME, HINT = "JsonFilter", "query"
 MOST_PARTS = 100
-"""Of so many operations and arguments a query is at most: each is looked at for each host."""
+"""Maximum number of operations and arguments of a query: each is evaluated for each host."""
 
 Column = NDArray[np.object_]
-"""A value for each host; None: it has none."""
+"""A value for each host, or None."""
 
 
 class _NotUnderstood(Exception):
@@ -42,9 +42,6 @@ def query(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
         yield Constraint(NAME, ~snapshot.all, f"the hint {HINT} cannot be understood: {error}")
     else:
         yield Constraint(NAME, passes, f"it does not fulfil the hint {HINT}")
-
-
-# Inside
 
 
 def _read(asked: Any) -> Any:
@@ -64,7 +61,7 @@ def _short(said: Any) -> str:
 
 
 def _parts(said: Any, most: int) -> int:
-    """Count no further than there may be."""
+    """Count the parts, stopping above the maximum."""
     count = 1
     for part in said if isinstance(said, list) else ():
         if count > most:
@@ -84,7 +81,7 @@ def _value(said: Any, snapshot: Snapshot) -> Column:
 
 
 def _operation(said: list[Any], snapshot: Snapshot) -> Column:
-    """Do what an operation says, host by host. An empty one holds anywhere."""
+    """Evaluate an operation for each host. An empty one is true."""
     if not said:
         return _column(snapshot.all)
     name, *others = said
@@ -125,7 +122,7 @@ def _attributes(fleet: Fleet, attribute: str, inner: tuple[str, ...]) -> Column:
 
 
 def _compare(compare: Callable[[Any, Any], bool]) -> Callable[[list[Any]], bool]:
-    """Hold the first against all others; alone it fulfils nothing, as what cannot be compared."""
+    """Compare the first value with all others; a single value, or incomparable ones, are false."""
 
     def holds(values: list[Any]) -> bool:
         first, *others = values or [None]

@@ -1,6 +1,6 @@
-"""What a request itself asks of a host: its cell, its zone, what it reaches, not the source, or this very one.
+"""Constraints of the request itself: its cells, zone, networks, storage, excluded hosts, requested host.
 
-Always in force.
+Always enabled.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""What hosts tell of their load, by the names of the setting: MetricsFilter and MetricsWeigher.
+"""Load metrics that hosts report, by the names in the settings: MetricsFilter and MetricsWeigher.
 
-Source: Nova's `[metrics]`, whose settings are called here as there, with metrics_ before.
+Source: Nova's `[metrics]`; its settings have the prefix metrics_ here.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from whimbrel.scheduling.snapshot import Snapshot
 
 
 def metrics(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    """MetricsFilter: leave out who does not tell one that is weighed by."""
+    """MetricsFilter: exclude hosts that do not report a weighed metric."""
     for name in ratios(snapshot.rules.metrics_weight_setting):
         told = ~np.isnan(snapshot.fleet.once(_told, name))
         yield Constraint("MetricsFilter", told, f"it does not tell the metric {name}")
 
 
 def metric_weight(request: Request, snapshot: Snapshot) -> Floats | None:
-    """Add up what hosts tell, each metric as often as the setting says; who does not tell one is worth what that is."""
+    """Return the weighted sum of each host's metrics; a host with a missing metric gets the configured weight."""
     setting = ratios(snapshot.rules.metrics_weight_setting)
     if not setting:
         return None
@@ -33,5 +33,5 @@ def metric_weight(request: Request, snapshot: Snapshot) -> Floats | None:
 
 
 def _told(fleet: Fleet, name: str) -> Floats:
-    """Give what each host tells; not a number where it tells nothing."""
+    """Return the metric of each host; NaN if it is not reported."""
     return np.array([host.metrics.get(name, np.nan) for host in fleet.hosts], np.float64)

@@ -1,4 +1,4 @@
-"""Aggregates that are kept for some: projects that have their own, and aggregates for servers of certain traits.
+"""Isolated aggregates: aggregates for certain projects, and aggregates for servers with certain traits.
 
 Source: Nova's `limit_tenants_to_placement_aggregate` and `enable_isolated_aggregate_filtering`.
 """
@@ -13,14 +13,14 @@ from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.placement.assignments import ResourceRequest
 
 TENANT = "filter_tenant_id"
-"""How metadata keys begin whose values are projects."""
+"""Prefix of the metadata keys with project ids as values."""
 _TRAIT = "trait:"
 
 
 def confined(
     resources: ResourceRequest, aggregates: Sequence[Aggregate], project: str, rules: SchedulerRules
 ) -> ResourceRequest:
-    """Add in which aggregates a project's server must be, and must not be. Raises: Refused: nowhere."""
+    """Add the required and the forbidden aggregates of a project's server. Raises: Refused: none is left."""
     if rules.limit_tenants_to_placement_aggregate:
         resources = _to_its_own(resources, aggregates, project, must=rules.placement_aggregate_required_for_tenants)
     if rules.enable_isolated_aggregate_filtering:

@@ -1,4 +1,4 @@
-"""Settings that are lists of `name=ratio`: how much each of several things counts."""
+"""Settings that are lists of `name=ratio`."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -7,7 +7,7 @@ from whimbrel.domain.errors import Invalid
 
 
 def ratios(setting: Sequence[str]) -> Mapping[str, float]:
-    """Raises: Invalid: one is not NAME=NUMBER."""
+    """Parse the setting. Raises: Invalid: an item is not NAME=NUMBER."""
     return _read(tuple(setting))
 
 

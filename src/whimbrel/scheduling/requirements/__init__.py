@@ -1,1 +1,1 @@
-"""What flavors, images and requests require of a host."""
+"""Requirements of flavors, images and requests."""

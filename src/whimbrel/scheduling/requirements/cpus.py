@@ -1,6 +1,7 @@
-"""Dedicated and shared CPUs: what a flavor's and an image's policies for CPUs ask of a host.
+"""Dedicated and shared CPUs: the CPU policies of flavors and images as resources and traits.
 
-Source: Nova's names and rules, of `hw:cpu_policy`, `hw:cpu_thread_policy`, `hw:emulator_threads_policy` and the masks.
+Source: Nova's names and rules, of `hw:cpu_policy`, `hw:cpu_thread_policy`, `hw:emulator_threads_policy` and the
+masks.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ EMULATOR_POLICIES = ("share", "isolate")
 
 
 class Cpus(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked instead of a flavor's plain VCPUs. Nothing: these."""
+    """Resources and traits that replace a flavor's VCPUs; empty: the VCPUs stay."""
 
     resources: Mapping[str, int] = {}
     required: tuple[str, ...] = ()
@@ -28,9 +29,8 @@ class Cpus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cpus_of(options: Options, vcpus: int, asked: Mapping[str, int]) -> Cpus:
-    """Say what policies ask for. asked: what `resources:` ask for, in all groups together.
-
-    Raises: Invalid: they contradict each other, or one is nothing without another.
+    """Return the result of the policies. asked: the sum of `resources:` over all groups.
+    Raises: Invalid: they contradict each other, or one requires another.
     """
     policy, threads = _policy(options), _thread_policy(options)
     isolates = options.of_flavor("emulator_threads_policy", EMULATOR_POLICIES) == "isolate"
@@ -66,7 +66,7 @@ def _thread_policy(options: Options) -> str | None:
 
 
 def _check_asked(policy: str | None, asked: Mapping[str, int], vcpus: int, *, isolates: bool) -> None:
-    """Raises: Invalid: CPUs are asked for in two ways, or not as many as the server has."""
+    """Raises: Invalid: CPUs are requested in two ways, or their number is not that of the server."""
     shared, dedicated = asked.get(VCPU, 0), asked.get(PCPU, 0)
     if policy and (shared or dedicated):
         raise Invalid("Extra specs 'resources:VCPU' and 'resources:PCPU' cannot be had together with 'hw:cpu_policy'.")
@@ -79,7 +79,7 @@ def _check_asked(policy: str | None, asked: Mapping[str, int], vcpus: int, *, is
 
 
 def _check_shared(options: Options, threads: str | None, *, isolates: bool) -> None:
-    """Raises: Invalid: something is said that is nothing without dedicated CPUs."""
+    """Raises: Invalid: an option requires dedicated CPUs."""
     said = {
         "hw:cpu_thread_policy": bool(threads),
         "hw:emulator_threads_policy=isolate": isolates,
@@ -96,7 +96,7 @@ def _is_realtime(options: Options) -> bool:
 
 
 def _mask(options: Options, policy: str | None, vcpus: int) -> frozenset[int]:
-    """Give which CPUs are dedicated under the policy `mixed`. Raises: Invalid: that is not said, or said twice."""
+    """Return the dedicated CPUs under the policy `mixed`. Raises: Invalid: they are not specified, or twice."""
     dedicated = options.of_flavor("cpu_dedicated_mask")
     if policy == "dedicated" and dedicated is not None:
         raise Invalid("Extra spec 'hw:cpu_dedicated_mask' needs 'hw:cpu_policy' to be 'mixed'.")
@@ -123,7 +123,7 @@ def _realtime_mask(options: Options, vcpus: int) -> str | None:
 
 
 def cpu_set(key: str, text: str, vcpus: int) -> frozenset[int]:
-    """Read `0-3,^2`; where it begins with `^`, all that are left are meant. Raises: Invalid."""
+    """Parse `0-3,^2`; a leading `^` starts from all CPUs. Raises: Invalid."""
     found = set(range(vcpus)) if text.strip().startswith("^") else set()
     for part in text.split(","):
         without = part.strip().startswith("^")

@@ -1,4 +1,4 @@
-"""Flavors' extra specs as filters read them: which concern a filter, and when a value fulfils one.
+"""Flavors' extra specs as filters read them: which ones apply to a filter, and which values fulfil them.
 
 Source: Nova's operators of extra specs, in ComputeCapabilitiesFilter and AggregateInstanceExtraSpecsFilter.
 """
@@ -17,15 +17,14 @@ Compare = Callable[[str, list[str]], bool]
 
 
 class Spec(NamedTuple):
-    key: str  # as the flavor has it
+    key: str  # as in the flavor
     name: str  # without its scope
     wanted: str
 
 
 def specs_in(scope: str, flavor: Flavor | None) -> Iterator[Spec]:
-    """List the extra specs of a scope, with those that have no scope: these concern every filter that reads some.
-
-    Those without a scope that placement is asked by concern no filter.
+    """Yield the extra specs of a scope and those without a scope, which apply to every filter that reads extra
+    specs. Those without a scope that belong to Placement are skipped.
     """
     for key, wanted in (flavor.extra_specs if flavor else {}).items():
         before, colon, name = key.partition(":")
@@ -40,7 +39,7 @@ def without(spec: Spec) -> Suggestion:
 
 
 def fulfils(value: str, wanted: str) -> bool:
-    """Tell whether a value is as the flavor asks: an operator and what follows, or else the very words."""
+    """Check whether a value fulfils the extra spec: an operator with operands, or the exact text."""
     first, *words = wanted.split() or [""]
     if (compare := _OPERATORS.get(first)) is None:
         return value == wanted
@@ -48,7 +47,7 @@ def fulfils(value: str, wanted: str) -> bool:
 
 
 def _numbers(compare: Callable[[float, float], bool]) -> Compare:
-    """What is no number fulfils nothing."""
+    """A value that is not a number fulfils nothing."""
 
     def holds(value: str, words: list[str]) -> bool:
         try:
@@ -77,5 +76,5 @@ _OPERATORS: dict[str, Compare] = {
     "s<": _texts(operator.lt),
     "<in>": _texts(operator.contains),
     "<all-in>": lambda value, words: all(word in value for word in words),
-    "<or>": lambda value, words: value in words[::2],  # between the words it is repeated
+    "<or>": lambda value, words: value in words[::2],  # the operator is repeated between the operands
 }

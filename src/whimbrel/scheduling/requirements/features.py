@@ -1,4 +1,5 @@
-"""What flavors and images ask of a host besides its sizes: each option that decides placement, and what it needs there.
+"""Requirements of flavors and images besides sizes: each option that affects placement, with its traits and
+resources.
 
 Source: Nova's translation of `hw:` and `os:` extra specs, and its pre-filters.
 """
@@ -17,7 +18,7 @@ from whimbrel.scheduling.requirements.hardware_options import Options, contradic
 _TPM = "COMPUTE_SECURITY_TPM"
 _ENCRYPTED = "COMPUTE_EPHEMERAL_ENCRYPTION"
 
-# Image property -> how the trait begins that a host must have for its value.
+# Image property -> prefix of the required trait for its value.
 _METADATA: Mapping[str, str] = {
     "hw_cdrom_bus": "COMPUTE_STORAGE_BUS",
     "hw_disk_bus": "COMPUTE_STORAGE_BUS",
@@ -37,7 +38,7 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
 def features_of(
     specs: Mapping[str, str], properties: Mapping[str, str], disk_format: str | None, rules: SchedulerRules
 ) -> Features:
-    """disk_format: of the image that is to be copied to the host, if one is. Raises: Invalid: contradictions."""
+    """disk_format: of the image to copy to the host, if any. Raises: Invalid: contradictions."""
     options = Options(specs, properties)
     root = [*_devices(options, specs), *_tpm_secrets(options)]
     if rules.image_metadata_prefilter:
@@ -72,7 +73,7 @@ def _persistent_memory(specs: Mapping[str, str]) -> dict[str, int]:
     return dict(Counter(normalize_name(f"PMEM_NAMESPACE_{label}") for label in labels if label))
 
 
-# Traits of whoever gives memory and CPUs
+# Traits of the provider of memory and CPUs
 
 
 def _security(options: Options) -> Iterator[str]:
@@ -130,5 +131,5 @@ def _metadata(properties: Mapping[str, str]) -> list[str]:
 
 
 def _name(value: str) -> str:
-    """Give a value as it is written in the name of a trait."""
+    """Return a value as written in trait names."""
     return re.sub(r"[^A-Z0-9]+", "_", value.upper())

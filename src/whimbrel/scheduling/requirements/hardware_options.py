@@ -1,4 +1,4 @@
-"""What flavors and images say of the hardware: `hw:name` of a flavor, `hw_name` of an image, and whether they agree."""
+"""Hardware options of flavors (`hw:name`) and images (`hw_name`), and whether they agree."""
 
 from collections.abc import Collection, Mapping
 
@@ -9,7 +9,7 @@ FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
 
 
 class Options:
-    """values: what an option may be, where that is not anything. namespace: hw, or os."""
+    """values: the allowed values; empty: any. namespace: hw or os."""
 
     def __init__(self, specs: Mapping[str, str], properties: Mapping[str, str]) -> None:
         self._specs = specs
@@ -24,14 +24,14 @@ class Options:
         return _checked(f"Image property '{key}'", self._properties.get(key), values)
 
     def agreed(self, name: str, values: Collection[str] = (), namespace: str = "hw") -> str | None:
-        """Give what either says. Raises: Invalid: they say different things, or something that there is not."""
+        """Return the value of either. Raises: Invalid: they differ, or a value is not allowed."""
         flavors, images = self.of_flavor(name, values, namespace), self.of_image(name, values, namespace)
         if flavors is not None and images is not None and flavors != images:
             raise contradiction(name, flavors, images, namespace)
         return flavors or images
 
     def flag(self, name: str) -> bool:
-        """Tell whether either wants it. Raises: Invalid: they say different things, or neither yes nor no."""
+        """Check whether either is true. Raises: Invalid: they differ, or a value is not a boolean."""
         key = f"'hw:{name}'"
         flavors = _truth(f"Flavor extra spec {key}", self.of_flavor(name))
         images = _truth(f"Image property 'hw_{name}'", self.of_image(name))

@@ -1,9 +1,9 @@
-"""NUMA nodes that flavors and images want a guest to have, and NUMATopologyFilter, which fits them to those of hosts.
+"""NUMA nodes that flavors and images request, and NUMATopologyFilter, which fits them to those of hosts.
 
-Law: sizes are compared, not what is free: which node another guest's memory and processors are on is up to the
-hypervisor, and how many are free at all is placement's.
-Source: Nova's `hw:numa_nodes`, `hw:numa_cpus.N`, `hw:numa_mem.N` and the image's properties of these names; dedicated
-CPUs and large pages are one node where nothing else is said.
+Invariant: sizes are compared, not free amounts: the hypervisor assigns guests to nodes, and Placement counts what is
+free in total.
+Source: Nova's `hw:numa_nodes`, `hw:numa_cpus.N`, `hw:numa_mem.N` and the image's properties of these names;
+dedicated CPUs and large pages imply one node by default.
 """
 
 import re
@@ -34,7 +34,7 @@ def topology(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 
 
 def nodes_of(flavor: Flavor, properties: Mapping[str, str]) -> tuple[NumaNode, ...]:
-    """Give the nodes that a guest is to have; none: it is no matter. Raises: Invalid: they are said wrongly."""
+    """Return the requested nodes of a guest; none: any topology. Raises: Invalid: the specification is wrong."""
     options = Options(flavor.extra_specs, properties)
     count = options.agreed("numa_nodes")
     said = _said(flavor.extra_specs, properties)
@@ -48,18 +48,15 @@ def nodes_of(flavor: Flavor, properties: Mapping[str, str]) -> tuple[NumaNode, .
     return tuple(nodes)
 
 
-# Inside
-
-
 def _wants_one(options: Options) -> bool:
-    """Tell whether something is asked for that is one node's where nothing is said of nodes."""
+    """Check whether another option implies one node."""
     policy = options.of_flavor("cpu_policy") or options.of_image("cpu_policy")
     pages = options.of_flavor("mem_page_size") or options.of_image("mem_page_size")
     return policy in ("dedicated", "mixed") or pages not in _SMALL_PAGES
 
 
 def _said(specs: Mapping[str, str], properties: Mapping[str, str]) -> dict[tuple[str, int], tuple[str, str]]:
-    """Read what is said of single nodes: (cpus or mem, number) -> key, value."""
+    """Read the options of single nodes: (cpus or mem, number) -> key, value."""
     said: dict[tuple[str, int], tuple[str, str]] = {}
     for key, value in [*specs.items(), *properties.items()]:
         if found := _NODE.fullmatch(key):

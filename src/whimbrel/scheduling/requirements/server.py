@@ -1,6 +1,6 @@
-"""What a server asks of placement: its flavor with all extra specs, its image's properties, its ports, as one request.
+"""The request of a server to Placement: flavor, extra specs, image properties and ports in one request.
 
-Law: what is said wrongly is refused with the name of the key; nothing that was asked for is left out.
+Invariant: an invalid option is refused with the name of its key; no request is dropped.
 Source: Nova's ResourceRequest, and the names of its extra specs and image properties.
 """
 
@@ -31,7 +31,7 @@ UNNAMED = ""
 
 
 class _Said(msgspec.Struct):
-    """What extra specs say of one group."""
+    """The extra specs of one group."""
 
     resources: dict[str, int] = {}
     required: list[str] = []
@@ -49,9 +49,8 @@ def resource_request(
     rules: SchedulerRules | None = None,
     of_host: Iterable[str] = (),
 ) -> ResourceRequest:
-    """Put together what is asked. properties: the image's. groups, same_subtree: what ports ask for.
-
-    disk_format: of the image that is to be copied to the host, if one is. of_host: traits that it must have besides.
+    """Build the request. properties: the image's. groups, same_subtree: from ports.
+    disk_format: of the image to copy to the host, if any. of_host: additional traits of the host.
     Raises: Invalid: an extra spec or a property is wrong, or contradicts another one.
     """
     rules = rules or SchedulerRules()
@@ -80,7 +79,7 @@ def resource_request(
 
 
 def _with_shared(resources: ResourceRequest, flavor: Flavor) -> ResourceRequest:
-    """Give what is asked where no host has dedicated CPUs."""
+    """Return the fallback for clouds without dedicated CPUs."""
     others = {name: amount for name, amount in resources.own.items() if name != os_resource_classes.PCPU}
     return replace(
         resources,
@@ -145,7 +144,7 @@ def _named(said: Mapping[str, _Said], specs: Mapping[str, str]) -> list[Group]:
 
 
 def _subtrees(specs: Mapping[str, str], said: Mapping[str, _Said]) -> list[tuple[str, ...]]:
-    """Read `same_subtree: _A,_B`; several are told apart by what follows the word."""
+    """Read `same_subtree: _A,_B`; the suffix of the key distinguishes several."""
     found = []
     for key in (key for key in specs if _SUBTREE.fullmatch(key)):
         some = tuple(name.strip() for name in specs[key].split(","))
@@ -157,7 +156,7 @@ def _subtrees(specs: Mapping[str, str], said: Mapping[str, _Said]) -> list[tuple
 
 
 def _among(groups: Iterable[Group], subtrees: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Leave out groups that were taken away by a 0."""
+    """Remove groups that an amount of 0 removed."""
     ids = {group.id for group in groups}
     left = (tuple(name for name in some if name in ids) for some in subtrees)
     return [some for some in left if some]
@@ -175,7 +174,7 @@ def _policy(specs: Mapping[str, str], of_flavor: int, of_ports: int) -> Literal[
     return "isolate" if said == "isolate" else "none"
 
 
-# What is had of whichever provider
+# Amounts of any provider
 
 
 def _amounts(
@@ -186,7 +185,7 @@ def _amounts(
     features: Mapping[str, int],
     has_local_root: bool,
 ) -> dict[str, int]:
-    """Add the flavor's own sizes, but for classes of which a group says something, and be it 0."""
+    """Add the flavor's sizes, except for classes that a group mentions, even with 0."""
     amounts = {**own.resources, **cpus.resources}
     mentioned = amounts.keys() | {name for some in named for name in some}
     if os_resource_classes.PCPU in mentioned:
@@ -217,7 +216,7 @@ def _check_threads(said: Mapping[str, _Said], properties: Mapping[str, str], cpu
 
 
 def _check(resources: ResourceRequest) -> None:
-    """Raises: Invalid: nothing is asked for, or what is required is forbidden too."""
+    """Raises: Invalid: the request is empty, or a required trait is forbidden."""
     if not (resources.own or resources.groups):
         raise Invalid("The flavor's extra specs 'resources:...=0' take away everything: a server must take something.")
     for name in (*resources.required, *resources.root_required):

@@ -1,7 +1,7 @@
 """Weighers, by their Nova names: how good a host is, higher is better.
 
-Each is brought to 0..1 over the hosts that are left, or to nothing where all are equal, and counts as often as its
-multiplier says; an aggregate's metadata may say another one for its hosts.
+Weights are normalized to 0..1 over the remaining hosts (skipped if all are equal) and multiplied by the multiplier
+of the weigher, which aggregate metadata can override for their hosts.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,15 +20,15 @@ from whimbrel.scheduling.weighers.image_properties import MULTIPLIER as LIKE_IMA
 from whimbrel.scheduling.weighers.image_properties import alike
 
 Measure = Callable[[Request, Snapshot], "Numbers | Floats | None"]
-"""Gives how much of something each host has; None: it is no matter for this request."""
+"""Returns a number for each host; None: it does not apply to this request."""
 
 MANY_DEVICES = 99
-"""With so many free PCI devices or more, hosts are equally rich."""
+"""From this number of free PCI devices on, hosts count as equal."""
 
 
 @dataclass(frozen=True)
 class Weigher:
-    multiplier: str  # its name among the rules, and in aggregates' metadata
+    multiplier: str  # its name in the rules and in aggregate metadata
     measure: Measure
 
 
@@ -57,12 +57,12 @@ def hypervisor_version(request: Request, snapshot: Snapshot) -> Numbers:
 
 
 def build_failure(request: Request, snapshot: Snapshot) -> Numbers:
-    """Failed builds count against a host, until one succeeds."""
+    """Failed builds count against a host until one succeeds."""
     return -snapshot.fleet.failed_builds
 
 
 def pci(request: Request, snapshot: Snapshot) -> Numbers:
-    """Spare devices for those who ask for some, and take the last ones of a host before those of a richer one."""
+    """Spare devices for requests that need some, and use up the devices of hosts with few first."""
     return -np.minimum(snapshot.fleet.free_pci, MANY_DEVICES)
 
 
@@ -75,7 +75,7 @@ def soft_anti_affinity(request: Request, snapshot: Snapshot) -> Numbers | None:
 
 
 def cross_cell(request: Request, snapshot: Snapshot) -> Numbers | None:
-    """The cell that a server is in, where it may go to others too."""
+    """Prefer the server's current cell if it may leave it."""
     home, cells = request.home_cell, request.cells
     if home is None or cells == frozenset({home}):
         return None
@@ -83,7 +83,7 @@ def cross_cell(request: Request, snapshot: Snapshot) -> Numbers | None:
 
 
 def zone(request: Request, snapshot: Snapshot) -> Numbers | None:
-    """The zone that is preferred, where one is (az_on_move = prefer). This one is not Nova's."""
+    """Prefer the preferred zone, if any (az_on_move = prefer). Not in Nova."""
     preferred = request.preferred_zone
     return None if preferred is None else snapshot.fleet.in_zone(preferred).astype(np.int64)
 
@@ -110,11 +110,11 @@ MISSING: Mapping[str, str] = {
     "available_filters": "there are no filters but its own, and enabled_filters says which are on",
     "track_instance_changes": "the servers on a host are read, not pushed",
 }
-"""Rules of Nova's scheduler that are not there, and why."""
+"""Rules of Nova's scheduler that do not exist here, and the reason."""
 
 
 def weigh(request: Request, snapshot: Snapshot, left: Numbers) -> dict[str, Floats]:
-    """Give what each weigher adds for the hosts at these places; those that make no difference are left out."""
+    """Return the weights of the hosts at these indices by weigher; those that make no difference are omitted."""
     parts = {}
     for name, weigher in WEIGHERS.items():
         rule: float = getattr(snapshot.rules, weigher.multiplier)

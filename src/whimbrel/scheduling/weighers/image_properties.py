@@ -1,6 +1,6 @@
-"""ImagePropertiesWeigher: how many servers of a host were made of images with the properties of this one.
+"""ImagePropertiesWeigher: how many servers of a host have images with the properties of this one.
 
-It is known of images, not of volumes: who boots from a volume counts for nothing here.
+It applies to images, not to volumes: servers that boot from a volume do not count.
 Source: Nova's weigher of this name.
 """
 
@@ -16,11 +16,11 @@ from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
 MULTIPLIER = "image_props_weight_multiplier"
-"""Where neither the rule nor an aggregate has it, images are not even read."""
+"""Images are not read unless the rule or an aggregate sets it."""
 
 
 def alike(request: Request, snapshot: Snapshot) -> Floats | None:
-    """Count, for each property that they have in common, as often as the setting says; without one, each once."""
+    """Sum, over a host's servers, the properties in common, weighted by the setting; without one, each counts 1."""
     fleet, asked = snapshot.fleet, request.image_properties
     if not (asked and fleet.images):
         return None
@@ -45,7 +45,7 @@ class _Counted(NamedTuple):
 
     images: list[str]
     host_indices: Numbers
-    which: Numbers  # of these images
+    which: Numbers  # indices into images
     numbers: Numbers  # of servers
 
 
