@@ -1,1 +1,1 @@
-"""What must hold of a simulated cloud, and when it is checked."""
+"""Invariants of a simulated cloud, and when they are checked."""

@@ -1,6 +1,6 @@
-"""The laws of a cloud at rest: nothing is under way or has gone wrong for a while, so nothing may be left over.
+"""Invariants of an idle cloud: no operation is in progress and no fault is recent, so nothing may be left over.
 
-What a proof judges is judged by its laws; here is what only this world can see, as it stands in the books.
+The invariants of `proof` are not repeated here: these need data that only the simulation has.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,10 +25,10 @@ Where = tuple[str, tuple[str, str | None]]
 
 
 async def problems(world: World, *, journal_is_whole: bool = True) -> list[str]:
-    """Say what is left over of what was, or missing of what is.
+    """Return what is left over or missing.
 
-    journal_is_whole: it was never restored from a copy. Else nobody knows which images and volumes were made for whom,
-    and a move that was overtaken may leave its disk offered for reading.
+    journal_is_whole: the journal was never restored from a copy. Otherwise the owners of images and volumes are
+    unknown, and a move that was overtaken may leave its disk offered for reading.
     """
     live = {str(server.id): server for server in await listing(world.cloud, ServerQuery())}
     return [
@@ -44,7 +44,7 @@ async def problems(world: World, *, journal_is_whole: bool = True) -> list[str]:
 
 
 def _guests(world: World, live: Live) -> Iterator[str]:
-    """Look also at hosts on which no server is known to be."""
+    """Check all hosts, also those on which no server is recorded."""
     homes: set[Where] = {(server.id, (server.host, server.slot)) for server in live.values() if server.host}
     there: set[Where] = {(guest.key.server, (host, guest.key.slot)) for host, guest in world.simulated.guests()}
     for server, where in sorted(there - homes, key=str):
@@ -70,7 +70,7 @@ def _disks(world: World, live: Live) -> Iterator[str]:
 
 
 def _disks_differ(server: Server, disks: Mapping[str, Disk]) -> Iterator[str]:
-    """Compare sizes with the flavor, and who wrote on the disks with each other: who boots writes on all of them."""
+    """Compare disk sizes with the flavor and boot counts with each other: each boot writes to all disks."""
     flavor, has_root = server.flavor, server.image_id is not None
     due = {
         "root": flavor.root_gib * GIB if has_root else 0,
@@ -95,7 +95,7 @@ async def _ports(world: World, live: Live) -> list[str]:
             found.append(f"port {port.id} says it is of {port.device_id}, whose record knows nothing of it")
         for binding in await network.bindings(port.id):
             if not (binding.is_active or port.device_id):
-                continue  # of a free port an inactive one stays until somebody takes it
+                continue  # an inactive binding of a free port stays until the port is used again
             if not binding.is_active or port.id not in nics or binding.host != nics[port.id].host:
                 found.append(f"port {port.id} is bound to {binding.host} besides")
     return found
@@ -126,7 +126,7 @@ async def _volumes(world: World, live: Live) -> list[str]:
 
 
 async def _noted(world: World) -> set[str]:
-    """List the volumes that creations came to: who detached one may keep it when the server is gone."""
+    """Return the volumes that creations of servers made. A volume that was detached may outlive its server."""
     made = await world.cloud.journal.find(RunFilter(sagas=(CREATE.name,)))
     return {device.volume_id for run in moves_of(made) if run.state == "done" for device in run.facts.volumes}
 

@@ -1,8 +1,8 @@
-"""The laws after each event: looked at for the server that it was about.
+"""Checks after each event, limited to the server of the event.
 
-Law: an event changes what is of one server. Where it does not tell of which, and every so often, all are looked at with
-which something is or was just being done; the rest by `Invariants`, less often, and at the end. What a look costs
-depends neither on how large the cloud is nor on how much goes on in it.
+Invariant: an event changes one server. If that server is unknown, and at intervals, all servers with an open or recent
+run are checked; `Invariants` checks the others less often, and at the end. The cost of a check depends neither on the
+size of the cloud nor on its load.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,19 +24,19 @@ from whimbrel.sim.checks.observed_servers import Rows
 Read = TypeVar("Read")
 
 LATEST_RUNS = 3
-"""How many runs of a server are looked at, the newest first: one that is over may have left something."""
+"""How many of a server's newest runs are checked: a finished run may have left something."""
 
 
 class Watch(Invariants):
-    _going: frozenset[ServerId] = frozenset()  # with which something was being done at the last look at them
+    _going: frozenset[ServerId] = frozenset()  # servers with open runs at the last check
     _about: tuple[ServerId, ...] = ()
     _known: Mapping[ServerId, Entry] = {}
     _there: Sequence[tuple[HostName, Guest]] = ()
     _seen_hosts: Hosts = MappingProxyType({})
 
     async def look(self, after: str) -> None:
-        """Check the laws for all servers with which something is or was just being done. Raises: Violation."""
-        self._seen_hosts = await self._hosts()  # which change seldom
+        """Check the invariants for all servers with open or recent runs. Raises: Violation."""
+        self._seen_hosts = await self._hosts()  # hosts change rarely
         open_runs = await self._world.cloud.journal.find(RunFilter(only_open=True))
         going = frozenset(run.subject for run in open_runs)
         ended = sorted(self._going - going)
@@ -45,7 +45,7 @@ class Watch(Invariants):
         await self._look_at((*sorted(going), *ended), [*open_runs, *latest], after)
 
     async def look_at(self, server: ServerId, after: str) -> None:
-        """Check the laws for one server, whether something is being done with it or not. Raises: Violation."""
+        """Check the invariants for one server, with or without an open run. Raises: Violation."""
         runs = await self._once(f"runs of {server}", ("global",), lambda: self._open_or_latest(server))
         is_going = any(not run.is_over for run in runs)
         self._going = self._going | {server} if is_going else self._going - {server}
@@ -69,7 +69,7 @@ class Watch(Invariants):
     async def _of_these(
         self, what: str, databases: tuple[str, ...], read: Callable[[], Awaitable[Read]], asked: Any = None
     ) -> Read:
-        """Read what is of those that are looked at: of one, again only if a database or what is asked has changed."""
+        """Read data of the checked servers. For one server, read again only if a database or `asked` has changed."""
         if len(self._about) == 1:
             return await self._once(f"{what} of {self._about[0]}", databases, read, asked)
         return await read()
@@ -83,9 +83,9 @@ class Watch(Invariants):
         try:
             return await self._world.cloud.cell(entry.cell).servers.get(entry.server_id)
         except NotFound:
-            return None  # its record is closed already
+            return None  # the server's record is closed already
 
-    # Less is looked at
+    # Reads, limited to the checked servers
 
     async def _allocations(self, runs: list[Run], servers: list[Server]) -> list[Allocation]:
         consumers = [ConsumerId(one) for one in (*self._about, *(run.id for run in runs))]

@@ -1,23 +1,23 @@
-"""What sort of failure it is: which law, and in which words. A story that is made shorter has to keep to that."""
+"""Classify failures by invariant and wording. Shrinking a story must keep its kind of failure."""
 
 import re
 
 _NAMES = re.compile(r"\b(?=\S*\d)[\w.:/-]+|\[[^]]*\]|\{[^}]*\}")
-"""Ids, hosts, cells, times and amounts: what differs from one telling to the next."""
+"""Ids, hosts, cells, times and amounts: they differ between runs."""
 
 _INVARIANT = re.compile(r"I\d+")
 
 
 def kind_of(failure: str | None) -> str:
-    """Give the law that does not hold, and the first sentence about it without names; "" where all held.
+    """Return the violated invariant and its first sentence without names, or "" for no failure.
 
-    Of what did not end, of bugs and of answers it is the word in front: their texts are of no fixed form.
+    Timeouts, bugs and unexpected answers have no fixed form: only their first word counts.
     """
     if failure is None:
         return ""
     what, _, said = failure.partition(": ")
     if _INVARIANT.fullmatch(what):
-        said = said.partition(": ")[2]  # behind the event after which it was seen
+        said = said.partition(": ")[2]  # the text before it is the event
     elif what != "rest":
         return what
     return f"{what}: {_NAMES.sub('*', said.split(';')[0])}"

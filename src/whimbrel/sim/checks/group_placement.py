@@ -1,4 +1,4 @@
-"""What must hold of server groups at every instant: law I9."""
+"""Invariant I9: server groups, at every instant."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +19,7 @@ async def violated_rules(
     servers: Sequence[Server],
     roots: Mapping[HostName, ProviderId],
 ) -> list[str]:
-    """Say which group's rule does not hold, by what its servers claim and by where they are.
+    """Return the violated group rules, by the servers' claims and by their locations.
 
     roots: the root provider of each host.
     """

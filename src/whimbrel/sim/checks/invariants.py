@@ -1,4 +1,4 @@
-"""The laws of a cloud that hold at every instant, and the books that are compared at the end of a story.
+"""The invariants of a cloud that hold at every instant, and the accounting that is compared at the end of a story.
 
 Numbers are those of the design, section 8.
 """
@@ -45,18 +45,18 @@ AT_REST: Sequence[Judge] = (
     ports.bound_once,
     pci_devices.as_asked,
 )
-"""What of the laws of a proof needs that no host is down and that no message is late."""
+"""Invariants of `proof` that hold only while no host is down and no message is late."""
 
 WAITING: Sequence[Judge] = (allocations.as_owned, ports.served, pci_devices.as_asked)
-"""What of them is so too while moves wait for a verdict: guests that lost power, and late bindings, wait with them."""
+"""Those that also hold while moves wait for a verdict: guests without power and late bindings wait with the moves."""
 
 
 class Violation(BaseException):
-    """A law does not hold. Not an Exception: no code under test may take it for trouble of its own."""
+    """An invariant does not hold. Not an Exception: code under test must not handle it."""
 
 
 class Invariants:
-    """Checks a world; remembers epochs, to see that they only rise."""
+    """Checks of a world. It remembers epochs to check that they only rise."""
 
     def __init__(self, world: World, readings: Readings | None = None) -> None:
         self._world = world
@@ -65,11 +65,11 @@ class Invariants:
         self._epochs: dict[RunId, int] = {}
 
     def forget_epochs(self) -> None:
-        """Forget the epochs that were seen: a restored journal has older ones."""
+        """Forget the epochs seen so far: a restored journal has older ones."""
         self._epochs.clear()
 
     async def check(self, after: str = "") -> None:
-        """Check every law that holds at every instant. Raises: Violation."""
+        """Check every invariant that holds at every instant. Raises: Violation."""
         cloud = self._world.cloud
         runs = await self._once("runs", ("global",), lambda: cloud.journal.find(RunFilter()))
         servers = await self._once("servers", ("global", *self._cells), lambda: _servers(self._world))
@@ -84,7 +84,7 @@ class Invariants:
         self._complain(problems, after)
 
     async def at_rest(self, invariants: Sequence[Judge] = AT_REST) -> list[str]:
-        """Say what does not hold of a cloud in which nothing is under way, and every host is there."""
+        """Return the violations in a cloud without open runs and with all hosts up."""
         runs, servers = await self._world.cloud.journal.find(RunFilter()), await _servers(self._world)
         return await self._of_servers(runs, servers, await self._hosts(), invariants)
 
@@ -103,7 +103,7 @@ class Invariants:
         if problems:
             raise Violation(f"after {after or 'the story'}: " + "; ".join(problems))
 
-    # What is looked at; Watch looks at less
+    # Reads; Watch limits them to some servers
 
     async def _allocations(self, runs: list[Run], servers: list[Server]) -> list[Allocation]:
         return await self._once("claims", ("placement",), self._world.cloud.placement.allocations)
@@ -115,7 +115,6 @@ class Invariants:
         return [(host, guest) for host, guest in self._guests() if guest.power == "running"]
 
     async def _devices(self) -> list[tuple[HostName, HeldDevice]]:
-        """List the devices that are held, each with its host."""
         found: list[tuple[HostName, HeldDevice]] = []
         for name, cell in self._world.cloud.cells.items():
             found += await self._once(f"devices of {name}", (f"cell_{name}",), cell.devices.held)
@@ -132,7 +131,7 @@ class Invariants:
         return await self._world.cloud.placement.providers()
 
     async def _names(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Give the root and the name of each provider."""
+        """Return the root and the name of each provider."""
         providers = await self._once("providers", ("placement",), self._providers)
         return {one.id: one.root for one in providers}, {one.id: one.name for one in providers}
 
@@ -140,13 +139,13 @@ class Invariants:
         return {host.name: host for cell in self._world.cloud.cells.values() for host in await cell.hosts.all()}
 
     def _one_guest(self) -> list[str]:
-        """I1: no server ran twice, not for a moment between two looks."""
+        """I1: no server ran twice, not even between two checks."""
         return [f"I1: {story}" for story in self._world.simulated.double_runs]
 
     async def _of_servers(
         self, runs: list[Run], servers: list[Server], hosts: Hosts, invariants: Sequence[Judge] = AT_EVERY_INSTANT
     ) -> list[str]:
-        """Ask these laws of each server, and of whatever else something is held under."""
+        """Check these invariants for each server and for every other owner of something."""
         roots, names = await self._once("names", ("placement",), self._names)
         snapshot = CloudSnapshot(hosts=hosts, roots=roots, names=names)
         all_seen = await self._evidence_of(runs, servers)
@@ -173,11 +172,11 @@ class Invariants:
         return [f"I5: {violation.sentence}" for one in providers for violation in within_capacity(one)]
 
     async def _counted(self) -> list[str]:
-        """I5: what is said to be used is what is held."""
+        """I5: the usage of each provider is the sum of its allocations."""
         return [f"I5: {counted(one).sentence}" for one in await self._world.placement.miscounts()]
 
     def _volumes(self) -> list[str]:
-        """I7: a volume is connected to one host, where its guest may run."""
+        """I7: a volume is connected to one host, and the guest may run there."""
         connected: dict[str, set[str]] = {}
         for one, host in self._world.remains.volumes.everything():
             if host is not None:
@@ -191,7 +190,7 @@ class Invariants:
         return problems
 
     async def _foreign_devices(self) -> list[str]:
-        """I8: no running guest has a device that another holds."""
+        """I8: no running guest has a device that another guest holds."""
         held = {(host, one.device.address): one.holder for host, one in await self._devices()}
         return [
             f"I8: {guest.key} runs on {host} with {address}, which it does not hold"
@@ -207,7 +206,7 @@ class Invariants:
         return fallen
 
     def _reasons(self, runs: list[Run]) -> list[str]:
-        """I14: what was turned back by a refusal says why."""
+        """I14: a run that was rolled back after a refusal has a reason."""
         return [f"I14: {violation.sentence}" for run in runs for violation in has_reason(run)]
 
 
@@ -216,7 +215,7 @@ async def _servers(world: World) -> list[Server]:
 
 
 async def usage_differs(cloud: Cloud, runs: Sequence[Run]) -> list[str]:
-    """I10: what a project is said to use is what its servers count for; runs: all that there ever were."""
+    """I10: the quota usage of a project is the sum over its servers. runs: all runs, finished ones too."""
     totals: dict[ProjectId, Usage] = {}
     for entry in (await cloud.directory.entries(sorted({run.subject for run in runs}))).values():
         total = totals.get(entry.project_id, Usage())
@@ -235,7 +234,7 @@ async def usage_differs(cloud: Cloud, runs: Sequence[Run]) -> list[str]:
 
 
 async def books(world: World) -> dict[str, Any]:
-    """Give everything that a finished story is judged by, comparable: records, claims, guests and disks, quota."""
+    """Return the state by which a finished story is judged, comparable: records, claims, guests and disks, quota."""
     servers = await _servers(world)
     entries = await world.cloud.directory.entries([ServerId(server.id) for server in servers])
     return {
@@ -281,13 +280,13 @@ async def books(world: World) -> dict[str, Any]:
 
 
 def _comparable(server: Server) -> Server:
-    """Leave out what a way there and back may change: counters, and the ids of attachments, which cannot be kept."""
+    """Remove what a move and its revert may change: counters, and ids of attachments, which cannot be kept."""
     volumes = tuple(replace(device, attachment_id="") for device in server.volumes)
     return replace(server, generation=0, updated_at=0.0, volumes=volumes)
 
 
 async def rows_of(world: World, only: Sequence[ServerId] | None = None) -> Rows:
-    """List the records of all cells, the copies too, but not those of deleted servers."""
+    """Return the records of all cells, copies included, without deleted servers."""
     found: Rows = []
     for cell in world.plan.cells:
         rows = await standings(world.remains.databases[f"cell_{cell}"], only)

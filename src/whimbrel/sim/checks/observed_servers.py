@@ -1,6 +1,6 @@
-"""What there is of each server of a simulated cloud, seen in one glance: what the laws of a proof judge.
+"""Evidence of each server of a simulated cloud, read at one instant, for the invariants of `proof`.
 
-Besides, what only this world can see: from where volumes are really connected, and how many bindings are active.
+It adds what only the simulation can see: the hosts that connect to volumes, and the number of active bindings.
 """
 
 from collections import defaultdict
@@ -23,17 +23,17 @@ from whimbrel.proof.evidence import ServerEvidence
 from whimbrel.proof.invariants.locks import WHOLE
 
 Rows = list[tuple[str, str, str, str | None]]
-"""Records of cells: (cell, server, how it stands, by which run it is held)."""
+"""Records of cells: (cell, server, state, id of the run that holds it)."""
 
 
 class ObservedEvidence(ServerEvidence, kw_only=True, dict=True):
-    """connected: the host from which each attachment is used, of those that are."""
+    """connected: host that uses each attachment, for those in use."""
 
     connected: Mapping[str, str] = {}
 
 
 class Seen:
-    """Everything, by the id that it is under."""
+    """All evidence, by owner id."""
 
     def __init__(self, servers: Sequence[Server], runs: Iterable[Run]) -> None:
         self._servers = {server.id: server for server in servers}
@@ -59,7 +59,7 @@ class Seen:
             self._guests[guest.key.server].append((host, guest))
 
     def collect_attachments(self, attachments: Iterable[tuple[Attachment, str | None]]) -> None:
-        """Each with the host from which it is used."""
+        """Add attachments, each with the host that uses it."""
         for one, host in attachments:
             self._attachments[one.server].append((one, host))
 
@@ -69,13 +69,13 @@ class Seen:
                 self._devices[one.holder.server].append((host, one))
 
     async def collect_ports(self, network: Network) -> None:
-        """See the ports of the servers that there are, as far as they are said to have any."""
+        """Add the ports of existing servers that have any according to their records."""
         for port in await network.ports_of([server.id for server in self._servers.values() if server.nics]):
             self._ports[ServerId(port.device_id)].append(port)
             self._bindings[port.id] = tuple(await network.bindings(port.id))
 
     async def collect_rows(self, rows: Rows, cloud: Cloud) -> None:
-        """See how records are held; and the copies, of which a list of servers has none."""
+        """Add the holders of records, and the copies, which a list of servers lacks."""
         for cell, server, standing, run in rows:
             self._holds[ServerId(server)][CellName(cell)] = Hold(RunId(run) if run else None, standing)
         for server, holds in self._holds.items():
@@ -85,11 +85,11 @@ class Seen:
                     self._copies[server][cell] = copy
 
     def owners(self) -> list[ServerId]:
-        """Give the ids under which there is anything; of claims only that they are servers'."""
+        """Return the ids that own anything; of consumers of claims only servers."""
         return list({**self._servers, **self._guests, **self._devices, **self._copies})
 
     def all_seen(self, entries: Mapping[ServerId, Entry]) -> list[ObservedEvidence]:
-        """Give all, each claim under one of them. What a run or nobody holds is under the id of that."""
+        """Return all evidence, each claim once. Claims of other consumers are under the consumer's id."""
         found = [self._seen(one, entries.get(one)) for one in self.owners()]
         return [*found, *(ObservedEvidence(id=ServerId(consumer), own=held) for consumer, held in self._held.items())]
 
@@ -115,7 +115,7 @@ class Seen:
 
 
 def seen_of(seen: ObservedEvidence) -> Iterator[str]:
-    """Say what does not hold of a server by what only this world can see."""
+    """Yield the violations that only the simulation can see."""
     record = seen.record
     if len(seen.holds) > 1:
         for cell, hold in seen.holds.items():

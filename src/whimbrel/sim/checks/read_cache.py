@@ -1,6 +1,6 @@
-"""What was read of a world, kept while the databases that it comes from stay as they are.
+"""Cache of reads of a world, valid while their databases do not change.
 
-The laws are checked after each touch, and a touch changes one database at most: most of what they look at is as it was.
+Invariants are checked after each touch. A touch changes one database at most, so most reads stay valid.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ class Readings:
     async def once(
         self, name: str, databases: tuple[str, ...], read: Callable[[], Awaitable[Read]], asked: Any = None
     ) -> Read:
-        """Give what `read` gives. databases: all that it looks at; asked: what it asks for, where that varies."""
+        """Return the result of `read`. databases: all that it reads; asked: its parameters, if they vary."""
         now = ([self._world.remains.databases[each].changes for each in databases], asked)
         kept = self._kept.get(name)
         if kept is None or kept[0] != now:

@@ -1,1 +1,1 @@
-"""A cloud in one process: its control plane, its users, and the state it starts with."""
+"""A cloud in one process: its control plane, its users, and its initial state."""

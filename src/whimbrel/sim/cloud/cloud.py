@@ -1,6 +1,6 @@
 """A whole cloud in one process: real stores in memory, real agents, simulated hosts, a clock that jumps.
 
-What survives a crash of the control plane is here: databases, keeps, hosts. What dies is made by `engine`.
+The world keeps what survives a crash of the control plane: databases, key-value stores, hosts. `engine` makes the rest.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,20 +66,20 @@ FLAVORS = (SMALL, LARGE)
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a world is like."""
+    """Parameters of a world."""
 
-    cells: Mapping[str, Sequence[str]] = field(default_factory=lambda: {CELL: ("h1", "h2", "h3")})  # with their hosts
+    cells: Mapping[str, Sequence[str]] = field(default_factory=lambda: {CELL: ("h1", "h2", "h3")})  # cell -> hosts
     vcpus: int = 4
     memory_mib: int = 4096
     disk_gib: int = 40
     rules: Rules = field(default_factory=lambda: Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0))
     times: Times = field(default_factory=Times)
     seed: int = 0
-    equipped: bool = False  # with a network, a volume, and a card with bandwidth on each host
-    functions: bool = False  # with virtual functions on each host too, and a port for one
+    equipped: bool = False  # with a network, a volume, and a NIC with bandwidth on each host
+    functions: bool = False  # also with virtual functions on each host, and a port for one
 
     def homes(self) -> Iterator[tuple[HostName, CellName]]:
-        """Give each host with its cell."""
+        """Yield each host with its cell."""
         for cell, hosts in self.cells.items():
             for host in hosts:
                 yield HostName(host), CellName(cell)
@@ -87,7 +87,7 @@ class Plan:
 
 @dataclass
 class Remains:
-    """What survives every crash of the control plane: its databases, what hosts and other services keep, time."""
+    """State that survives a crash of the control plane: databases, hosts, other services, time."""
 
     databases: dict[str, SqliteDatabase]
     store: MemoryKeyValueStore
@@ -123,7 +123,7 @@ class World:
     def __init__(self, plan: Plan, remains: Remains) -> None:
         self.plan = plan
         self.remains = remains
-        self.registry: SagaRegistry = SAGAS  # what its engines drive
+        self.registry: SagaRegistry = SAGAS  # sagas that its engines run
         self.simulated = SimulatedWorld()
         self.placement = SqlPlacement(remains.databases["placement"])
         self.images = remains.images
@@ -134,7 +134,7 @@ class World:
     async def build(
         cls, hosts: Sequence[str] = ("h1", "h2", "h3"), cells: Mapping[str, Sequence[str]] | None = None, **plan: Any
     ) -> "World":
-        """Make a new one; what else may be said of it is in Plan. cells: with their hosts; else `hosts` are in one."""
+        """Build a world. hosts: in one cell, unless `cells` (cell -> hosts) is given. plan: further fields of Plan."""
         told = {name: value for name, value in plan.items() if value is not None}
         planned = Plan(cells=cells or {CELL: tuple(hosts)}, **told)
         world = cls(planned, await Remains.new(planned.seed, planned.cells))
@@ -142,11 +142,11 @@ class World:
         return world
 
     async def copy(self) -> "World":
-        """Make another one that is as this one is now; what was in the memory of processes is not in it."""
+        """Return a copy of the world without the memory of its processes."""
         world = World(self.plan, self.remains.copy())
         world.simulated.double_runs += self.simulated.double_runs
         for hypervisor in world.hypervisors.values():
-            await hypervisor.guests()  # they look at what they keep when they are first asked
+            await hypervisor.guests()  # a hypervisor reads its store on first use
         return world
 
     def _hypervisor(self, name: HostName, cell: CellName) -> SimulatedHypervisor:
@@ -228,7 +228,7 @@ class World:
                 vcpus=plan.vcpus,
                 memory_mib=plan.memory_mib,
                 disk_gib=plan.disk_gib,
-                seen_at=1e12,  # the simulated clock jumps; these hosts never miss a heartbeat by that
+                seen_at=1e12,  # the simulated clock jumps; these hosts never miss a heartbeat
             )
             await cloud.cell(cell).hosts.register(host)
             await cloud.placement.register_host(host.id, name, of_host(host, cloud.rules))
@@ -241,23 +241,23 @@ class World:
         if plan.functions:
             equipment.add_direct_port(self.remains.network, PROJECT)
 
-    # The control plane: what dies in a crash
+    # The control plane: lost in a crash
 
     def forget_memory(self) -> None:
-        """Replace what this world has read of its databases: their contents were replaced."""
+        """Drop all cached reads of databases: their contents were replaced."""
         self.placement = SqlPlacement(self.remains.databases["placement"])
         self.cloud = self._cloud()
 
     def engine_parts(self, name: str, cloud: Cloud | None = None) -> EngineParts:
-        """Return the parts of an engine on this world; on `cloud` where its ports are wrapped."""
+        """Return the parts of an engine on this world, or on `cloud`, whose ports may be wrapped."""
         return engine_parts(cloud or self.cloud, name, Random(name), self.registry)
 
     def engine(self, name: str, cloud: Cloud | None = None, **parts: Any) -> Engine:
-        """Make an engine, with these parts instead of its own."""
+        """Make an engine; `parts` replace its own."""
         return Engine(replace(self.engine_parts(name, cloud), **parts))
 
     async def settle(self, engine: Engine, rounds: int = 60) -> None:
-        """Drive everything that is due, again and again as time goes on, until nothing is open but what is parked."""
+        """Run everything that is due, advancing the time, until only parked runs are open."""
         clock = self.cloud.clock
         for _ in range(rounds):
             await clock.sleep(engine.lease_s + 1)

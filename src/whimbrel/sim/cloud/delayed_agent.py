@@ -1,6 +1,6 @@
-"""An agent in which orders are held up between the two looks of the fence, so that newer ones pass them.
+"""An agent that delays orders between the two checks of the fence, so that newer orders overtake them.
 
-In the real one they act in the order in which they came, so that hardly any comes to be refused at the second look.
+The real agent carries out orders in the order of arrival, so the second check hardly ever refuses one.
 """
 
 import asyncio

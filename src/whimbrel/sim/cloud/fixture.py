@@ -1,4 +1,4 @@
-"""What a simulated run begins with: a cloud with servers, made once for each size and copied for each run."""
+"""Initial state of a simulated run: a cloud with servers, built once per size and copied for each run."""
 
 from dataclasses import replace
 
@@ -22,25 +22,26 @@ from whimbrel.sim.world.loop import LoopClock, SimulatedLoop
 from whimbrel.sim.world.network import SimulatedNetwork
 
 PORTS = [f"66666666-6666-4666-8666-6666666666{n:02}" for n in range(70, 76)]
-"""Ports that are there; every other one asks for bandwidth."""
+"""Existing ports; every other one requests bandwidth."""
 
 DIRECT_PORTS = [DIRECT_PORT, *(f"66666666-6666-4666-8666-6666666666{n:02}" for n in range(80, 82))]
-"""Ports that ask for a virtual function, and for bandwidth on its card; where hosts have such."""
+"""Existing ports that request a virtual function and bandwidth on its NIC; for hosts that have virtual functions."""
 
 VOLUMES = [f"77777777-7777-4777-8777-7777777777{n:02}" for n in range(10, 16)]
 
 POLICIES: tuple[GroupPolicy, ...] = ("anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity")
 GROUPS = [GroupId(f"99999999-9999-4999-8999-9999999999{n:02}") for n in range(len(POLICIES))]
-"""One of each policy, where there are any."""
+"""One of each policy, if the size has groups."""
 
 WIDE = Flavor(flavor_id="3", name="wide", vcpus=3, memory_mib=512, root_gib=2)
-"""Its disk is as large as that of LARGE: disks do not shrink, so there is a way from each of these to the other."""
+"""Its disk is as large as that of LARGE, since disks do not shrink: each of the two can be resized to the other."""
 
 ROOMY = Flavor(flavor_id="4", name="roomy", vcpus=1, memory_mib=512, root_gib=1, ephemeral_gib=1, swap_mib=256)
 ROOMIER = Flavor(flavor_id="5", name="roomier", vcpus=2, memory_mib=512, root_gib=2, ephemeral_gib=2)
 SWAPPING = Flavor(flavor_id="6", name="swapping", vcpus=1, memory_mib=1024, root_gib=2, ephemeral_gib=2, swap_mib=512)
-"""With disks besides the root disk. From each of these there is a way to another of these only: then whoever boots
-has always written on all disks of a server, and the law of a cloud at rest is that they say the same."""
+"""It has disks besides the root disk. Servers of such flavors resize only among them: then each boot writes to all
+disks of a server, and the at-rest invariant requires that their boot counts agree.
+"""
 
 MORE_FLAVORS = (WIDE, ROOMY, ROOMIER, SWAPPING)
 
@@ -50,7 +51,7 @@ _STAGES: dict[tuple[float, ...], tuple[World, list[str]]] = {}
 
 
 async def stage(size: Size) -> tuple[World, list[str]]:
-    """Give a cloud of this size, and its servers. It is not to be changed."""
+    """Return a cloud of this size and its servers. The caller must not change it."""
     key = size.hosts, size.servers, size.cells, size.functions, size.groups, size.confirm_window_s
     if key not in _STAGES:
         _STAGES[key] = await _build(size)
@@ -63,7 +64,7 @@ async def _build(size: Size) -> tuple[World, list[str]]:
         step_timeout_s=60.0,
         allow_resize_to_same_host=True,
         resize_confirm_window_s=size.confirm_window_s,
-        scheduler=SchedulerRules(cross_cell_move_weight_multiplier=0.0),  # a cell is as good as another
+        scheduler=SchedulerRules(cross_cell_move_weight_multiplier=0.0),  # all cells weigh the same
     )
     cells = {name: tuple(size.host_names(number)) for number, name in enumerate(size.cell_names)}
     world = await World.build(
@@ -85,10 +86,10 @@ async def _build(size: Size) -> tuple[World, list[str]]:
 
 
 def _server(world: World, number: int, size: Size) -> Server:
-    """Give the record of one to be created: every other one has a port and a volume that are there, and new ones.
+    """Return the record of a server to create: every other one has existing and new ports and volumes.
 
-    Every fourth boots from its volume, and another fourth has an ephemeral disk. The second and third are to be apart,
-    where there are groups.
+    Every fourth boots from its volume, another fourth has an ephemeral disk. With groups, the second and third have
+    anti-affinity.
     """
     server, which = world.new_server(f"s{number + 1}", (SMALL, LARGE, SMALL, ROOMY)[number % 4]), number // 2
     if size.groups and number in (1, 2):
@@ -139,7 +140,7 @@ def _request_id(number: int) -> str:
 
 
 def copy_into(loop: SimulatedLoop, staged: World) -> World:
-    """Give a copy of the cloud that lives in this loop: its time is the loop's."""
+    """Return a copy of the cloud that runs in this loop and uses its time."""
     remains = staged.remains.copy()
     remains.clock = LoopClock(loop, staged.remains.clock.now())
     plan = replace(staged.plan, times=TIMES)

@@ -1,4 +1,4 @@
-"""The processes of a simulated cloud: doors, conductors, agents. What dies with one is made anew for the next."""
+"""The processes of a simulated cloud: API processes, conductors, agents. Each is made anew after it dies."""
 
 import asyncio
 from collections.abc import Mapping
@@ -34,21 +34,21 @@ from whimbrel.sim.record.trace import Trace
 from whimbrel.sim.world.loop import Process, SimulatedLoop
 
 RESTARTS_S = 1.0
-"""How long after its end a process is started anew that was not killed."""
+"""How long after its end a process that was not killed is restarted."""
 
 PACE = Pace(poll_s=5.0, reconcile_s=10.0)
-"""Slower than outside: most of the time of a simulated cloud would go by in looking for nothing."""
+"""Slower than in production: otherwise a simulated cloud spends most of its time in polling."""
 
 BEATS_S = 10.0
 
 ALLOWED = {"compute:servers:resize:cross_cell": "@"}
-"""What operators let users do here and not by default."""
+"""What operators allow users here and not by default."""
 
 _POLICY: list[Policy] = []
 
 
 class Answer(NamedTuple):
-    """What a user is told. status 0: nothing."""
+    """The response that a user gets. status 0: none."""
 
     status: int
     body: Any
@@ -58,7 +58,7 @@ NO_ANSWER = Answer(0, None)
 
 
 class SimulatedIdentity:
-    """Fulfils ports.identity.Identity: a token is a role."""
+    """Fulfils ports.identity.Identity: a token is the name of a role."""
 
     async def principal(self, token: str) -> Principal | None:
         user = UserId("admin") if token == "admin" else USER
@@ -66,7 +66,7 @@ class SimulatedIdentity:
 
 
 class Staff:
-    """All processes of a cloud, and who starts them."""
+    """All processes of a cloud; it starts and stops them."""
 
     def __init__(self, world: World, loop: SimulatedLoop, fault_state: FaultState, trace: Trace, check: Check) -> None:
         self.world = world
@@ -81,13 +81,13 @@ class Staff:
         self._apps: dict[str, Any] = {}
         self._outside = Process("supervisor")
 
-    # Doors and conductors
+    # API processes and conductors
 
     def start(self, name: str) -> None:
         process = self._planes[name] = Process(name)
         cloud = self._cloud(process)
         parts = self.world.engine_parts(name, cloud)
-        conductor = Conductor(cloud, parts, predecessors=[name], pace=PACE)  # an earlier one of this name is dead
+        conductor = Conductor(cloud, parts, predecessors=[name], pace=PACE)  # the predecessor of this name is dead
         if name.startswith("door"):
             if not _POLICY:
                 _POLICY.append(Policy.load({**policy.DEFAULTS, **ALLOWED}))
@@ -97,7 +97,7 @@ class Staff:
         self._outside.context.copy().run(serving.add_done_callback, lambda ended: self._ended(name, process, ended))
 
     def _ended(self, name: str, process: Process, ended: "asyncio.Task[None]") -> None:
-        """Start one anew that found its database away."""
+        """Restart a process that stopped because its database was unreachable."""
         if ended.cancelled() or process.is_dead:
             return
         self._trace.tell(self.loop.time(), name, f"ends: {ended.exception()!r}")
@@ -105,11 +105,11 @@ class Staff:
         self.loop.call_later(RESTARTS_S, self._start_again, name, process, context=self._outside.context.copy())
 
     def _start_again(self, name: str, process: Process) -> None:
-        if self._planes[name] is process:  # else it was started meanwhile
+        if self._planes[name] is process:  # else it was restarted meanwhile
             self.start(name)
 
     def put_back(self, copies: Mapping[str, SqliteDatabase]) -> None:
-        """Stop all doors and conductors, put older copies of databases back, and start them on these."""
+        """Stop all API processes and conductors, replace databases by older copies, and start the processes again."""
         for process in self._planes.values():
             process.is_dead = True
         for name, copy in copies.items():
@@ -124,7 +124,7 @@ class Staff:
         return cloud, self.world.engine("operator", cloud)
 
     def _cloud(self, process: Process) -> Cloud:
-        """Give the ports of the cloud as one process has them: its memory is its own, and its wires."""
+        """Return the ports of the cloud for one process, with its own caches and network faults."""
         cloud, world = self.world.cloud, self.world
         databases = world.remains.databases
         cells = {name: replace(cell, agents=self._bus) for name, cell in cloud.cells.items()}
@@ -151,7 +151,7 @@ class Staff:
     # Agents
 
     async def start_agent(self, host: HostName) -> None:
-        """Start the agent of a host; its hypervisor looks at what it keeps."""
+        """Start the agent of a host; its hypervisor reads its store."""
         world, process = self.world, Process(f"agent {host}")
         images = cast(Images, ImageFaults(self._faults_of(process), world.cloud.images))
         hypervisor = world.hypervisors[host] = world.hypervisors[host].reborn(images)
@@ -163,7 +163,7 @@ class Staff:
         return self._bus.agents[host][0]
 
     async def beat(self) -> None:
-        """Write down again and again which hosts give a sign of life, where their cell's database takes it."""
+        """Record heartbeats of the running hosts periodically, if the database of their cell accepts them."""
         while True:
             for name, cell in self.world.cloud.cells.items():
                 if not self.fault_state.outage(f"cell_{name}"):
@@ -175,10 +175,10 @@ class Staff:
         process = self.agent(host)
         return not (process.is_dead or process.is_frozen or self.fault_state.partitioned.get(host))
 
-    # What users see
+    # Responses to users
 
     async def ask(self, endpoint: str, method: str, path: str, body: Any = None, who: str = "member") -> Answer:
-        """Send a request to a door. Nobody answers where nobody is."""
+        """Send a request to an endpoint. Return status 0 if no process serves it."""
         process = self._planes[endpoint]
         if process.is_dead:
             return NO_ANSWER

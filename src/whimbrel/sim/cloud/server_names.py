@@ -1,4 +1,4 @@
-"""Short names for servers, in the order in which they come up: a timeline of ids is for nobody."""
+"""Short names for servers in order of appearance: a timeline of ids is hard to read."""
 
 
 class Names:

@@ -1,4 +1,4 @@
-"""A journal that tells where each run stands, as it is written down: what a timeline is made of."""
+"""A journal that reports each state of a run as it is saved, for timelines."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from whimbrel.ports.stores.journal import Evidence
 
 
 class TracedJournal(SqlJournal):
-    """tell: is told of a run, and what is written down of it."""
+    """tell: called with a run and what is recorded of it."""
 
     def __init__(self, db: Database, sagas: Sagas, tell: Callable[[Run, str], None]) -> None:
         super().__init__(db, sagas)

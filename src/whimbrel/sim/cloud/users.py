@@ -1,6 +1,6 @@
-"""Users of a simulated cloud: they ask its API for things, at random and at once, and see what they are told.
+"""Users of a simulated cloud: they send random, concurrent API requests and check the responses.
 
-They know the servers that they had made, and nothing else: what they ask for is often not possible, as outside.
+They know only the servers that they created. Many of their requests are impossible, as in production.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ RESIZES = {
     ROOMIER.name: (SWAPPING, SWAPPING, ROOMY),
     SWAPPING.name: (ROOMIER,),
 }
-"""What a server is resized to that has this. To a smaller disk, which is refused, seldom."""
+"""Current flavor -> flavors to resize to. Shrinking the disk, which is refused, is rare."""
 
 
 class Users:
@@ -36,21 +36,21 @@ class Users:
         self._ports = [*PORTS, *DIRECT_PORTS] if size.functions else PORTS
         self._groups = GROUPS if size.groups else ()
         self.problems: list[str] = []
-        self.deleted: set[str] = set()  # servers whose delete was asked for, whatever the answer was
+        self.deleted: set[str] = set()  # servers with a delete request, whatever the response
 
     async def act(self, act: Act) -> None:
-        """Ask for one thing. What is asked about is chosen by `pick`, among what there is."""
+        """Send one request. `pick` chooses its subject among what exists."""
         if act.what == "create":
             return await self._create(act)
         server = self._server(act)
         if act.what in _SOUGHT:
             server = await self._sought(act, _SOUGHT[act.what]) or (server if act.pick % 4 == 0 else "")
             if not server:
-                return None  # there is none for which it makes sense
+                return None  # no server fits
         await _ASKS[act.what](self, act, server)
         return None
 
-    # What they ask for
+    # Requests
 
     async def _create(self, act: Act) -> None:
         rng = Random(act.pick)
@@ -130,7 +130,7 @@ class Users:
     async def _detach_volume(self, act: Act, server: str) -> None:
         await self._detach(act, server, "os-volume_attachments", "volumeAttachments", "volumeId")
 
-    # How
+    # Selection and sending
 
     async def _detach(self, act: Act, server: str, path: str, listed: str, id_: str) -> None:
         found = await self._look(act, f"/servers/{server}/{path}")
@@ -179,7 +179,7 @@ def _message(answer: Answer) -> str:
 
 
 _SOUGHT = {"confirm": "VERIFY_RESIZE", "revert": "VERIFY_RESIZE", "start": "SHUTOFF"}
-"""What is asked of servers with a certain status only, mostly."""
+"""Requests that are mostly sent for servers with this status only."""
 
 _VOLUME = {"destination_type": "volume", "volume_size": 2, "delete_on_termination": True}
 _LOCAL = {"uuid": IMAGE, "source_type": "image", "destination_type": "local", "boot_index": 0}
@@ -187,7 +187,7 @@ _DISKS = (
     {"imageRef": IMAGE, "block_device_mapping_v2": [_LOCAL, _VOLUME | {"source_type": "blank", "boot_index": -1}]},
     {"block_device_mapping_v2": [_VOLUME | {"source_type": "image", "uuid": IMAGE, "boot_index": 0}]},
 )
-"""What servers have for disks besides those of their flavor: a volume more, or one to boot from."""
+"""Disks of servers besides those of their flavor: an additional volume, or a boot volume."""
 
 _ASKS: dict[str, Callable[[Users, Act, str], Awaitable[None]]] = {
     "delete": Users._delete,

@@ -1,1 +1,1 @@
-"""What goes wrong in a simulated cloud, and when."""
+"""Faults of a simulated cloud, and their schedule."""

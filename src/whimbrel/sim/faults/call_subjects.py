@@ -1,4 +1,4 @@
-"""Which server a call is about, as far as what it is called with tells."""
+"""Find the server that a call is about, as far as its arguments identify it."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -13,17 +13,17 @@ from whimbrel.ports.services.volumes import Attachment
 
 
 class Subjects:
-    """Learns from calls and answers which run, which port and which attachment is of which server."""
+    """Map of runs, ports and attachments to their servers, learned from calls and answers."""
 
     def __init__(self) -> None:
         self._of: dict[str, ServerId] = {}
 
     def of(self, call: Any) -> ServerId | None:
-        """call: of a port, as `partial`. None: it does not tell."""
+        """Return the server of a call, or None if it is unknown. call: a port's method, as `partial`."""
         return self.among((*call.args, *call.keywords.values())) if isinstance(call, partial) else None
 
     def among(self, arguments: Iterable[Any]) -> ServerId | None:
-        """Give the server of the first argument that names one."""
+        """Return the server of the first argument that identifies one."""
         return next((found for one in arguments if (found := self._named(one))), None)
 
     def learn(self, answer: Any) -> None:

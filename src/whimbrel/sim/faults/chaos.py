@@ -1,6 +1,6 @@
-"""Faults at touches. A touch is one call of one port; every one is counted, and a plan says what happens at which.
+"""Faults at touches. A touch is one call of one port. Touches are numbered, and a plan maps numbers to faults.
 
-Law: the plan is the only source of faults, and what fired is kept, so that a story can assert that it did.
+Invariant: the plan is the only source of faults, and faults that fired are recorded, so that a story can assert them.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from whimbrel.ports.cloud import Cell, Cloud
 
 
 class Crash(BaseException):
-    """The process died here. Nothing catches it but the story."""
+    """The process dies at this point. Only the story catches it."""
 
 
 class Fault(Enum):
@@ -33,7 +33,7 @@ class Fault(Enum):
 
 
 Plan = Mapping[int, Fault]
-"""Number of a touch, from 0 -> what happens there."""
+"""Number of a touch, from 0 -> fault."""
 
 After = Callable[[str], Awaitable[None]]
 
@@ -48,7 +48,7 @@ READS = frozenset(
     | {"ledger", "orders_of"}
     | {"miscounts", "owners", "volume_use", "volume_uses", "zoned_hosts"}
 )
-"""Calls that change nothing: a crash before one is the crash before the change that follows."""
+"""Calls that change nothing: a crash before one equals a crash before the next change."""
 
 PORTS = (
     *("journal", "directory", "placement", "images", "network", "volumes", "flavors", "quotas", "aggregates"),
@@ -57,15 +57,15 @@ PORTS = (
 
 
 def changes(touch: str) -> bool:
-    """Tell whether a touch of this name can change anything."""
+    """Check whether a touch of this name can change anything."""
     return touch.rsplit(".", 1)[1] not in READS
 
 
 class Chaos:
-    """Wraps a cloud's ports so that this plan's faults happen; one for each life of a process."""
+    """Wraps a cloud's ports so that this plan's faults happen; one for each incarnation of a process."""
 
     def __init__(self, plan: Plan, after_each: After | None = None) -> None:
-        """after_each: awaited with its name after every touch that was heard of: a place for invariants."""
+        """after_each: awaited with its name after each completed touch, to check invariants."""
         self.touches: list[str] = []
         self.fired: list[str] = []
         self.asleep = asyncio.Event()
@@ -92,7 +92,7 @@ class Chaos:
         return _Touched(self, port, name)
 
     async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Make one call, with the fault that is planned for its number."""
+        """Make one call with the fault that is planned for its number."""
         fault = self._plan.get(len(self.touches))
         self.touches.append(name)
         if fault:
@@ -126,7 +126,7 @@ class Chaos:
 
 
 class _Touched:
-    """A port whose every call is a touch."""
+    """A port; each of its calls is a touch."""
 
     def __init__(self, chaos: Chaos, port: Any, name: str) -> None:
         self._chaos = chaos

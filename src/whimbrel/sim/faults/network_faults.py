@@ -1,8 +1,7 @@
-"""The wires of a simulated cloud: every call of a process's ports takes time, and meets what the weather has for it.
+"""The network of a simulated cloud: every call of a process's ports takes time and meets the faults of the fault state.
 
-Laws: an order to a host is carried out by the host's own process, whatever becomes of the one that sent it. What is
-out of sight (lost, late) costs the caller his patience, as it would outside. A message that is late, doubled or
-overtaken arrives although its sender has died meanwhile.
+Invariants: the host's own process carries out an order, whatever happens to the sender. A lost or late message costs
+the caller its timeout, as in production. A late, doubled or overtaken message arrives even if its sender has died.
 """
 
 import asyncio
@@ -23,12 +22,12 @@ from whimbrel.sim.record.trace import Trace
 from whimbrel.sim.world.loop import Process, SimulatedLoop
 
 Check = Callable[[str, ServerId | None], None]
-"""Called after an event: what happened, and to which server; None: cannot be told."""
+"""Called after an event with what happened and the server that it changed (None: unknown)."""
 
 LATEST_S = 50.0
-"""By then a message that is late has arrived."""
+"""A late message has arrived by then."""
 OVERTAKEN_S = 15.0
-"""By then one has arrived that others overtake, and its sender still waits."""
+"""An overtaken message has arrived by then, and its sender still waits."""
 
 
 class NetworkFaults(Chaos):
@@ -66,7 +65,7 @@ class NetworkFaults(Chaos):
             answer = await (self._overtaken(name, call) if mishap and mishap.what == "overtaken" else call())
         except Exception as error:
             self._trace.note(self._loop.time(), who, f"{name}: {type(error).__name__}")
-            self._look(name, call)  # it may have happened all the same
+            self._look(name, call)  # the call may have taken effect
             raise
         self._trace.note(self._loop.time(), who, name)
         self._subjects.learn(answer)
@@ -78,7 +77,7 @@ class NetworkFaults(Chaos):
         return answer
 
     def _look(self, name: str, call: Callable[[], Awaitable[Any]], answer: Any = None) -> None:
-        """Have the laws checked after a call. The bus does so itself when an order is carried out."""
+        """Check the invariants after a call. For orders the bus does it when the agent carries them out."""
         took_nothing = answer == []
         if changes(name) and line_of(name) != BUS and not took_nothing:
             self._check(name, self._subjects.of(call) or self._subjects.among(answer if _is_one(answer) else ()))
@@ -111,11 +110,11 @@ class NetworkFaults(Chaos):
         raise Unavailable(f"no answer from {name}")
 
     def _again(self, name: str, call: Callable[[], Awaitable[Any]]) -> None:
-        """Have the same message arrive once more; nobody waits for what is said to it."""
+        """Deliver the same message again; its answer is dropped."""
         self._loop.spawn(self._outside, self._deliver(name, call, self._fault_state.some(LATEST_S)))
 
     async def _overtaken(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Have a message arrive later than what is sent after it."""
+        """Deliver a message later than messages that were sent after it."""
         delivery = self._deliver(name, call, self._fault_state.some(OVERTAKEN_S))
         answer = await asyncio.shield(self._loop.spawn(self._outside, delivery))
         if isinstance(answer, BaseException):
@@ -123,10 +122,10 @@ class NetworkFaults(Chaos):
         return answer
 
     async def _deliver(self, name: str, call: Callable[[], Awaitable[Any]], delay_s: float) -> Any:
-        """Give what is said to a message that travels by itself: also an error."""
+        """Deliver a message on its own task and return the answer or the error."""
         await asyncio.sleep(delay_s)
         message = f"{name} of {self._process.name}"
-        self._trace.tell(self._loop.time(), "wires", f"{message} arrives now")  # before a law breaks of it
+        self._trace.tell(self._loop.time(), "wires", f"{message} arrives now")  # before an invariant fails
         answers = await asyncio.gather(call(), return_exceptions=True)
         answer: Any = answers[0]
         if isinstance(answer, BaseException):
@@ -136,12 +135,12 @@ class NetworkFaults(Chaos):
 
 
 def host_of(touch: str) -> HostName:
-    """Give to whose agent a touch goes: `agent h1.stop`."""
+    """Return the host of a touch of an agent: `agent h1.stop`."""
     return HostName(touch.removeprefix("agent ").rsplit(".", 1)[0])
 
 
 class ImageFaults:
-    """Gives agents what they use of ports.images.Images: a file travels whole, so that it can arrive twice."""
+    """Wraps ports.images.Images for agents: a file travels as a whole, so it can arrive twice."""
 
     def __init__(self, network_faults: NetworkFaults, images: Images) -> None:
         self._of_conductor = network_faults
@@ -164,7 +163,7 @@ class ImageFaults:
 
 
 def _is_one(answer: Any) -> bool:
-    """Tell whether it is a list of one, as what is taken from the journal mostly is."""
+    """Check whether it is a list of one element, as most results of the journal are."""
     return isinstance(answer, list) and len(answer) == 1
 
 
@@ -219,7 +218,7 @@ class Bus:
 
 
 class _Stub:
-    """Stands for the agent of a host."""
+    """Proxy for the agent of a host."""
 
     def __init__(self, bus: Bus, host: HostName) -> None:
         self._bus = bus

@@ -1,7 +1,7 @@
-"""What happens in a simulated cloud, as a list: who asks for what when, and what goes wrong when.
+"""The schedule of a simulated cloud: which requests users send and which faults occur, and when.
 
-Law: the list is made from a seed before anything runs and does not depend on what comes of it, so that a run can be
-told again with parts left out.
+Invariant: the list is made from a seed before the run and does not depend on its results, so that a run can be repeated
+without parts of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ ACTS: Mapping[str, int] = {
     "reboot": 1,
     "snapshot": 2,
 }
-"""What users ask for -> how often."""
+"""User request -> weight."""
 
 MESSAGES: Mapping[str, int] = {
     "lost request": 3,
@@ -39,7 +39,7 @@ MESSAGES: Mapping[str, int] = {
     "refused": 3,
     "conflict": 1,
 }
-"""What becomes of a single call -> how often."""
+"""Fault of a single call -> weight."""
 
 TROUBLES: Mapping[str, int] = {
     "kill": 4,
@@ -51,24 +51,24 @@ TROUBLES: Mapping[str, int] = {
     "cut off": 2,
     "outage": 4,
 }
-"""What becomes of a process, a host, or a service for a while -> how often."""
+"""Temporary fault of a process, a host or a service -> weight."""
 
 FAULTS: Mapping[str, int] = {**MESSAGES, **TROUBLES}
 
 RESTORE = "restore"
 RESTORES = 1
-"""Of seven seeds in a row, so many have a restore; `weights` may say otherwise."""
+"""How many of seven consecutive seeds have a restore; `weights` can override it."""
 
 SERVICES = ("network", "volumes", "images")
 DATABASES = ("global", "placement")  # and one of each cell
 BUS = "bus"
 
 ANSWERS = ("500", "409", "nothing")
-"""What a service or a database says while it is out. Databases do not say 409."""
+"""Answers of a service or database during an outage. Databases do not answer 409."""
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, tag="act"):
-    """A user asks for something. pick: chooses among the servers and things that there are then."""
+    """A request of a user. pick: chooses among the servers and other objects that exist at that time."""
 
     at: float
     what: str
@@ -76,9 +76,9 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, tag="act"):
 
 
 class Mishap(msgspec.Struct, frozen=True, kw_only=True, tag="mishap"):
-    """Something goes wrong. A single call: the first on that line from then on.
+    """A fault. Of a single call: it hits the first call on that line from then on.
 
-    restore: databases are copied at `at`, and the copies are put back `for_s` later; where: their names, with `+`.
+    restore: databases are copied at `at` and replaced by the copies `for_s` later; where: their names, joined by `+`.
     """
 
     at: float
@@ -97,23 +97,23 @@ Decision = Act | Mishap
 
 
 CONFIRM_WINDOW_S = 45.0
-"""Long enough for users to be faster, now and then."""
+"""Long enough that users are sometimes faster."""
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True, rename={"endpoints": "doors"}):
-    """How large a simulated cloud is, and how much happens there."""
+    """Size of a simulated cloud, and its load."""
 
     hosts: int = 4
-    servers: int = 5  # that are there at the start
+    servers: int = 5  # servers at the start
     cells: int = 1
     endpoints: int = 2  # processes with API and conductor
-    conductors: int = 1  # processes besides
-    gap_s: float = 4.0  # between two decisions, on average
-    faults: float = 0.5  # part of the decisions that are mishaps
+    conductors: int = 1  # additional conductor processes
+    gap_s: float = 4.0  # mean time between two decisions
+    faults: float = 0.5  # fraction of decisions that are faults
     functions: bool = False  # hosts have virtual functions, and there are ports for them
-    groups: bool = False  # there are server groups, one of each policy
-    confirm_window_s: float = 0.0  # after which a resize is confirmed by itself; 0: never
-    weights: dict[str, int] = {}  # of acts and mishaps, where they differ from the usual
+    groups: bool = False  # one server group of each policy exists
+    confirm_window_s: float = 0.0  # a resize is confirmed automatically after this time; 0: never
+    weights: dict[str, int] = {}  # of requests and faults, where they differ from the defaults
 
     def host_names(self, cell: int) -> list[str]:
         return [f"h{number + 1}" for number in range(self.hosts) if number % self.cells == cell]
@@ -136,7 +136,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True, rename={"endpoints": "door
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a run depends on. order: chooses latencies and the order of what is ready."""
+    """All input of a run. order: seed of latencies and of the order of ready tasks."""
 
     seed: int
     size: Size
@@ -145,7 +145,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def varied(seed: int, size: Size) -> Size:
-    """Give the cloud of a seed where nobody says what is in it: what costs time is in some of them."""
+    """Return the cloud of a seed if no size is given: expensive features are in some of them only."""
     cells = 2 if seed % 3 == 0 and size.hosts > 1 else 1
     window_s = CONFIRM_WINDOW_S if seed % 5 == 2 else 0.0
     return msgspec.structs.replace(
@@ -154,11 +154,11 @@ def varied(seed: int, size: Size) -> Size:
 
 
 def story_of(seed: int, steps: int, size: Size) -> Story:
-    """Make the story of a seed. steps: how many decisions."""
+    """Return the story of a seed. steps: number of decisions."""
     rng = Random(f"decisions {seed}")
     at, made = 0.0, list[Decision]()
     for _ in range(steps):
-        # Often several at once, then a pause: what happens at once is what is worth looking at.
+        # Bursts, then pauses: concurrency is what finds bugs.
         at += 0.0 if rng.random() < 0.3 else rng.expovariate(1 / size.gap_s)
         is_mishap = rng.random() < size.faults
         made.append(_mishap(rng, round(at, 3), size) if is_mishap else _act(rng, round(at, 3), size))
@@ -168,7 +168,7 @@ def story_of(seed: int, steps: int, size: Size) -> Story:
 
 
 def _restore(seed: int, made: Sequence[Decision], size: Size) -> list[Decision]:
-    """Return the restore of a seed, or none. It has chances of its own, so that all other decisions stay the same."""
+    """Return the restore of a seed, or none. It has its own random numbers, so all other decisions stay the same."""
     if not made or not size.faults or (seed - 3) % 7 >= size.weights.get(RESTORE, RESTORES):
         return []
     rng = Random(f"restore {seed}")
@@ -186,7 +186,7 @@ def _act(rng: Random, at: float, size: Size) -> Act:
 
 def _mishap(rng: Random, at: float, size: Size) -> Mishap:
     what = _one_of(rng, FAULTS, size)
-    at += round(rng.random() / 4, 3)  # in the midst of what was asked for just before
+    at += round(rng.random() / 4, 3)  # while earlier requests are in progress
     for_s = round(min(90.0, rng.expovariate(1 / 8)) + 0.5, 1)
     if what in ("kill", "freeze", "slow"):
         return Mishap(at=at, what=what, where=rng.choice(size.processes), for_s=for_s)
@@ -197,12 +197,12 @@ def _mishap(rng: Random, at: float, size: Size) -> Mishap:
         answer = rng.choice(ANSWERS if where in SERVICES else ("500", "nothing"))
         return Mishap(at=at, what=what, where=where, for_s=for_s, answer=answer)
     where = rng.choice(_lines(what, size))
-    # Services are called seldom: what waits for a call there has to wait from early on.
+    # Calls of services are rare: a fault of one must be scheduled early.
     return Mishap(at=round(at * rng.random(), 3) if where in SERVICES else at, what=what, where=where)
 
 
 def _lines(what: str, size: Size) -> Sequence[str]:
-    """List the lines on which a call can meet this."""
+    """Return the lines on which a call can meet this fault."""
     if what in ("doubled", "late", "overtaken"):
         return (BUS, BUS, BUS, *SERVICES, *SERVICES)
     if what == "held up":

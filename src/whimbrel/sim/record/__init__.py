@@ -1,1 +1,1 @@
-"""What happened in a simulated cloud: a trace of events, and counts."""
+"""The events of a simulated cloud: a trace, and counts."""

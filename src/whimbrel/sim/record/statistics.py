@@ -1,6 +1,6 @@
-"""What runs of simulated clouds did, counted: what users asked for, what came of it, what went wrong.
+"""Counts of simulated runs: requests, their results, faults.
 
-It is how one sees that nothing is rare that ought to be tried: a fault that never struck proves nothing.
+They show whether everything that ought to be tested occurs: a fault that never occurred proves nothing.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from whimbrel.moves.resize import MIGRATE, RESIZE
 KINDS = ("asked", "ended", "moved with", "went wrong", "restored")
 
 Counts = dict[str, dict[str, dict[str, int]]]
-"""Kind -> what -> how -> how often."""
+"""Kind -> subject -> result -> count."""
 
 
 class Tally:
@@ -24,7 +24,7 @@ class Tally:
         self._counts["asked", what, str(status or "no answer")] += 1
 
     def went_wrong(self, what: str, where: str = "") -> None:
-        """where: the line that it happened on; all cells are one."""
+        """Count a fault. where: its line; all cells count as one."""
         self._counts["went wrong", what, "cell" if where.startswith("cell_") else where or "times"] += 1
 
     def restored(self, which: str, how: str) -> None:
@@ -64,7 +64,7 @@ def _how(run: Run) -> str:
 
 
 def _cargo(facts: MoveFacts) -> list[str]:
-    """Name what a move had to take along besides the guest."""
+    """Return what a move transferred besides the guest."""
     has = {
         "nothing": not (facts.ports or facts.volumes),
         "ports": bool(facts.ports),
@@ -89,7 +89,7 @@ def together(each: Iterable[Counts]) -> Counts:
 
 
 def lines(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
-    """Write it for people: a line for each thing, the most frequent first, with what came of it."""
+    """Format the counts as text: one line per subject, most frequent first, with its results."""
     said = []
     for kind in KINDS:
         if kind == "restored" and kind not in counts:

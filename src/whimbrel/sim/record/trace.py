@@ -1,6 +1,6 @@
-"""What happened in a simulated cloud, line by line: all of it for machines, and for people what matters.
+"""Trace of a simulated cloud: all events for machines, the important ones for people.
 
-Law: the same seed gives the same bytes.
+Invariant: the same seed gives the same bytes.
 """
 
 import re
@@ -28,12 +28,12 @@ class Trace:
         self.tally = Tally()
 
     def note(self, at: float, who: str, what: str) -> None:
-        """Note an event."""
+        """Record an event."""
         self.events += 1
         self._digest.update(f"{at:.6f} {who} {what}\n".encode())
 
     def tell(self, at: float, who: str, what: str) -> None:
-        """Note an event that people want to read of too."""
+        """Record an event that is also shown to people."""
         self.note(at, who, what)
         self.told.append(Line(at, who, what))
 
@@ -43,14 +43,14 @@ class Trace:
 
 
 SAID_IN_FULL = ("user", "fault", "law")
-"""Whose lines are never folded."""
+"""Lines of these sources are never folded."""
 
 _COUNT = re.compile(r"\b\d+\b")
-"""Tries and epochs rise while the same is said again."""
+"""Attempts and epochs differ between repeated lines."""
 
 
 def folded(told: Sequence[Line]) -> Iterator[Line]:
-    """Give the lines for people: what repeats itself while nothing new is said becomes one line that says how often."""
+    """Yield the lines for people; repeated lines without a new one in between become one line with a count."""
     said: set[str] = set()
     again: dict[str, list[Line]] = {}
     for line in told:

@@ -1,10 +1,10 @@
-"""Tells in a simulated cloud what happened to a move in a real one, by its exported journal.
+"""Replay an exported move of a real cloud in a simulated cloud.
 
-The same list of steps is walked by the same engine; what the journal says that the world answered (no, nothing, an
-operator's word, a conductor that gave no sign of life) is answered again at the same steps. From where the real move
-stands on, all answers come, so that one sees where it would go.
+The same engine runs the same list of steps. Answers that the journal records (a refusal, no answer, an operator's
+verdict, a conductor that stopped) are repeated at the same steps. From the real move's current step on, all calls are
+answered, which shows how the move would continue.
 
-Law: a step that the journal does not tell of is never made to fail.
+Invariant: a step without a recorded failure is never made to fail.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,10 +37,10 @@ ROUNDS = 400
 
 class Replayed(NamedTuple):
     told: list[Line]
-    stood: str  # where the real one stood
-    stands: str  # where the simulated one has come to in the end
-    differs: str | None  # where it went another way than the real one
-    run: Run | None  # None: it was refused at the door
+    stood: str  # state of the real move
+    stands: str  # final state of the simulated move
+    differs: str | None  # where the two differ
+    run: Run | None  # None: the API refused the request
 
 
 class Replay:
@@ -163,7 +163,7 @@ class Replay:
             raise Crash(step.name)
 
     async def _answer(self, step: str, run: Run) -> None:
-        """Answer as the journal says that the world did; without a word of it: as the simulated one does."""
+        """Give the answer that the journal records; without one, the simulated answer."""
         beats = self._script.at(step, "do")
         if not beats:
             return
@@ -182,7 +182,7 @@ class Replay:
             raise Superseded("an operator turned it back")
 
     def _same_choice(self, decided: Decided) -> Decided:
-        """Have it choose the hosts that were chosen then."""
+        """Make it choose the hosts that were chosen in the real cloud."""
         facts: MoveFacts = decided.facts
         assert facts.target
         places = {place.host: place for place in (facts.target, *facts.alternates)}
@@ -193,11 +193,11 @@ class Replay:
         tried = (HostName(target.host),)
         return Decided(with_(facts, target=target, alternates=tuple(others), tried=tried), decided.evidence)
 
-    # What is told
+    # Output
 
     def _tell(self, who: str, what: str) -> None:
         if " is taken, " in what:
-            return  # by whom it is had already: a replay has one conductor at a time
+            return  # the owner is already set: a replay has one conductor at a time
         self._trace.tell(self._world.cloud.clock.now() - self._began, who, what)
 
     def _come_to(self, stands: str, run: Run | None) -> Replayed:
@@ -208,7 +208,7 @@ class Replay:
 
 
 def _difference(then: Sequence[tuple[str, str, str]], now: Sequence[tuple[str, str, str]]) -> str | None:
-    """Say where the two went apart; what the simulated one did beyond the real one is no difference."""
+    """Return where the two differ; later steps of the simulated move are no difference."""
     for number, entry in enumerate(then):
         if number >= len(now):
             return f"step {number + 1} was {' '.join(entry)}, and it did not come to that"

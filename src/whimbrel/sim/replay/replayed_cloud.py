@@ -1,6 +1,6 @@
-"""The cloud in which a move is told again: its hosts and cells, its server, and that one's ports and volumes.
+"""The cloud of a replay: hosts and cells, the server, its ports and volumes.
 
-Law: they are those of the move; what a flavor or a port asks of a host is left out, for it was answered then.
+Invariant: they are those of the move, without the requests of flavors and ports to hosts: these were decided then.
 """
 
 from msgspec.structs import replace as with_
@@ -20,7 +20,7 @@ from whimbrel.sim.world import equipment
 
 
 async def set_scene(export: Export) -> tuple[World, Server]:
-    """Give a cloud in which the move can begin, and its server there."""
+    """Return a cloud in which the move can begin, and its server."""
     facts, hosts = export.facts, _hosts(export)
     assert facts.source
     assert facts.old_flavor
@@ -48,7 +48,7 @@ async def set_scene(export: Export) -> tuple[World, Server]:
 
 
 def _hosts(export: Export) -> dict[str, str]:
-    """Give all hosts that it had to do with, each with its cell."""
+    """Return all hosts of the move, each with its cell."""
     known = {str(host.name): str(host.cell) for host in export.hosts}
     known |= {str(place.host): str(place.cell) for place in locations_of(export.facts)}
     source = export.facts.source
@@ -90,6 +90,6 @@ async def _create_server(world: World, facts: MoveFacts) -> Server:
 
 
 def plain(flavor: Flavor) -> Flavor:
-    """Give a flavor without what it asks of a host: that was answered then."""
+    """Return the flavor without its requests to hosts: these were decided then."""
     name = f"{flavor.name} {flavor.vcpus}x{flavor.memory_mib}x{flavor.root_gib}"
     return with_(flavor, extra_specs={}, flavor_id=f"replayed-{flavor.flavor_id}", name=name)

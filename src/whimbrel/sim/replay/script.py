@@ -1,4 +1,4 @@
-"""What the world said to a move, step by step, as it is read off the journal: what a replay answers again."""
+"""The answers of the cloud to a move, step by step, from its journal: a replay repeats them."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ NOWHERE = "nobody answered"
 
 @dataclass
 class Beat:
-    """What the world said at one step, once: so many silences, then a no, a word, or nothing special."""
+    """The answers at one step: a number of timeouts, then a refusal, a verdict, or nothing special."""
 
     silences: int = 0
     why: str = NOWHERE
@@ -31,7 +31,7 @@ class Script:
 
 
 def script_of(export: Export) -> Script:
-    """Read off the journal what the world said."""
+    """Return the recorded answers."""
     script, log = Script(), export.log
     for entry in log:
         if beat := _beat(entry):
@@ -49,7 +49,7 @@ def _beat(entry: LogEntry) -> Beat | None:
     detail = entry.detail or ""
     if entry.way == "undo":
         if entry.outcome == "debt" and detail.startswith(WAITS):
-            return None  # that follows from the other debts
+            return None  # it follows from the other debts
         return Beat(debt=detail) if entry.outcome == "debt" else Beat()
     if entry.outcome == "refused":
         if detail.startswith("no answer: "):

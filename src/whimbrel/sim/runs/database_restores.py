@@ -1,8 +1,8 @@
-"""Older copies of databases are put back while a simulated cloud works; after a while an operator restores it.
+"""Older copies of databases replace the current ones in a running simulated cloud; later an operator restores it.
 
-Laws from the moment at which they are put back until the restore has ended, at every instant: no server loses its last
-whole guest unless its owner asked for its delete, and none runs twice. Hosts, services and the ledgers of agents stay
-as they are.
+Invariants at every instant from the replacement until the end of the restore: no server loses its last complete
+guest unless its owner requested its deletion, and no server runs twice. Hosts, services and the agents' ledgers are
+unchanged.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from whimbrel.sim.runs.operator_restore import Unsettled, restore
 from whimbrel.sim.world.loop import at_once
 
 OPERATOR_COMES_S = 60.0
-"""How long a restored cloud is left alone: leases run out, and restored runs go as far as they can."""
+"""Delay of the operator: leases expire, and the runs of the older copies proceed as far as they can."""
 
 TRIES, TRIES_EVERY_S = 60, 15.0
-"""How often an operator tries while not everything answers."""
+"""Retries of the operator while something does not answer."""
 
 REPAIR_S = 10.0
 
@@ -38,11 +38,11 @@ EXPECTED = frozenset(
         "the runs could not be held",
     }
 )
-"""Errors that a process logs after older copies were put back."""
+"""Errors that a process logs after the replacement."""
 
 
 class Restores:
-    """is_on: the cloud is not restored yet. left: what is left to a person after it. problem: why it does not end."""
+    """is_on: the cloud is not restored yet. left: what the restore leaves to a person. problem: why it does not end."""
 
     def __init__(self, staff: Staff, users: Users, trace: Trace, invariants: Iterable[Invariants]) -> None:
         self._staff = staff
@@ -56,7 +56,7 @@ class Restores:
         self.problem = ""
 
     async def happen(self, mishap: Mishap) -> None:
-        """Put copies of databases back that are so old, and restore the cloud some time later."""
+        """Replace databases by old copies, and restore the cloud later."""
         databases = self._staff.world.remains.databases
         names = mishap.where.split("+")
         copies = {name: databases[name].copy() for name in names}
@@ -92,7 +92,7 @@ class Restores:
         self._trace.tally.restored(" + ".join(sorted(self.which)), how)
 
     def check(self, after: str) -> None:
-        """Check the laws of a cloud that is being restored. Raises: Violation."""
+        """Check the invariants of a cloud during a restore. Raises: Violation."""
         simulated = self._staff.world.simulated
         if simulated.double_runs:
             raise Violation(f"after {after}: I1: {simulated.double_runs[0]}")
@@ -111,7 +111,7 @@ class Restores:
             raise Violation(f"after {after}: behind: {found}")
 
     def _lasting(self) -> set[ServerId]:
-        """Return the servers that have a whole guest and are not being created."""
+        """Return the servers that have a complete guest and are not being created."""
         cloud = self._staff.world.cloud
         creates = at_once(cloud.journal.find(RunFilter(sagas=(CREATE.name,))))
         return _with_a_whole_guest(self._staff) & {run.subject for run in creates if run.state == "done"}

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated cloud, done to it: processes die, hosts lose power, services go; all come back."""
+"""Inject faults into a simulated cloud: processes die, hosts lose power, services stop; all of them recover."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ class Faults:
         self._trace = trace
 
     async def happen(self, mishap: Mishap) -> None:
-        """Have it happen, and have it over when its time has passed."""
+        """Start the fault, and end it after its time."""
         if mishap.what in MESSAGES:
             self._staff.fault_state.will_meet(mishap)
             return

@@ -1,4 +1,4 @@
-"""An operator restores a cloud, as `whimbrel restore` does: all runs are held, the cloud is repaired, runs go on."""
+"""An operator restores a cloud, as `whimbrel restore` does: hold all runs, repair the cloud, resume the runs."""
 
 from collections.abc import Awaitable, Callable
 
@@ -11,7 +11,7 @@ from whimbrel.restore import restore as service
 from whimbrel.saga.engine import Engine
 
 REPAIRS = 6
-"""How often the cloud is looked at for repairs, at most."""
+"""Maximum number of repair plans."""
 
 
 class Unsettled(Exception):
@@ -21,10 +21,10 @@ class Unsettled(Exception):
 async def restore(
     cloud: Cloud, engine: Engine, requester: Callable[[], Requester], wait: Callable[[], Awaitable[None]]
 ) -> list[str]:
-    """Lead through a restore; return what nothing can be done about, in sentences. Repeatable.
+    """Perform a restore; return the problems that it cannot solve, as sentences. Repeatable.
 
-    asker: returns who asks for a repair, under an id of its own. wait: lets a repair come to its end.
-    With something left the restore ends all the same.
+    requester: returns the requester of a repair, with a new request id. wait: waits until a repair can have ended.
+    The restore ends even if problems are left.
     Raises: Unsettled; WorldError: something does not answer.
     """
     await service.begin(cloud, "databases were restored")

@@ -1,6 +1,6 @@
-"""Makes a failing story short: leaves out what users asked for and what went wrong, as long as the same law breaks.
+"""Shrink a failing story: remove requests and faults while the same invariant fails.
 
-Law: what is given was told, and failed in the same way as the first one.
+Invariant: the result was run, and failed in the same way as the original.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +14,11 @@ Tell = Callable[[Story], Outcome]
 
 MOST_TELLINGS = 400
 ORDERS = 3
-"""Where one decision is left out, the rest comes in another order: so many are tried."""
+"""Without a decision the rest runs in another order: the number of orders to try."""
 
 
 def shrink(failed: Outcome, tell: Tell, most: int = MOST_TELLINGS) -> Outcome:
-    """Give the shortest failing story that is found within so many tellings."""
+    """Return the shortest failing story that is found in `most` runs."""
     assert failed.failure, "there is nothing to look for"
     shortest, left = failed, most
     parts = 2
@@ -42,7 +42,7 @@ def shrink(failed: Outcome, tell: Tell, most: int = MOST_TELLINGS) -> Outcome:
 
 
 def _shorter(story: Story, parts: int) -> Iterator[Story]:
-    """Give the story with each of so many parts left out, the last ones first."""
+    """Yield the story without each of its `parts` parts, the last ones first."""
     decisions = story.decisions
     size = -(-len(decisions) // parts)
     orders = ORDERS if size == 1 else 1

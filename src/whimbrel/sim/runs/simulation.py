@@ -1,6 +1,6 @@
-"""One run of a story in a simulated cloud: it happens, then nothing goes wrong any more, and all must come to an end.
+"""One run of a story in a simulated cloud: its events happen, then faults stop, and all runs must end.
 
-Law: what a run comes to depends on its story alone.
+Invariant: the result of a run depends on its story alone.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ from whimbrel.sim.runs.injection import Faults
 from whimbrel.sim.world.loop import Process, Stuck, at_once, new_loop, without_a_wait
 
 ENDS_WITHIN_S = 900.0
-"""By then, after the last fault, every move has ended."""
+"""All moves end within this time after the last fault."""
 
 LOOKS_EVERY_S = 5.0
 LOOKS_AT_ALL_S = 5.0
-"""How often all laws are checked for all servers, where there are few."""
+"""Interval of the checks of all servers, in small clouds."""
 ROUNDS_S = 20.0
-"""How often they are for all with which something is being done."""
+"""Interval of the checks of all servers with open runs."""
 OF_NO_INVARIANT = frozenset({"journal.renew", "journal.take_round", "journal.add_action", "journal.note_proof"})
-"""What changes nothing that a law of every instant looks at: leases, lists. Nor do images."""
+"""Changes that no invariant of every instant reads: leases, lists. Nor does any read images."""
 LATE_EFFECTS_S = 310.0
-"""How long what came too late to a network or a volume may stay."""
+"""How long late effects may remain in the network or volume service."""
 
 
 class Outcome(NamedTuple):
@@ -55,16 +55,16 @@ class Outcome(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Give what sort of failure it is: shrinking must not slip from one into another."""
+        """Return the kind of failure: shrinking must keep it."""
         return kind_of(self.failure)
 
 
 class Violated(BaseException):
-    """Something is wrong that is not allowed to be. Its text begins with one word and a colon."""
+    """A check failed. Its text begins with one word and a colon."""
 
 
 def run(story: Story, change: Callable[[World], None] | None = None) -> Outcome:
-    """Tell a story. change: does something to the world before it begins (plants a bug, say)."""
+    """Run a story. change: changes the world before it begins (plants a bug, for example)."""
     staged, servers = new_loop("stage").run_until_complete(stage(story.size))
     with capture_logs() as logs:
         return _Run(story, staged, servers, logs, change).tell()
@@ -83,8 +83,8 @@ class _Run:
             change(self.world)
         readings = Readings(self.world)
         self._invariants, self._watch = Invariants(self.world, readings), Watch(self.world, readings)
-        self._next_look = 0.0  # at everything
-        self._next_round = 0.0  # at all with which something is being done
+        self._next_look = 0.0  # of all servers
+        self._next_round = 0.0  # of all servers with open runs
         self._stamp: tuple[int, ...] = ()
         self.failure: str | None = None
         self.fault_state = FaultState(story.order)
@@ -145,14 +145,14 @@ class _Run:
     # The end
 
     async def _calm(self) -> None:
-        """Let what is under way come to its end; from then on nothing goes wrong."""
+        """Let open runs end, without new faults."""
         while self._busy:
             await asyncio.wait(self._busy)
         self.fault_state.clear()
         self.trace.tell(self.loop.time(), "fault", "nothing goes wrong any more")
 
     async def _let_wait(self) -> None:
-        """See that all is right of what waits for a verdict, some time after all else has ended."""
+        """Check the runs that wait for a verdict, some time after all others have ended."""
         began = self.loop.time()
         while not all(map(_is_parked, open_runs := await self._open())):
             self._check_time(began, open_runs)
@@ -163,7 +163,7 @@ class _Run:
                 raise Violated("rest: before a verdict: " + "; ".join(problems))
 
     async def _end_all(self) -> None:
-        """Wait until nothing is open; give verdicts to what waits for one. Raises: Broken: it takes too long."""
+        """Wait until no run is open; give verdicts to those that wait for one. Raises: Broken: it takes too long."""
         began = self.loop.time()
         while open_runs := await self._open():
             self._check_time(began, open_runs)
@@ -197,10 +197,10 @@ class _Run:
         if problems := at_once(at_rest.problems(self.world, journal_is_whole="global" not in self.restores.which)):
             raise Violated("rest: " + "; ".join(problems))
 
-    # Failing
+    # Failures
 
     def check(self, after: str, about: ServerId | None = None) -> None:
-        """Check what an event can have changed. about: the server that it is about; None: any."""
+        """Check what an event can have changed. about: the server of the event; None: any."""
         if self.failure or after in OF_NO_INVARIANT or line_of(after) == "images":
             return
         if self.restores.is_on or self.restores.left:
@@ -214,7 +214,7 @@ class _Run:
             self._look(after, about)
         except Violation as violation:
             self.fail(_invariant(str(violation)))
-        except Exception as error:  # not for the code under test to see
+        except Exception as error:  # hidden from the code under test
             self.fail(f"check: {after}: {error!r}")
         self._check_for_bugs()
 
@@ -237,7 +237,7 @@ class _Run:
             self.fail(f"bug: {msgspec.json.encode(bugs[0], enc_hook=repr).decode()}")
 
     def _look(self, after: str, about: ServerId | None) -> None:
-        """Look after each event at what it was about, and at more every so often."""
+        """Check the server of the event, and more servers at intervals."""
         now = self.loop.time()
         if now >= self._next_look:
             self._next_look = now + LOOKS_AT_ALL_S * (1 + self._story.size.servers / 5)
@@ -257,7 +257,7 @@ class _Run:
 
 
 def _invariant(violation: str) -> str:
-    """Put the law that does not hold in front."""
+    """Return the violation with its invariant in front."""
     after, _, what = violation.partition(": ")
     invariant, _, rest_ = what.partition(":")
     return f"{invariant}: {after}: {rest_.strip()}"

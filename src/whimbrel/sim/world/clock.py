@@ -1,4 +1,4 @@
-"""A clock that jumps: who sleeps moves the time on by that much at once. For worlds driven by one task at a time."""
+"""A clock that jumps: a sleep advances the time at once. For worlds with one task at a time."""
 
 import asyncio
 

@@ -1,6 +1,6 @@
-"""What a simulated host does with disks: made, taken over from others, offered, thrown away.
+"""Disk operations of a simulated host: create, copy from another host, offer, delete.
 
-Law: one phase is at most two writes (half made, whole), and what takes no time is never seen half made.
+Invariant: one phase is at most two writes (incomplete, complete); a phase without duration is never seen incomplete.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ from whimbrel.sim.world.hosts import SimulatedWorld
 from whimbrel.sim.world.stored_guests import StoredGuests
 
 SMALL_FILE_BYTES = 4096
-"""An image file up to this size is looked into, for it may be a snapshot of a simulated disk."""
+"""Image files up to this size are parsed: they may be snapshots of simulated disks."""
 
 
 class Takes(Protocol):
@@ -28,7 +28,7 @@ class Takes(Protocol):
 
 
 class DiskPhases:
-    """The disks of one host. take: let time pass, and tell how far it is."""
+    """The disks of one host. take: lets time pass and reports progress."""
 
     def __init__(
         self, guests: StoredGuests, world: SimulatedWorld, cell: CellName | None, images: Images | None, take: Takes
@@ -40,7 +40,7 @@ class DiskPhases:
         self._take = take
 
     async def create(self, spec: GuestSpec, seconds: float, percent: Percent) -> None:
-        """Make what is not there. seconds: what an image takes; what is blank is there at once."""
+        """Make the missing disks. seconds: duration for an image; blank disks take no time."""
         if not local_disks.names_of(spec):
             raise Refused(f"guest {path_of(spec.key)} boots from a volume, and has no disk of its own")
         lacking = missing(await self._guests.get(spec.key))
@@ -79,7 +79,7 @@ class DiskPhases:
         return DiskExport(scheme="simulated", location=location, size_bytes=disk.size_bytes)
 
     async def offered(self, path: str) -> Disk:
-        """Give a disk that is offered at `path`. Raises: Unavailable: it is not, now."""
+        """Return the disk that is offered at `path`. Raises: Unavailable: it is not offered now."""
         key, name = disk_path_at(path)
         guest = await self._guests.find(key)
         disk = guest.disks.get(name) if guest and guest.offered else None
@@ -88,7 +88,7 @@ class DiskPhases:
         return disk
 
     async def withdraw(self, key: GuestKey) -> None:
-        """Offer none of its disks."""
+        """Stop offering the guest's disks."""
         guest = await self._guests.find(key)
         if guest and guest.offered:
             await self._guests.change(key, offered=False)
@@ -106,7 +106,7 @@ class DiskPhases:
         return grown(await self._image(spec.image_id), size) if name == "root" else blank(name, size)
 
     async def _image(self, image_id: str | None) -> Disk:
-        """Give what an image puts on a disk. Raises: Refused: there is no such image."""
+        """Return the disk contents of an image. Raises: Refused: there is no such image."""
         if image_id is None:
             return Disk(Contents("nothing"), 0)
         if self._images is None:
@@ -123,7 +123,7 @@ class DiskPhases:
         percent: Percent,
         check: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Have these disks whole. check: what must be so still when they are."""
+        """Make these disks complete. check: must still hold when they are."""
         if seconds:
             halves = {name: replace(disk, whole=False) for name, disk in disks.items()}
             await self._guests.save(with_disks(await self._guests.get(key), halves))

@@ -1,6 +1,6 @@
-"""Disks of simulated hosts: instead of blocks a small value that tells where the contents came from.
+"""Disks of simulated hosts: instead of blocks, a small value that records the origin of the contents.
 
-Law: what was written at each boot goes wherever the disk goes, so that a guest's console proves which disk it has.
+Invariant: the record of boots moves with the disk, so that a guest's console proves which disk it has.
 """
 
 import msgspec
@@ -14,7 +14,7 @@ _MAGIC = b"whimbrel simulated disk\n"
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What is on a disk. marker: written at the first boot, never again; boots: how often it was booted from."""
+    """Contents of a disk. marker: written at the first boot only; boots: number of boots."""
 
     origin: str
     marker: str | None = None
@@ -25,7 +25,7 @@ class Contents(msgspec.Struct, frozen=True):
 
 
 class Disk(msgspec.Struct, frozen=True):
-    """whole: False while it is being made, and for good if its maker died."""
+    """whole: False while the disk is being made, and for ever if that was interrupted."""
 
     contents: Contents
     size_bytes: int
@@ -33,24 +33,24 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 def grown(image: Disk, size_bytes: int) -> Disk:
-    """Give a copy grown to this size (0: as large as it is). Raises: Refused: it does not fit."""
+    """Return a copy grown to this size (0: unchanged). Raises: Refused: it does not fit."""
     if size_bytes and image.size_bytes > size_bytes:
         raise Refused(f"{image.size_bytes} bytes do not fit on a disk of {size_bytes // GIB} GiB")
     return Disk(image.contents, size_bytes or image.size_bytes)
 
 
 def blank(name: DiskName, size_bytes: int) -> Disk:
-    """Give a disk that is made of nothing."""
+    """Return an empty disk."""
     return Disk(Contents(f"a blank {name} disk"), size_bytes)
 
 
 def to_file(disk: Disk) -> bytes:
-    """Give a disk as an image file."""
+    """Return a disk as an image file."""
     return _MAGIC + msgspec.json.encode(disk)
 
 
 def from_file(file: bytes) -> Disk | None:
-    """Read a disk back from an image file; None: it is no disk of ours but somebody's image."""
+    """Return the disk in an image file, or None if the file is not a simulated disk."""
     if not file.startswith(_MAGIC):
         return None
     return msgspec.json.decode(file.removeprefix(_MAGIC), type=Disk)

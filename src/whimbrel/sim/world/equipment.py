@@ -1,4 +1,4 @@
-"""Networks, bandwidth and volumes for a simulated cloud: what a server with devices needs around it."""
+"""Networks, bandwidth and volumes of a simulated cloud, for servers with devices."""
 
 from msgspec.structs import replace
 
@@ -22,10 +22,10 @@ PHYSNET, NORMAL, DIRECT = "CUSTOM_PHYSNET_PHYSNET0", "CUSTOM_VNIC_TYPE_NORMAL", 
 NETWORK = "44444444-4444-4444-8444-444444444444"
 SUBNET = "55555555-5555-4555-8555-555555555555"
 PORT = "66666666-6666-4666-8666-666666666666"
-"""A port that asks for bandwidth."""
+"""A port that requests bandwidth."""
 
 DIRECT_PORT = "66666666-6666-4666-8666-666666666667"
-"""A port of vnic type direct that asks for bandwidth."""
+"""A port of vnic type direct that requests bandwidth."""
 
 DIRECT_REQUEST = "88888888-8888-4888-8888-888888888889"
 FUNCTIONS = tuple(
@@ -36,7 +36,7 @@ FUNCTIONS = tuple(
 
 GPU = PciAlias(name="gpu", vendor_id="10de", product_id="1eb8")
 GPUS = tuple(PciDevice(address=f"0000:41:00.{n}", vendor_id=GPU.vendor_id, product_id=GPU.product_id) for n in range(3))
-"""Devices of each host that flavors may ask for by this alias."""
+"""Devices of each host; flavors request them by this alias."""
 
 VOLUME = "77777777-7777-4777-8777-777777777777"
 REQUEST = "88888888-8888-4888-8888-888888888888"
@@ -44,12 +44,12 @@ KBPS = 1000
 
 
 def host_nic_of(host: HostName) -> str:
-    """Name the provider of a host's network card, as Neutron's agent does."""
+    """Return the name of the provider of a host's NIC, as Neutron's agent names it."""
     return f"{host}:Open vSwitch agent:eth0"
 
 
 async def add_host_nic(placement: SqlPlacement, host: HostName, root: ProviderId, uuid: ProviderId) -> None:
-    """Have a host report a card with bandwidth for four ports."""
+    """Report a NIC of the host with bandwidth for four ports."""
     await placement.create_provider(uuid, host_nic_of(host), root)
     room = Inventory(total=4 * KBPS)
     await placement.set_inventories(uuid, None, {EGRESS: room, INGRESS: room})
@@ -59,7 +59,7 @@ async def add_host_nic(placement: SqlPlacement, host: HostName, root: ProviderId
 
 
 async def add_functions(cell: Cell, placement: SqlPlacement, host: Host, ids: IdSource) -> None:
-    """Have a host report two cards with virtual functions, of which only the second has bandwidth enough."""
+    """Report two NICs of the host with virtual functions; only the second has enough bandwidth."""
     for name, kbps in (("eth1", KBPS // 2), ("eth2", 4 * KBPS)):
         uuid = ProviderId(ids.uuid())
         await placement.create_provider(uuid, f"{host.name}:NIC Switch agent:{name}", host.id)
@@ -76,7 +76,7 @@ def add_direct_port(network: SimulatedNetwork, project: ProjectId) -> None:
 
 
 def add_services(network: SimulatedNetwork, volumes: SimulatedVolumes, project: ProjectId) -> None:
-    """Have a network, a port on it that asks for bandwidth, and a volume."""
+    """Add a network, a port on it that requests bandwidth, and a volume."""
     network.add_network(
         NetworkInfo(
             id=NETWORK,
@@ -98,7 +98,7 @@ def add_services(network: SimulatedNetwork, volumes: SimulatedVolumes, project: 
 
 
 def with_devices(server: Server) -> Server:
-    """Give a new server's record with two ports and two volumes requested: of each, one that is there and one new."""
+    """Return a new server's record that requests two ports and two volumes: of each, an existing one and a new one."""
     return replace(
         server,
         requested_nics=(RequestedNic(port_id=PORT, network_id=NETWORK), RequestedNic(network_id=NETWORK)),
@@ -110,12 +110,12 @@ def with_devices(server: Server) -> Server:
 
 
 def with_a_function(server: Server) -> Server:
-    """Give a new server's record with a virtual function requested."""
+    """Return a new server's record that requests a virtual function."""
     return replace(server, requested_nics=(RequestedNic(port_id=DIRECT_PORT, network_id=NETWORK),))
 
 
 def with_a_boot_volume(server: Server) -> Server:
-    """Give a new server's record with the volume as its root disk, whatever else is requested."""
+    """Return a new server's record with the volume as its root disk, and its other requests unchanged."""
     others = tuple(requested for requested in server.requested_volumes if requested.volume_id != VOLUME)
     root = RequestedVolume(volume_id=VOLUME, boot_index=0)
     return replace(server, image_id=None, requested_volumes=(root, *others))

@@ -1,4 +1,4 @@
-"""A guest of a simulated host as a value: what it is, what it has, what a boot makes of it."""
+"""A guest of a simulated host as a value: its spec, its disks and devices, and the effect of a boot."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -17,7 +17,7 @@ CONSOLE_LINES = 100
 
 
 class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """All that a host keeps of a guest, one value in the keep. disk: its root disk; others: those besides."""
+    """All that a host stores of a guest, as one value. disk: the root disk; others: all other disks."""
 
     spec: GuestSpec
     power: Literal["reserved", "running", "stopped"] = "reserved"
@@ -32,7 +32,7 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def disks(self) -> dict[DiskName, Disk]:
-        """Give its disks, half made or whole."""
+        """Return all disks, complete or not."""
         root: dict[DiskName, Disk] = {"root": self.disk} if self.disk else {}
         return {**root, **self.others}
 
@@ -67,11 +67,11 @@ def disk_path_at(path: str) -> tuple[GuestKey, DiskName]:
     return GuestKey(ServerId(server), Slot(slot)), cast(DiskName, name)
 
 
-# Its disks
+# Disks
 
 
 def missing(guest: SimulatedGuest) -> tuple[DiskName, ...]:
-    """List the disks that it is to have and that are not there, whole."""
+    """Return the names of requested disks that do not exist or are incomplete."""
     has = {name for name, disk in guest.disks.items() if disk.whole}
     return tuple(name for name in local_disks.names_of(guest.spec) if name not in has)
 
@@ -93,21 +93,21 @@ def whole_disk(guest: SimulatedGuest, name: DiskName = "root") -> Disk:
 
 
 def check_disks(guest: SimulatedGuest) -> None:
-    """Raises: NotFound: a disk is not there, whole."""
+    """Raises: NotFound: a disk does not exist or is incomplete."""
     for name in missing(guest):
         whole_disk(guest, name)
 
 
-# Its boots
+# Boots
 
 
 def booted(guest: SimulatedGuest, host: HostName) -> SimulatedGuest:
-    """Give the guest as a boot leaves it: it has written to its disks, and says so on its console."""
+    """Return the guest after a boot: its disks are written to, and its console shows it."""
     check_disks(guest)
     marker = f"{guest.key.server} on {host}"
     disks = {name: replace(disk, contents=disk.contents.booted(marker)) for name, disk in guest.disks.items()}
     line = f"{guest.spec.name}: {_said(guest.spec, disks, host)}"
-    # A disk that is written to is offered no more, so that nobody takes a torn copy for a whole one.
+    # A written disk is no longer offered: a copy of it would be inconsistent.
     changed = replace(guest, power="running", offered=False, console=(*guest.console, line)[-CONSOLE_LINES:])
     return with_disks(changed, disks)
 

@@ -1,6 +1,6 @@
-"""All simulated hosts of a cloud together: how they see each other's offered disks, and what runs where.
+"""All simulated hosts of a cloud: they read each other's offered disks, and record where servers run.
 
-Law: a host reads of another one only what that one offers, and only inside its cell.
+Invariant: a host reads only disks that another host of its cell offers.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from whimbrel.sim.world.disks import Disk
 
 
 class SimulatedHost(Protocol):
-    """What hosts see of each other: `hypervisor.SimulatedHypervisor`."""
+    """Interface of hosts to each other, implemented by `hypervisor.SimulatedHypervisor`."""
 
     cell: CellName | None
 
@@ -27,10 +27,10 @@ class SimulatedHost(Protocol):
 
 
 class SimulatedWorld:
-    """double_runs: every start of a guest whose server ran on another host at that instant, in words.
+    """double_runs: each start of a guest while another host ran the same server, as text.
 
-    holders: the hosts that have a guest of a server, in whatever state: they keep it so themselves.
-    images: what image files put on a disk, fetched once; an image never changes.
+    holders: hosts with a guest of a server, in any state; the hosts maintain it.
+    images: disk contents of image files, read once; an image never changes.
     """
 
     def __init__(self) -> None:
@@ -40,28 +40,28 @@ class SimulatedWorld:
         self.images: dict[str, Disk] = {}
 
     def guests(self) -> list[tuple[HostName, Guest]]:
-        """List every guest of every host, in whatever state. All hosts must have been opened."""
+        """Return every guest of every host, in any state. All hosts must have been opened."""
         return [(name, guest) for name, host in self.hosts.items() for guest in host.observed()]
 
     def guests_of(self, servers: Sequence[ServerId]) -> list[tuple[HostName, Guest]]:
-        """List the guests of these servers. All hosts must have been opened."""
+        """Return the guests of these servers. All hosts must have been opened."""
         where = {host for server in servers for host in self.holders.get(server, ())}
         return [
             (name, guest) for name in self.hosts if name in where for guest in self.hosts[name].observed_of(servers)
         ]
 
     def running(self) -> list[tuple[HostName, Guest]]:
-        """List every running guest of every host. All hosts must have been opened."""
+        """Return every running guest of every host. All hosts must have been opened."""
         return [(host, guest) for host, guest in self.guests() if guest.power == "running"]
 
     async def watch_start(self, host: HostName, server: ServerId) -> None:
-        """Note a start: a server that runs twice has lost its disk already, even if one of both ends at once."""
+        """Record a start. A server that runs twice has lost its disk, even if one guest stops at once."""
         others = [name for name, other in self.hosts.items() if name != host and await other.runs(server)]
         if others:
             self.double_runs.append(f"server {server} was started on {host} while it ran on {', '.join(others)}")
 
     async def offered(self, location: str, cell: CellName | None) -> Disk:
-        """Read an offered disk. Raises: Unavailable: not offered now; Refused: it is of another cell."""
+        """Return an offered disk. Raises: Unavailable: not offered now; Refused: it is of another cell."""
         name, _, path = location.partition("/")
         host = self.hosts.get(HostName(name))
         if host is None:

@@ -1,8 +1,8 @@
-"""A simulated hypervisor: guests and disks that are values in a keep, and phases that take as long as one sets them to.
+"""A simulated hypervisor: guests and disks are values in a key-value store; each phase has a set duration.
 
-Laws: what it says it has done is in the keep; one phase is at most two writes (half made, whole). Its guests go on
-running while its process is dead. It is no kinder than a real one: a second slot of a running server is refused, a
-half-made disk is no disk, a disk that is offered no more cannot be read to its end.
+Invariants: reported work is stored; one phase is at most two writes (incomplete, complete). Guests keep running while
+the process is down. It is as strict as a real hypervisor: it refuses a second slot of a running server, does not count
+an incomplete disk, and stops reads of a disk that is no longer offered.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from whimbrel.sim.world.hosts import SimulatedWorld
 from whimbrel.sim.world.stored_guests import StoredGuests
 
 TICKS = 20
-"""How often a long phase tells how far it is."""
+"""Progress reports of a long phase."""
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):
-    """How long each phase takes."""
+    """Duration of each phase."""
 
     reserve_s: float = 0.0
     build_disk_s: float = 0.0
@@ -43,7 +43,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulatedHypervisor:
-    """Fulfils ports.hypervisor.Hypervisor. refusing: names of phases that answer Refused, to try what happens then."""
+    """Fulfils ports.hypervisor.Hypervisor. refusing: names of phases that answer Refused, for tests."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class SimulatedHypervisor:
         cell: CellName | None = None,
         images: Images | None = None,
     ) -> None:
-        """images: None: an image is its id, whatever the image service has."""
+        """images: None: an image is its id; the image service is not used."""
         self.host = host
         self.cell = cell
         self.refusing: set[str] = set()
@@ -72,9 +72,9 @@ class SimulatedHypervisor:
         world.hosts[host] = self
 
     def reborn(self, images: Images | None = None) -> "SimulatedHypervisor":
-        """Give it as it is when its process has been started anew: it knows what it kept.
+        """Return the hypervisor after a restart of its process: it has its stored state.
 
-        images: the image service as the new process reaches it, None: as this one does.
+        images: the image service of the new process; None: that of this one.
         """
         cell, capacity, images = self.cell, self._capacity, images or self._images
         store, times, clock = self._guests.store, self._times, self._clock
@@ -85,19 +85,19 @@ class SimulatedHypervisor:
         return other
 
     async def lose_power(self) -> None:
-        """Have all guests off at once; their disks are as they were."""
+        """Stop all guests at once; their disks are unchanged."""
         await self._guests.opened()
         for guest in self._guests.all():
             if guest.power == "running":
                 await self._guests.change(guest.key, power="stopped")
 
-    # What is here
+    # State
 
     async def capacity(self) -> Capacity:
         return self._capacity
 
     async def metrics(self) -> dict[str, float]:
-        # Each running guest keeps its cpus busy.
+        # Each running guest uses all of its cpus.
         await self._guests.opened()
         busy = sum(guest.spec.vcpus for guest in self._guests.all() if guest.power == "running") / self._capacity.vcpus
         return {"cpu.percent": min(1.0, busy), "cpu.idle.percent": max(0.0, 1.0 - busy)}
@@ -125,22 +125,22 @@ class SimulatedHypervisor:
         kept = console if lines is None else console[max(0, len(console) - lines) :]
         return "".join(f"{line}\n" for line in kept)
 
-    # What only the simulated world can see
+    # What only the simulation can see
 
     def observed(self) -> list[Guest]:
-        """List all guests, as `guests` does but at once; the hypervisor must have been used before."""
+        """Return all guests without waiting; the hypervisor must have been used before."""
         return [guest.observed for guest in self._guests.all()]
 
     def observed_of(self, servers: Sequence[ServerId]) -> list[Guest]:
-        """List the guests of these servers, as `observed` does."""
+        """Return the guests of these servers, as `observed` does."""
         return [guest.observed for one in servers for guest in self._guests.of(one)]
 
     def offers(self) -> list[GuestKey]:
-        """List the guests whose disks are offered for reading; the hypervisor must have been used before."""
+        """Return the guests whose disks are offered; the hypervisor must have been used before."""
         return [guest.key for guest in self._guests.all() if guest.offered]
 
     def disks(self) -> list[tuple[GuestKey, DiskName, Disk]]:
-        """List the disks of all guests, half made or whole; the hypervisor must have been used before."""
+        """Return the disks of all guests, complete or not; the hypervisor must have been used before."""
         return [(guest.key, name, disk) for guest in self._guests.all() for name, disk in guest.disks.items()]
 
     async def runs(self, server: ServerId) -> bool:
@@ -148,20 +148,20 @@ class SimulatedHypervisor:
         return any(guest.power == "running" for guest in self._guests.of(server))
 
     async def disk(self, key: GuestKey, name: DiskName = "root") -> Disk | None:
-        """Give a guest's disk, half made or whole."""
+        """Return a guest's disk, complete or not."""
         guest = await self._guests.find(key)
         return guest.disks.get(name) if guest else None
 
     async def offered(self, path: str) -> Disk:
-        """Give a disk that is offered at `path`. Raises: Unavailable: it is not, now."""
+        """Return the disk that is offered at `path`. Raises: Unavailable: it is not offered now."""
         return await self._disks.offered(path)
 
-    # Room
+    # Capacity
 
     async def reserve(self, spec: GuestSpec) -> None:
         self._may("reserve")
         await self._take(self._times.reserve_s)
-        async with self._reserving:  # two at once must not both take the last room
+        async with self._reserving:  # two concurrent requests must not both take the last capacity
             if await self._guests.find(spec.key) is None:
                 self._guests.check_room(spec, self._capacity)
                 await self._guests.save(SimulatedGuest(spec=spec))
@@ -235,14 +235,14 @@ class SimulatedHypervisor:
         await self._check_may_boot(guest)
         if not hard:
             await self._take(self._times.stop_s)
-        # It counts as running all the while: who died between off and on can ask for the same again.
+        # The guest counts as running throughout, so that an order interrupted between off and on can be repeated.
         await self._boot(key)
 
     async def _boot(self, key: GuestKey) -> None:
         await self._check_may_boot(await self._guests.get_defined(key))
         await self._take(self._times.start_s)
         guest = await self._guests.get_defined(key)
-        await self._check_may_boot(guest)  # again: another one may have been faster
+        await self._check_may_boot(guest)  # again: another start may have been faster
         await self._guests.save(booted(guest, self.host))
         await self._world.watch_start(self.host, key.server)
 
@@ -283,7 +283,7 @@ class SimulatedHypervisor:
         if spec != guest.spec:
             await self._guests.change(guest.key, spec=spec)
 
-    # How
+    # Internals
 
     def _may(self, phase: str) -> None:
         if phase in self.refusing:

@@ -14,7 +14,7 @@ class SeededIds:
         return str(UUID(int=self._rng.getrandbits(128), version=4))
 
     def copy(self) -> "SeededIds":
-        """Give another source that goes on from here with the same ids."""
+        """Return another source that continues with the same ids."""
         other = SeededIds(0)
         other._rng.setstate(self._rng.getstate())
         return other

@@ -1,8 +1,8 @@
-"""An event loop without a world: time jumps to the next timer, and chance says which of the ready tasks goes first.
+"""An event loop without I/O: time jumps to the next timer, and a seed decides the order of ready tasks.
 
-Laws: one seed, one order; there are no threads, files or sockets here, and who asks for one gets NotImplementedError.
-What runs belongs to a process. One that is frozen holds still between two awaits, as after SIGSTOP; of one that is dead
-nothing runs any more, not even what it would do when it is cancelled, as after SIGKILL.
+Invariants: one seed, one order. There are no threads, files or sockets: a request for one raises NotImplementedError.
+Tasks and callbacks belong to a process. A frozen process does not run between two awaits, as after SIGSTOP. A dead
+process never runs again, not even its cancellation handlers, as after SIGKILL.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ Arguments = TypeVarTuple("Arguments")
 
 
 class Stuck(AssertionError):
-    """Nothing is ready and nothing is timed: what is waited for will never be."""
+    """Nothing is ready or timed: the awaited result will never arrive."""
 
 
 class Process:
-    """Who runs something. Whatever a task starts belongs to the task's own process."""
+    """Owner of tasks. Whatever a task starts belongs to the task's own process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -43,7 +43,7 @@ _present: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 class _Handle(asyncio.TimerHandle):
-    """A callback, with the process that it belongs to. There are many: it has what asyncio asks of one, and no more."""
+    """A callback with its process. There are many: it has only what asyncio requires."""
 
     def __init__(
         self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: Any, context: Context | None
@@ -54,7 +54,7 @@ class _Handle(asyncio.TimerHandle):
         self.process: Process | None = context.get(_present)
 
     def cancel(self) -> None:
-        """It is passed by when its turn comes."""
+        """Mark it as cancelled; the loop skips it."""
         self._cancelled = True
 
     def cancelled(self) -> bool:
@@ -73,9 +73,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._is_closed = False
         self._all: list[asyncio.Task[Any]] = []
         self.troubles: list[str] = []
-        """What went wrong in callbacks and in tasks that nobody looks at."""
+        """Errors of callbacks, and of tasks that are never awaited."""
 
-    # Time and what is to be done
+    # Time and queues
 
     def time(self) -> float:
         return self._now
@@ -109,7 +109,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Nothing: it is passed by when its time comes."""
+        """Do nothing: the loop skips cancelled timers."""
 
     # Running
 
@@ -173,7 +173,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return self._is_closed
 
     def close(self) -> None:
-        """Let go of all that is unfinished, without a word: it is as dead as its processes."""
+        """Drop all unfinished work without cancelling it, as at the death of its processes."""
         self._is_closed = True
         self._ready, self._timers = [], []
         for task in self._all:
@@ -200,10 +200,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return task
 
     def spawn(self, process: Process, coro: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """Have a process do this."""
+        """Start a task that belongs to this process."""
         return self.create_task(coro, context=process.context.copy())
 
-    # What a loop is asked for besides
+    # Other methods of a loop
 
     def get_debug(self) -> bool:
         return False
@@ -213,7 +213,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
 
 class LoopClock(JumpingClock):
-    """The clock of what runs in a simulated loop. Fulfils ports.clock.Clock."""
+    """The clock of a simulated loop. Fulfils ports.clock.Clock."""
 
     def __init__(self, loop: SimulatedLoop, began: float) -> None:
         super().__init__(began)
@@ -227,11 +227,11 @@ class LoopClock(JumpingClock):
 
 
 def new_loop(seed: int | str) -> SimulatedLoop:
-    return SimulatedLoop(seed)  # type: ignore[abstract]  # what is not here is refused: see the laws
+    return SimulatedLoop(seed)  # type: ignore[abstract]  # what is not here is refused: see the invariants above
 
 
 def at_once(coro: Coroutine[Any, Any, Result]) -> Result:
-    """Run this here and now, between two events of the loop that runs: no time passes."""
+    """Run to completion between two events of the running loop: no time passes."""
     outer = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     inner = new_loop("at once")
@@ -244,7 +244,7 @@ def at_once(coro: Coroutine[Any, Any, Result]) -> Result:
 
 
 def without_a_wait(coro: Coroutine[Any, Any, Result]) -> Result:
-    """Run what never waits for anything, not even for something that is there: cheaper than `at_once`."""
+    """Run a coroutine that never waits, not even for something that is ready: cheaper than `at_once`."""
     try:
         coro.send(None)
     except StopIteration as end:

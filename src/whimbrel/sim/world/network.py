@@ -1,7 +1,7 @@
-"""A network service in memory: networks, ports with addresses, and where they are bound.
+"""A network service in memory: networks, ports with addresses, and their bindings.
 
-It is no kinder than a real one: a port has one active binding, an address is given once, and a port that is somebody
-else's is refused.
+It is as strict as a real one: a port has one active binding, an address is assigned once, and a port that another
+server uses is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from whimbrel.ports.stores.pages import Page
 
 
 class SimulatedNetwork:
-    """Fulfils ports.network.Network. hosts: None: a port can be bound anywhere."""
+    """Fulfils ports.network.Network. hosts: where ports can be bound; None: anywhere."""
 
     def __init__(self, ids: IdSource, hosts: Sequence[HostName] | None = None) -> None:
         self._ids = ids
@@ -31,7 +31,7 @@ class SimulatedNetwork:
         self._groups: dict[ProjectId, dict[str, str]] = {}
         self._ports: dict[str, Port] = {}
         self._bindings: dict[str, dict[HostName, Binding]] = {}
-        self._made: dict[str, ServerId] = {}  # ports that were made for a server
+        self._made: dict[str, ServerId] = {}  # ports created for a server
 
     def copy(self, ids: IdSource) -> "SimulatedNetwork":
         other = SimulatedNetwork(ids, None if self._hosts is None else tuple(self._hosts))
@@ -39,7 +39,7 @@ class SimulatedNetwork:
             setattr(other, name, deepcopy(getattr(self, name)))
         return other
 
-    # What an operator or a user makes; the compute side never does
+    # Operations of operators and users; the compute side never calls them
 
     def add_network(self, network: NetworkInfo, cidr: str) -> None:
         """cidr: of its one subnet, which has the first id of network.subnets."""
@@ -47,7 +47,7 @@ class SimulatedNetwork:
         self._subnets[network.id] = cidr
 
     def add_segment(self, network_id: str, subnet_id: str, segment_id: str) -> None:
-        """Have a network be routed: this subnet of it is of that segment."""
+        """Make a network routed: assign its subnet to a segment."""
         self._segments.setdefault(network_id, {})[subnet_id] = segment_id
 
     def add_port(
@@ -67,7 +67,7 @@ class SimulatedNetwork:
         return [self._shown(port) for port in self._ports.values()]
 
     def made(self) -> list[tuple[Port, ServerId]]:
-        """List the ports that there are because they were made for a server, each with that one."""
+        """Return the ports that were created for a server, each with that server."""
         return [(self._shown(self._ports[one]), server) for one, server in self._made.items() if one in self._ports]
 
     def add_security_group(self, project: ProjectId, name: str) -> str:
@@ -201,7 +201,7 @@ class SimulatedNetwork:
                 raise Refused(f"The binding of port {port_id} on host {host} is the active one.")
             self._bindings.get(port_id, {}).pop(host, None)
 
-    # Inside
+    # Internals
 
     def _shown(self, port: Port) -> Port:
         active = next((b for b in self._bindings[port.id].values() if b.is_active), None)

@@ -1,6 +1,6 @@
-"""The guests of one simulated host: values in a keep, read once and written through.
+"""The guests of one simulated host: values in a key-value store, read once and written through.
 
-Law: what could not be written has not happened.
+Invariant: what could not be written has not happened.
 """
 
 import msgspec
@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 class StoredGuests:
     def __init__(self, host: HostName, store: KeyValueStore, holders: dict[ServerId, set[HostName]]) -> None:
-        """holders: the hosts that have a guest of a server, of all hosts together."""
+        """holders: server -> hosts that have a guest of it; shared by all hosts."""
         self.host = host
         self._holders = holders
         self.store = store
@@ -29,7 +29,7 @@ class StoredGuests:
     async def opened(self) -> dict[ServerId, dict[Slot, SimulatedGuest]]:
         if self._guests is None:
             kept = await self.store.scan(self._space)
-            if self._guests is None:  # nobody was faster while we read
+            if self._guests is None:  # no other task read them meanwhile
                 found = [_decode(value) for value in kept.values()]
                 self._guests = {}
                 for guest in found:
@@ -37,12 +37,12 @@ class StoredGuests:
         return self._guests
 
     def all(self) -> list[SimulatedGuest]:
-        """List them at once; they must have been opened."""
+        """Return all guests without waiting; they must have been opened."""
         assert self._guests is not None, f"{self.host} was not opened"
         return [guest for slots in self._guests.values() for guest in slots.values()]
 
     def of(self, server: ServerId) -> list[SimulatedGuest]:
-        """List those of a server, as `all` does."""
+        """Return the guests of a server, as `all` does."""
         assert self._guests is not None, f"{self.host} was not opened"
         return list(self._guests.get(server, {}).values())
 
@@ -75,7 +75,7 @@ class StoredGuests:
         self._holders.setdefault(guest.key.server, set()).add(self.host)
 
     async def drop(self, key: GuestKey) -> None:
-        """Forget one; fine if it is not there."""
+        """Delete a guest. Idempotent."""
         if await self.find(key) is None:
             return
         await self.store.delete(self._space, path_of(key))
@@ -86,7 +86,7 @@ class StoredGuests:
             guests.pop(key.server, None)
             self._holders.get(key.server, set()).discard(self.host)
 
-    # Whether there is room for one more, and for what it holds
+    # Whether a guest and its devices fit
 
     def check_room(self, spec: GuestSpec, capacity: Capacity) -> None:
         """Raises: Refused: its memory or its disks do not fit."""

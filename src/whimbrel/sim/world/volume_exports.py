@@ -1,4 +1,4 @@
-"""How simulated hosts reach volumes: they are told under which name, and nothing is served."""
+"""Volume exports of simulated hosts: only the names are returned, nothing is served."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path

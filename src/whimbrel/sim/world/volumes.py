@@ -1,7 +1,7 @@
-"""A volume service in memory: volumes, and who holds on to them from where.
+"""A volume service in memory: volumes and their attachments.
 
-It is no kinder than a real one: a volume that may have one server only is refused to a second one, and one that is
-held is not deleted.
+It is as strict as a real one: it refuses a second server on a volume that allows only one, and does not delete a volume
+that is attached.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class SimulatedVolumes:
         self._volumes: dict[str, Volume] = {}
         self._snapshots: dict[str, str] = {}  # snapshot id -> volume id
         self._attachments: dict[str, Attachment] = {}
-        self._connectors: dict[str, dict[str, Any]] = {}  # attachment id -> from where it is used
+        self._connectors: dict[str, dict[str, Any]] = {}  # attachment id -> connector of the host
 
     def copy(self, ids: IdSource) -> "SimulatedVolumes":
         other = SimulatedVolumes(ids)
@@ -33,7 +33,7 @@ class SimulatedVolumes:
             setattr(other, name, deepcopy(getattr(self, name)))
         return other
 
-    # What a user makes; and what only the simulated world can see
+    # Operations of users, and what only the simulation can see
 
     def add_volume(self, volume: Volume) -> None:
         self._volumes[volume.id] = volume
@@ -42,7 +42,7 @@ class SimulatedVolumes:
         self._snapshots[snapshot_id] = volume_id
 
     def everything(self) -> list[tuple[Attachment, str | None]]:
-        """List all attachments, each with the host from which it is used."""
+        """Return all attachments, each with the host that uses it."""
         return [(one, self._connectors.get(one.id, {}).get("host")) for one in self._attachments.values()]
 
     def ids(self) -> list[str]:
@@ -148,7 +148,7 @@ class SimulatedVolumes:
         self._attachments.pop(attachment_id, None)
         self._connectors.pop(attachment_id, None)
 
-    # Inside
+    # Internals
 
     def _held(self, volume_id: str) -> list[Attachment]:
         return [one for one in self._attachments.values() if one.volume_id == volume_id]
