@@ -1,1 +1,1 @@
-"""What draws the generated pages and tells the scenarios of the tests: it needs a checkout and is not in the wheel."""
+"""Tools that draw the generated pages, and the scenarios of the tests. They need a checkout; the wheel lacks them."""

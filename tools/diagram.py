@@ -1,7 +1,7 @@
 """Sequence diagrams of a resize, within a cell and between two: `python -m tools.diagram FILE` (make docs).
 
-They are observed, not drawn: a server with all that one can have is moved in the simulated cloud, and what each line of
-the list asked of whom is written down.
+They are observed, not drawn by hand: a server with all kinds of devices is moved in the simulated cloud, and the calls
+of each step are recorded.
 """
 
 import asyncio
@@ -27,16 +27,16 @@ from whimbrel.sim.faults.chaos import Chaos, changes
 from whimbrel.sim.world.equipment import DIRECT_PORT, NETWORK, with_devices
 
 Cells = Mapping[str, tuple[str, ...]]
-"""Names of cells, and of their hosts."""
+"""Cell name -> host names."""
 
 INSIDE: Cells = {"c1": ("h1", "h2")}
 ACROSS: Cells = {"c1": ("h1",), "c2": ("h2",)}
 
 BOOKKEEPING = frozenset({"save", "park"})
-"""What the engine writes down after every line; a sentence says so."""
+"""Writes of the engine after every step; one sentence of the page covers them."""
 
 TOLD_READS = frozenset({"capacity", "all_assignments", "look"})
-"""Reads by which something is decided or allowed."""
+"""Reads that decide or permit something."""
 
 HEAD = """\
 # A resize, line by line
@@ -51,7 +51,7 @@ which the condition does not hold is not there.
 
 @dataclass(frozen=True)
 class Seen:
-    """One line that was walked, down or up, and what it asked of whom."""
+    """One executed step, do or undo, with its calls."""
 
     step: str
     way: str
@@ -71,11 +71,11 @@ class Picture:
 PICTURES = (Picture("Within a cell", INSIDE), Picture("From one cell to another", ACROSS))
 
 
-# Watching
+# Observation
 
 
 class Watcher:
-    """Moves one server, and keeps what is seen."""
+    """Moves one server and records its steps."""
 
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
@@ -84,7 +84,7 @@ class Watcher:
         self._seen: list[Seen] = []
 
     async def watch(self, verdict: str) -> tuple[list[Seen], list[Seen]]:
-        """Give what was seen until the server had arrived, and after its owner's verdict."""
+        """Return the steps before and after the owner's verdict."""
         rules = Rules(cpu_allocation_ratio=1.0)
         world = await World.build(cells=self._picture.cells, rules=rules, equipped=True, functions=True)
         server_id = await _booted(world)
@@ -96,7 +96,7 @@ class Watcher:
         server = await lookup.find(world.cloud, server_id)
         say = requests.confirm if verdict == "confirm" else requests.revert
         await say(cloud, engine, world.requester(), server)
-        self._from = len(self._chaos.touches)  # what the door did is no line
+        self._from = len(self._chaos.touches)  # calls of the API are not part of a step
         after = await self._settled(world, engine)
         await world.close()
         return there, after
@@ -117,7 +117,7 @@ class Watcher:
 
 
 def _accepted(run: Run) -> Step:
-    """Give the line that is written down with the run itself."""
+    """Return the step that is saved together with the run itself."""
     return next(step for step in RESIZE.steps if step.accepted)
 
 
@@ -136,7 +136,7 @@ async def _booted(world: World) -> ServerId:
 
 
 def participants(picture: Picture) -> dict[str, str]:
-    """Name who may be asked, by the beginning of a touch, in the order in which they stand side by side."""
+    """Return the participants in drawing order, by the prefix of their touches."""
     records = {"c1": "records of the source's cell", "c2": "records of the target's cell"}
     if not picture.crosses:
         records = {"c1": "records of the cell"}
@@ -159,7 +159,7 @@ def _who(touch: str) -> str:
 
 
 def asked(seen: Seen) -> Iterator[tuple[str, list[str]]]:
-    """Yield who was asked in turn, and what of him; the same thing again and again only once."""
+    """Yield each called participant with its calls; repeated calls appear once."""
     before, verbs = "", list[str]()
     for touch in seen.touches:
         who, verb = _who(touch), touch.rsplit(".", 1)[1]
@@ -192,7 +192,7 @@ def _undo_of(name: str) -> str:
 
 
 async def draw(picture: Picture) -> str:
-    """Draw one move, with both of its ends."""
+    """Draw one move, with both of its verdicts."""
     there, confirmed = await Watcher(picture).watch("confirm")
     _, reverted = await Watcher(picture).watch("revert")
     there_are = participants(picture)
@@ -221,7 +221,7 @@ async def draw(picture: Picture) -> str:
 
 
 def table() -> str:
-    """Write the list itself, with conditions and undos."""
+    """Return the list of steps as a table, with conditions and undos."""
     lines = ["## The list", "", "| line | only if | undo | this undo waits for those of |", "|---|---|---|---|"]
     for step in RESIZE.steps:
         condition = step.only_if.__name__ if step.only_if else ""
@@ -233,7 +233,7 @@ def table() -> str:
 
 
 async def document() -> str:
-    """Write the page."""
+    """Return the page."""
     return "\n".join([HEAD, *[await draw(picture) for picture in PICTURES], table()])
 
 

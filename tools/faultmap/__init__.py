@@ -1,4 +1,4 @@
-"""The fault map: every fault at every step of every kind of move, and what came of it. `make faultmap` draws it.
+"""The fault map: every fault at every step of every kind of move, and its outcome. `make faultmap` draws it.
 
-Law: a point counts only where its fault fired, and its outcome is judged by the books and the laws, never assumed.
+Invariant: a point counts only if its fault fired; accounting and invariants judge its outcome, it is never assumed.
 """

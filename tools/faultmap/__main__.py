@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 class Unmappable(Exception):
-    """A move goes wrong even without a fault."""
+    """A move fails even without a fault."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -66,7 +66,7 @@ def _draw_map(asked: Any) -> int:
 
 
 def _differs(drawn: pages.Map, page: Path) -> bool:
-    """Tell where the map is not as it was drawn last."""
+    """Check whether the map differs from the page."""
     return _say_differences(pages.differences(drawn, pages.from_json(page.read_text())), page)
 
 
@@ -113,7 +113,7 @@ def _draw_pairs(asked: Any) -> int:
 def _all_of(
     act: Callable[[Task], Result], tasks: Sequence[Task], processes: int, line_of: Callable[[Task, Result], str]
 ) -> list[Result]:
-    """Act on all, several at once, and tell how far it is."""
+    """Run all tasks, several at a time, and report progress."""
     began, found = time.monotonic(), []
     with get_context("fork").Pool(processes, _be_quiet) as pool:
         for task, result in zip(tasks, pool.imap(act, tasks), strict=True):
@@ -140,7 +140,7 @@ def _draw_pair(first: pairs.First) -> pairs.Seconds:
 
 
 def _of_whole(drawing: Coroutine[Any, Any, Result]) -> Result:
-    """Run it. A Violation is no Exception: it would end a pool's process, and its result be awaited for ever."""
+    """Run it. A Violation is no Exception: it would end a process of the pool, and its result would never arrive."""
     try:
         return asyncio.run(drawing)
     except Violation as violation:

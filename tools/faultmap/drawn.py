@@ -1,4 +1,4 @@
-"""The map of one kind of move: every point of it told, or a part of them that is chosen by their names."""
+"""The map of one kind of move: all of its points, or a part of them, selected by name."""
 
 from collections.abc import AsyncIterator
 from zlib import crc32
@@ -9,17 +9,17 @@ from tools.faultmap.troubles import Trouble
 from tools.faultmap.variants import Variant
 
 NOT_HERE = "n/a: "
-"""How a cell begins where there is no point; the reason follows."""
+"""Prefix of a cell without a point; the reason follows."""
 
 Cells = dict[str, str]
 Rows = dict[str, Cells]
-"""Step -> fault -> what came of it: a word, and after a colon why."""
+"""Step -> fault -> outcome: a word, and the reason after a colon."""
 
 
 async def draw(variant: Variant, one_in: int = 1) -> Rows:
-    """Tell the points of a kind of moves. one_in: of so many points one is told, always the same; "" is in the others.
+    """Run the points of a variant. one_in: run one of so many points, always the same; "" in the others.
 
-    Raises: Violation: it does not even end well without a fault.
+    Raises: Violation: it fails even without a fault.
     """
     drawn: Rows = {}
     async for row, trouble, cell in _cells(variant, one_in):
@@ -55,5 +55,5 @@ def is_point(cell: str) -> bool:
 
 
 def word_of(cell: str) -> str:
-    """Give the outcome without the reason."""
+    """Return the outcome without the reason."""
     return cell.split(":")[0]

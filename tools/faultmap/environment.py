@@ -1,4 +1,4 @@
-"""What a process of the control plane stands on: hosts that may go or start anew, databases that may be away."""
+"""Environment of a control plane process: hosts that may fail or restart, databases that may be unreachable."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,13 +15,13 @@ from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
 
 AWAY_S = 7.0
-"""How long databases are away: longer than a lease, shorter than the patience of a move."""
+"""How long databases are unreachable: longer than a lease, shorter than the step timeout of a move."""
 
 COPYING = Times(copy_disk_s=4.0)
-"""So that a disk can be seen half made."""
+"""So that disks are incomplete for a while."""
 
 LONG = ("import_disk", "fetch_disk")
-"""Orders that take as long as a disk does."""
+"""Orders that take as long as copying a disk."""
 
 _DATABASES = ("journal", "directory", "placement", "flavors", "quotas", "aggregates", "server_groups")
 
@@ -32,7 +32,7 @@ def is_of_a_database(touch: str) -> bool:
 
 
 class CloudSnapshot:
-    """gone: hosts that do not answer; their guests may go on running, nobody knows."""
+    """gone: hosts that do not answer; their guests may still run."""
 
     def __init__(self, world: World) -> None:
         self.gone: set[str] = set()
@@ -50,7 +50,7 @@ class CloudSnapshot:
         return HostAgent(host, world.hypervisors[host], world.remains.store, world.images, world.cloud.clock)
 
     def is_out(self, touch: str) -> bool:
-        """Tell whether a call is not answered now."""
+        """Check whether a call gets no answer now."""
         if touch.startswith("agent "):
             return touch.split(" ")[1].split(".")[0] in self.gone
         return is_of_a_database(touch) and self._world.cloud.clock.now() < self._away_until
@@ -59,7 +59,7 @@ class CloudSnapshot:
         self._away_until = self._world.cloud.clock.now() + AWAY_S
 
     async def die_over(self, host: str, touch: str, call: Callable[[], Awaitable[Any]]) -> None:
-        """Have a host's agent die over an order and start anew. Raises: Unavailable: nobody tells what became of it."""
+        """Stop a host's agent during an order and restart it. Raises: Unavailable: the result is unknown."""
         name = HostName(host)
         if touch.endswith(LONG):
             await self._cut_short(name, call)
@@ -71,7 +71,7 @@ class CloudSnapshot:
         raise Unavailable(f"the agent of {host} died over {touch}")
 
     async def _cut_short(self, host: HostName, call: Callable[[], Awaitable[Any]]) -> None:
-        """Let it come so far that a disk is half made."""
+        """Run the call until a disk is incomplete."""
         agent, hypervisor = self._agents[host], self._world.hypervisors[host]
         asking = asyncio.ensure_future(call())
         while not await _is_half_made(hypervisor):

@@ -1,4 +1,4 @@
-"""Tells one point of the map, and judges how it ended."""
+"""Runs one point of the map and judges its outcome."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Chaos, Plan, changes
 
 ROUNDS = 15
-"""How often conductors look whether there is something to do while a host is gone: a minute."""
+"""How often conductors look for work while a host is unreachable: one minute in total."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """word: done, undone, waits, red; + : another conductor did it. why: what it waits for, or what is wrong."""
+    """word: done, undone, waits, red; +: another conductor did it. why: what it waits for, or what is wrong."""
 
     word: str
     why: str = ""
@@ -32,11 +32,11 @@ class Outcome:
 
 
 class Unfired(Exception):
-    """The fault did not happen, so that nothing is known of it."""
+    """The fault did not occur, so the point has no outcome."""
 
 
 class MapTelling(Telling):
-    """Tells a story in which troubles strike, one plan of them for each life."""
+    """Runs a story with faults, one plan for each incarnation."""
 
     def __init__(self, story: Story, *strikes: Strikes, copying: bool = False) -> None:
         super().__init__(story, *({} for _ in strikes))
@@ -44,7 +44,7 @@ class MapTelling(Telling):
         self._copying = copying
         self.marking = Marking()
         self.snapshot: CloudSnapshot
-        self.waits = ""  # what for, when a host was gone
+        self.waits = ""  # what it waited for while a host was unreachable
 
     async def set_the_scene(self) -> None:
         await super().set_the_scene()
@@ -82,7 +82,7 @@ class MapTelling(Telling):
             await super().end()
 
     async def _wait_for_hosts(self) -> None:
-        """See what it waits for without them; then have them back, so that it is seen to end."""
+        """Record what the run waits for while hosts are unreachable; then restore the hosts, so that it ends."""
         run = await self.run()
         if run is not None and not run.is_over:
             self.waits = _waiting(run)
@@ -90,7 +90,7 @@ class MapTelling(Telling):
         await self.settle()
 
     async def run(self) -> Run | None:
-        """Give the move, None: it was never written down."""
+        """Return the move, or None if it was never saved."""
         found = await self.world.cloud.journal.find(
             RunFilter(subject=self.server.id, sagas=("resize", "migrate"), limit=1)
         )
@@ -98,7 +98,7 @@ class MapTelling(Telling):
 
 
 def _waiting(run: Run) -> str:
-    """Say what a run waits for. Raises: Violation: it does not say so itself."""
+    """Return what a run waits for. Raises: Violation: the run does not report it."""
     if run.state != "open" or run.problem or not run.message or not (run.debts or run.tries):
         raise Violation(f"it is {run.state} at {run.at}, and does not say what it waits for: {run.problem}")
     return f"owes the undo of {', '.join(run.debts)}" if run.debts else f"stands at {run.at}"
@@ -108,7 +108,7 @@ def _waiting(run: Run) -> str:
 
 
 async def tell(story: Story, *strikes: Strikes, copying: bool = False) -> tuple[Outcome, MapTelling]:
-    """Tell a story with troubles. copying: disks take their time, also where no copy is cut short. Raises: Unfired."""
+    """Run a story with faults. copying: disk copies take time, even if none is interrupted. Raises: Unfired."""
     struck = [strike for life in strikes for strike in life.values()]
     telling = MapTelling(story, *strikes, copying=copying or any(cuts_a_copy(strike) for strike in struck))
     sleeps = any(strike.trouble is Trouble.SLEEP for strike in struck)
@@ -119,13 +119,13 @@ async def tell(story: Story, *strikes: Strikes, copying: bool = False) -> tuple[
         if any(chaos.overtaken for chaos in told.lives if isinstance(chaos, Troubled)):
             raise Unfired("nothing overtook it")
         if any(strike.trouble is Trouble.REORDERED for strike in struck):
-            await release_late_effects(told)  # what was held back may have come after the way back
+            await release_late_effects(told)  # a delayed request may have arrived after the rollback
         outcome = await _judged(told, telling, story)
     except (Exception, Violation) as error:
         if isinstance(error, Unfired):
             raise
         outcome = Outcome("red", f"{type(error).__name__}: {error}")
-    if hasattr(telling, "world"):  # else there was no scene
+    if hasattr(telling, "world"):  # else the fixture failed
         await telling.world.close()
     return outcome, telling
 
@@ -156,7 +156,7 @@ def _word(run: Run | None) -> str:
 
 
 async def _deliver(told: Told) -> None:
-    """Have what is late arrive now, and be looked after. It must change nothing."""
+    """Deliver late requests, and clean up after them. They must change nothing."""
     before = await books(told.world)
     for chaos in told.lives:
         for late in chaos.late:
@@ -168,7 +168,7 @@ async def _deliver(told: Told) -> None:
 
 
 async def first_told(story: Story) -> tuple[list[Row], list[str]]:
-    """Tell a story without troubles; give its steps and touches. Raises: Violation: it does not end well."""
+    """Run a story without faults; return its steps and touches. Raises: Violation: it fails."""
     outcome, telling = await tell(story, {})
     if outcome.word != "done":
         raise Violation(f"{story} without any trouble: {outcome}")

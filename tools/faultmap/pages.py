@@ -44,7 +44,7 @@ def reds(drawn: Map) -> list[str]:
 
 
 def differences(drawn: Map, was: Mapping[str, Rows]) -> list[str]:
-    """Say what is not as it was, for the variants that are drawn: a line for each cell."""
+    """Return what has changed in the drawn variants: a line for each cell."""
     found = []
     for variant, rows in drawn.items():
         before = was.get(variant.name, {})
@@ -56,11 +56,11 @@ def differences(drawn: Map, was: Mapping[str, Rows]) -> list[str]:
     return found
 
 
-# For programs
+# JSON
 
 
 def to_json(drawn: Map) -> str:
-    """Give it with a line for each row, so that a change is seen where it is."""
+    """Return JSON with a line for each row, so that a diff shows the changed rows."""
     counts = totals(drawn)
     lines = [
         "{",
@@ -89,12 +89,12 @@ def _variant_to_json(variant: Variant, rows: Rows) -> str:
 
 
 def from_json(text: str) -> dict[str, Rows]:
-    """Give the rows of each variant by its name."""
+    """Return the rows of each variant by its name."""
     document: dict[str, Any] = json.loads(text)
     return {variant["name"]: variant["rows"] for variant in document["variants"]}
 
 
-# For people
+# Markdown
 
 
 def to_markdown(drawn: Map) -> str:

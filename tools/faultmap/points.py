@@ -1,4 +1,4 @@
-"""Where a trouble may strike a step: the points of the map, or why there is none."""
+"""Where a fault can hit a step: the points of the map, or why there is none."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,11 +20,11 @@ HANDS = "somebody faster at the journal is a newer epoch: see sleeps"
 ONE_OWNER = "a host does not say that somebody was faster"
 
 Found = tuple[int, Strike] | str
-"""A touch and what happens there; or why nothing can."""
+"""A touch and its fault; or why there is none."""
 
 
 def find(row: Row, trouble: Trouble, touches: Sequence[str]) -> Found:
-    """Say where a trouble strikes a step."""
+    """Return where a fault hits a step."""
     if trouble in HOSTS_GO:
         return _host_goes(row, trouble, touches)
     if trouble in AGENTS_RESTART:

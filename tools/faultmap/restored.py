@@ -1,7 +1,7 @@
-"""The map of restored databases: an older copy of databases is put back after a move, and the cloud is restored.
+"""The map of restored databases: older copies of databases replace the current ones after a move.
 
-The copy is made at the last change of a step. Of each kind of moves every other step is told, with one choice of
-databases; steps and choices go round from move to move, so that all steps meet all choices.
+The copy is made at the last change of a step. Every other step of each kind of move is run with one choice of
+databases; then the cloud is restored. Steps and choices rotate from move to move, so that all steps meet all choices.
 """
 
 import json
@@ -22,7 +22,7 @@ WHICH: Mapping[str, Collection[str]] = {
     "placement": ("placement",),
     "all": ("global", "cell", "placement"),
 }
-"""Of which databases a copy is put back."""
+"""Databases that are replaced by copies."""
 
 WORDS = {
     "restored": "all laws hold after the restore",
@@ -31,13 +31,13 @@ WORDS = {
 }
 
 Points = dict[str, str]
-"""Step and databases -> what came of it."""
+"""Step and databases -> outcome."""
 Map = Mapping[str, Points]
-"""Name of a kind of moves -> its points."""
+"""Name of a kind of move -> its points."""
 
 
 async def draw(variant: Variant) -> Points:
-    """Tell the points of a kind of moves. Raises: Violation: it does not even end well without a restore."""
+    """Run the points of a variant. Raises: Violation: it fails even without a restore."""
     rows, _ = await first_told(variant.story)
     first = [one.name for one in variants()].index(variant.name)
     drawn: Points = {}
@@ -74,7 +74,7 @@ def reds(drawn: Map) -> list[str]:
 
 
 def differences(drawn: Map, was: Map) -> list[str]:
-    """Return what is not as it was, for the moves that are drawn."""
+    """Return what has changed in the drawn moves."""
     return [
         f"{variant} | {point} | {was.get(variant, {}).get(point)} -> {points.get(point)}"
         for variant, points in drawn.items()
@@ -87,7 +87,7 @@ def _word(outcome: str) -> str:
     return outcome.split(":")[0]
 
 
-# The files
+# Files
 
 
 def to_json(drawn: Map) -> str:
@@ -111,7 +111,7 @@ def to_markdown(drawn: Map) -> str:
 
 
 def _by_step(drawn: Map) -> dict[str, list[str]]:
-    """Return for each step, by databases, how many points ended how."""
+    """Return for each step, by databases, the number of points with each outcome."""
     found: dict[str, dict[str, Counter[str]]] = {}
     for points in drawn.values():
         for point, outcome in points.items():

@@ -1,4 +1,4 @@
-"""Which touches belong to which step: the rows of the map, read off a story as it was told."""
+"""Which touches belong to which step: the rows of the map, from a recorded run of a story."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,12 +10,12 @@ from whimbrel.saga.step import Saga, SagaRegistry, Step
 from whimbrel.sim.faults.chaos import changes
 
 ACCEPT, PARK, VERDICT = "accept", "park", "verdict"
-"""Rows that are no steps: what doors and the engine write down themselves."""
+"""Rows that are no steps: writes of the API and of the engine itself."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One call of a step: `number` touches had been when it began."""
+    """One call of a step; `number`: touches before it."""
 
     row: str
     number: int
@@ -25,7 +25,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Row:
-    """effects: the touches that can change something. save: the one that writes down that the step is done."""
+    """effects: touches that can change something. save: the touch that records that the step is done."""
 
     name: str
     first: int
@@ -37,7 +37,7 @@ class Row:
 
 
 class Marking:
-    """Notes when steps begin. marks: of the present life."""
+    """Records when steps begin. marks: of the current incarnation."""
 
     def __init__(self) -> None:
         self.lives: list[list[Mark]] = []
@@ -53,7 +53,7 @@ class Marking:
         self.lives[-1].append(Mark(row, len(self._touches), source, target))
 
     def marked(self, registry: SagaRegistry) -> SagaRegistry:
-        """Give the same sagas; the steps of moves are noted."""
+        """Return the same sagas; calls of the steps of moves are recorded."""
         return SagaRegistry(*(self._all_marked(saga) if saga.facts is MoveFacts else saga for saga in registry))
 
     def _all_marked(self, saga: Saga) -> Saga:
@@ -80,7 +80,7 @@ class Marking:
 
 
 def rows_of(touches: Sequence[str], marks: Sequence[Mark]) -> list[Row]:
-    """List the steps of one life in the order in which they were taken. What was begun and not written down is none."""
+    """Return the steps of one incarnation in order, without steps that began and were not saved."""
     rows: list[Row] = []
     begun = {mark.number: mark for mark in marks}
     now: Mark | None = None

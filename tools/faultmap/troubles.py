@@ -1,4 +1,4 @@
-"""What may go wrong at a step: the columns of the map, and the chaos that has it happen."""
+"""Faults of a step: the columns of the map, and the chaos that injects them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -12,7 +12,7 @@ from whimbrel.sim.faults.chaos import After, Chaos, Fault, changes
 
 
 class Trouble(Enum):
-    """Its value: the heading of its column."""
+    """The value is the heading of its column."""
 
     CRASH_BEFORE = "crash before"
     CRASH_AFTER = "crash after"
@@ -73,7 +73,7 @@ AGENTS_RESTART = (Trouble.AGENT_RESTARTS, Trouble.SOURCE_RESTARTS)
 
 @dataclass(frozen=True)
 class Strike:
-    """A trouble at a touch of this name. host: whose."""
+    """A fault at a touch of this name. host: the host of the touch."""
 
     trouble: Trouble
     touch: str
@@ -81,13 +81,13 @@ class Strike:
 
 
 Strikes = Mapping[int, Strike]
-"""Number of a touch, from 0 -> what happens there."""
+"""Number of a touch, from 0 -> fault."""
 
 
 class Troubled(Chaos):
-    """Chaos that knows hosts and databases too; what is gone or away is so for all lives.
+    """Chaos that also knows hosts and databases; those that are gone or away are so for all incarnations.
 
-    overtaken: requests that are held back until another one was carried out, and are still; each with its name.
+    overtaken: requests that are still held back until another one is carried out, with their names.
     """
 
     def __init__(self, strikes: Strikes, snapshot: CloudSnapshot, after_each: After) -> None:
@@ -110,14 +110,14 @@ class Troubled(Chaos):
         return answer
 
     async def _overtake(self, name: str) -> None:
-        """Let in what is held back if this was another request; the same one again does not overtake it."""
+        """Release the held-back requests if this is another request; a repetition does not overtake."""
         if self.overtaken and can_overtake(name, self.overtaken[0][0]):
             _, held = self.overtaken.pop()
             with suppress(WorldError):
                 await held()
 
     def _struck(self, strike: Strike, name: str, call: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-        """Have a strike happen that is not a fault of this one touch; give the call as it is made now."""
+        """Apply a fault that affects more than this touch; return the call to make now."""
         trouble, snapshot = strike.trouble, self._ground
         if trouble not in _FAULTS:
             self.fired.append(f"{trouble.value} at touch {len(self.touches)}, {name}")
@@ -135,7 +135,7 @@ class Troubled(Chaos):
 
 
 def can_overtake(touch: str, held: str) -> bool:
-    """Tell whether one request is another than the one that is held back, and may change something."""
+    """Check whether a request differs from the held-back one and may change something."""
     return touch != held and changes(touch) and not touch.startswith("journal.")
 
 

@@ -1,4 +1,4 @@
-"""The kinds of moves that are on the map. The list is open: another move is another line of kinds here."""
+"""The kinds of moves of the map. To add a kind of move, add a line to the kinds here."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Verdict = Literal["confirm", "revert"]
 
 PLACES = {
     "resize": ("same host", "same cell", "other cell"),
-    "cold migration": ("same cell", "other cell"),  # to the same host there is none
+    "cold migration": ("same cell", "other cell"),  # there is none to the same host
 }
 ROOTS = ("image", "volume")
 DEVICES = ("none", "ports, bandwidth, volumes", "PCI", "ephemeral and swap disks")
@@ -22,7 +22,7 @@ VERDICTS: tuple[Verdict, ...] = ("confirm", "revert")
 class Variant:
     move: str
     place: str
-    root: str  # boots from a disk made of an image, or from a volume
+    root: str  # boot from a disk made of an image, or from a volume
     devices: str
     verdict: Verdict
 
@@ -49,5 +49,5 @@ class Variant:
 def variants() -> Iterator[Variant]:
     for move, places in PLACES.items():
         for place, root, devices, verdict in product(places, ROOTS, DEVICES, VERDICTS):
-            if (root, devices) != ("volume", DEVICES[3]):  # they go the same way beside either root
+            if (root, devices) != ("volume", DEVICES[3]):  # they behave the same with either root
                 yield Variant(move, place, root, devices, verdict)

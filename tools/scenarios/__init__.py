@@ -1,1 +1,1 @@
-"""Scenarios of moves under planned faults: the fault map, the story tests and the mutants share them."""
+"""Scenarios of moves under planned faults, shared by the fault map, the story tests and the mutants."""

@@ -1,4 +1,4 @@
-"""Lives of a control plane: each is told to act under a plan of faults, and when it dies the next one takes over."""
+"""Incarnations of a control plane: each runs under a plan of faults, and the next one takes over when it dies."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -22,7 +22,7 @@ from whimbrel.sim.faults.chaos import Chaos, Crash, Plan, changes
 
 @dataclass
 class Told:
-    """What came of a story."""
+    """Result of a story."""
 
     world: World
     before: dict[str, Any]
@@ -35,7 +35,7 @@ class Told:
 
 
 class Lives:
-    """A user, and a control plane with a plan of faults for each of its lives: the first acts, each next takes over."""
+    """A user, and a control plane with a plan of faults for each incarnation; each one takes over from the last."""
 
     def __init__(self, *plans: Plan) -> None:
         self._plans = list(plans)
@@ -53,27 +53,27 @@ class Lives:
         return Told(self.world, before, self.server, self.lives)
 
     async def end(self) -> None:
-        """Have its owner say what he wants, again until it is heard."""
+        """Send the owner's verdict, and repeat it until it is accepted."""
         for _ in range(3):
             await self._live(self.say)
             await self.settle()
         await self._invariants.check()
 
-    # What the story is
+    # The story
 
     async def set_the_scene(self) -> None:
-        """Make the world, with all that is there before the story."""
+        """Make the world with its initial state."""
         raise NotImplementedError
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
-        """Have its owner ask for something, and drive it."""
+        """Send the owner's request, and drive it."""
         raise NotImplementedError
 
     async def say(self, cloud: Cloud, engine: Engine) -> None:
-        """Have its owner say what he wants at the end."""
+        """Send the owner's final verdict."""
 
     async def has_begun(self) -> bool:
-        """Tell whether what its owner asked for was written down, and is not over."""
+        """Check whether the owner's request is recorded and not over."""
         return await self.world.cloud.journal.open_run(self.server.id) is not None
 
     async def _drive(self, cloud: Cloud, engine: Engine) -> None:
@@ -81,10 +81,10 @@ class Lives:
         for run in await cloud.journal.take(engine.name, now, engine.lease_s, 10):
             await engine.drive(run)
 
-    # Lives
+    # Incarnations
 
     def next_life(self) -> tuple[Chaos, Cloud, Engine]:
-        """Have a new process, under the next plan; it is the present one from now on."""
+        """Start a new process under the next plan; it becomes the current one."""
         number = len(self.lives)
         plan = self._plans[number] if number < len(self._plans) else {}
         chaos = self.chaos(plan)
@@ -97,12 +97,12 @@ class Lives:
         return Chaos(plan, self.after_each)
 
     async def after_each(self, touch: str) -> None:
-        """Look at the world after each touch that can change it; until the last fault, shorter stories looked."""
+        """Check the world after each touch that can change it; shorter stories covered those before the last fault."""
         if changes(touch) and sum(len(chaos.fired) for chaos in self.lives) >= len(self._plans):
             await self._invariants.check(touch)
 
     async def _live(self, act: Callable[[Cloud, Engine], Awaitable[None]]) -> None:
-        """Have the present process act; if it dies, the next one takes over, and the user asks again if he must."""
+        """Run `act` in the current process. If it dies, the next one takes over, and the user repeats the request."""
         if not self.lives:
             self.next_life()
         _, cloud, engine = self._present
@@ -111,10 +111,10 @@ class Lives:
         except Crash:
             self.next_life()
         except WorldError:
-            pass  # the user is told; what is in hand goes on or is undone
+            pass  # the user gets the error; runs in progress go on or are undone
 
     async def settle(self) -> None:
-        """Let the present process finish what is due; each time it dies the next one goes on."""
+        """Finish what is due in the current process; each time it dies the next one goes on."""
         for _ in range(10):
             try:
                 await self._finish()
@@ -130,12 +130,12 @@ class Lives:
 
 
 def watched(registry: SagaRegistry, world: World) -> SagaRegistry:
-    """Give the same sagas, which look before each step whether the journal says that the run stands there."""
+    """Return the same sagas, with a check before each step that the journal has the run at this step."""
     return _Watched(registry, world)
 
 
 class _Watched(SagaRegistry):
-    """Has a saga watched when somebody opens it: a story needs a few of them."""
+    """Adds the check to a saga when it is opened: a story needs few sagas."""
 
     def __init__(self, registry: SagaRegistry, world: World) -> None:
         super().__init__(*registry)
@@ -174,7 +174,7 @@ def _watched_step(step: Step, journal: Journal) -> Step:
 
 
 async def sleeping(telling: Lives) -> Told:
-    """Tell a story in which the first conductor sleeps at a touch, the second finishes, and the first wakes."""
+    """Run a story in which the first conductor sleeps at a touch, the second finishes, and the first wakes."""
     await telling.set_the_scene()
     before = await books(telling.world)
     chaos, cloud, engine = telling.next_life()
@@ -185,7 +185,7 @@ async def sleeping(telling: Lives) -> Told:
     if not acting.done():
         await _finish_and_wake(telling, chaos, acting)
     await acting
-    chaos.wake.set()  # a touch that only comes with the end: there is nobody left to wake it
+    chaos.wake.set()  # the touch occurs only at the end: no process is left to wake it
     await telling.end()
     return Told(telling.world, before, telling.server, telling.lives)
 
@@ -199,12 +199,12 @@ async def _finish_and_wake(telling: Lives, sleeper: Chaos, acting: asyncio.Task[
     sleeper.wake.set()
     await acting
     await release_late_effects(Told(telling.world, {}, telling.server, telling.lives))
-    if begun:  # else it slept before it had asked for anything, and asks now
+    if begun:  # else it slept before it sent its request, and sends it now
         assert await books(telling.world) == after, "it woke, and changed what others had finished"
 
 
 async def release_late_effects(told: Told) -> None:
-    """Do what conductors do once a minute: what reached a service that knows no epochs too late is let go."""
+    """Clean up late effects in services without epochs, as conductors do once a minute."""
     engine = told.world.engine("afterwards")
     await told.world.cloud.clock.sleep(LATEST_S)
     await reconcile_slowly(told.world.cloud, engine)

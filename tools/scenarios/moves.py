@@ -1,4 +1,4 @@
-"""Stories of moves: what there is before, what its owner wants and says, and how it ends when all is well."""
+"""Stories of moves: initial state, requests of the owner, and the result without faults."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -32,7 +32,7 @@ End = Literal["confirm", "revert", "turn back"]
 
 @dataclass(frozen=True)
 class Story:
-    """Which move it is and how it ends when nothing goes wrong."""
+    """A move, and its result without faults."""
 
     name: str
     end: End
@@ -42,11 +42,11 @@ class Story:
     host: str | None = None  # named by an administrator
     devices: bool = False  # with ports, bandwidth and volumes
     function: bool = False  # with a port that has a virtual function of its host
-    alias: bool = False  # with flavors that ask for devices of its host, the larger for one more
+    alias: bool = False  # with flavors that request devices of its host, the larger one more than the other
     crosses: bool = False  # to another cell
     boots_from_volume: bool = False
     shrinks: bool = False  # to fewer cpus, else to more of everything
-    local_disks: bool = False  # with flavors that give an ephemeral and a swap disk
+    local_disks: bool = False  # with flavors that have an ephemeral and a swap disk
     list_version: int | None = None  # of an earlier release; None: the newest
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class Story:
 
 
 class Telling(Lives):
-    """Tells the story of one move."""
+    """Runs the story of one move."""
 
     def __init__(self, story: Story, *plans: Plan) -> None:
         super().__init__(*plans)
@@ -101,7 +101,7 @@ class Telling(Lives):
     async def say(self, cloud: Cloud, engine: Engine) -> None:
         run = await self.world.cloud.journal.open_run(self.server.id)
         if run is None or run.state != "parked":
-            return  # it came to nothing before its owner had a say
+            return  # it failed before its owner could give a verdict
         server = await lookup.find(cloud, self.server.id)
         if self._story.end == "turn back":
             await requests.turn_back(cloud, engine, run.id)
@@ -112,11 +112,11 @@ class Telling(Lives):
 
 
 _SCENES: dict[Story, tuple[World, Server]] = {}
-"""What each story begins with: made once, and copied for each telling."""
+"""Initial world of each story: made once, and copied for each run."""
 
 
 async def _scene(story: Story) -> tuple[World, Server]:
-    """Make a cloud with one server on its first host. On one host alone, what is tried there shows in the accounts."""
+    """Make a cloud with one server on its first host. Failed attempts on a single host show in the accounting."""
     hosts = ("h1",) if story.same_host or story.crosses else ("h1", "h2", "h3")
     cells = {"c1": hosts, "c2": ("h2", "h3")} if story.crosses else {"c1": hosts}
     same_host = story.same_host
@@ -142,7 +142,7 @@ async def _scene(story: Story) -> tuple[World, Server]:
 
 
 async def expected_after(told: Told, story: Story) -> dict[str, Any]:
-    """Give the books of a story that ended as it was meant to: worked out from what was before, not observed."""
+    """Return the expected accounting of a story, computed from the initial state, not observed."""
     world, server = told.world, told.server
     found = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize", "migrate"), limit=1))
     [move] = moves_of(found)
@@ -179,10 +179,10 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
 
 
 def _bound_at(target: Location, port: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Give a port's line in the books as it is once its server is at the target."""
+    """Return a port's accounting line after the move to the target."""
     port_id, device, owner, host, profile, bindings = port
     if not device:
-        return port  # nobody's
+        return port  # the port is free
     now = dict(profile)
     if "allocation" in profile:
         now["allocation"] = dict(target.served)
@@ -194,7 +194,7 @@ def _bound_at(target: Location, port: tuple[Any, ...]) -> tuple[Any, ...]:
 def _carried_to(
     target: Location, disks: list[tuple[Any, ...]], flavor: Flavor, *, is_running: bool
 ) -> list[tuple[Any, ...]]:
-    """Give the disks besides the root disk: what was on an ephemeral disk is there, and swap is new."""
+    """Return the disks besides the root disk: ephemeral disks keep their contents, swap is new."""
     new = {"ephemeral": flavor.ephemeral_gib << 30, "swap": flavor.swap_mib << 20}
     return [
         (target.host, server, target.slot, name, new[name], _marker(target, server, name, marker, is_running), True)
@@ -209,7 +209,7 @@ def _marker(target: Location, server: str, name: str, marker: str, is_running: b
 
 
 def _held_at(target: Location, story: Story, held: list[tuple[str, str, str, str]]) -> list[tuple[str, str, str, str]]:
-    """Give the devices that the server holds at the target: for an alias the first that nobody held before."""
+    """Return the devices that the server holds at the target: for an alias, the first free ones."""
     if not story.alias:
         return [(target.host, _function_at(target, host, one), who, request) for host, one, who, request in held]
     [(source, taken, who, request)] = held
@@ -218,7 +218,7 @@ def _held_at(target: Location, story: Story, held: list[tuple[str, str, str, str
 
 
 def _function_at(target: Location, host: str, address: str) -> str:
-    """Give the virtual function there: hosts are equal, and on the same one it is the other one of its card."""
+    """Return the virtual function at the target: hosts are equal; on the same host it is the other one of its NIC."""
     if target.host != host:
         return address
     [card] = [one.parent_ifname for one in FUNCTIONS if one.address == address]

@@ -1,6 +1,6 @@
-"""A move after whose end older copies of databases are put back: what the cloud does then, and how it is restored.
+"""A move, followed by a replacement of databases by older copies: the reaction of the cloud, and its restore.
 
-The copies are made at one touch of the move. What hosts, ports and volumes are stays as it is: only databases go back.
+The copies are made at one touch of the move. Hosts, ports and volumes are unchanged: only databases are replaced.
 """
 
 from collections.abc import Collection
@@ -20,25 +20,25 @@ from whimbrel.sim.faults.chaos import Plan
 from whimbrel.sim.runs.operator_restore import restore
 
 ROUNDS = 12
-"""How often leases run out before the restore begins: long enough for a restored run to do all the harm it can."""
+"""How often leases expire before the restore begins: long enough for a restored run to do all possible damage."""
 
 
 @dataclass
 class Restored:
-    """What came of it. noticed: why the journal is behind, as a start sees it."""
+    """noticed: why the journal is stale, as detected at the start."""
 
     world: World
     server: ServerId
     touch: str
     noticed: list[str]
     held_at_once: bool
-    stopped_by: str  # why all runs were held, or this one stood still, before the restore began; empty: neither
+    stopped_by: str  # why runs were held, or this one stopped, before the restore began; empty: neither
     left: list[str]
     proof: Proof
 
 
 class Copying(Telling):
-    """Tells a move, and copies databases after one of its touches."""
+    """Runs a move, and copies databases after one of its touches."""
 
     def __init__(self, story: Story, touch: int, which: Collection[str], *plans: Plan) -> None:
         super().__init__(story, *plans)
@@ -56,10 +56,10 @@ class Copying(Telling):
 
 
 async def tell(story: Story, touch: int, which: Collection[str], *, checked: bool = True) -> Restored:
-    """Tell the move to its end, put the copies back, and restore the cloud.
+    """Run the move to its end, replace databases by the copies, and restore the cloud.
 
     which: kinds of databases (global, cell, placement). checked: the start compares the ledgers, as it always does;
-    False: it does not, so that every line of defence behind it shows what it is worth.
+    False: it does not, which tests each further line of defence.
     Raises: Violation: a guest was lost, or ran twice.
     """
     telling = Copying(story, touch, which)
@@ -83,7 +83,7 @@ async def tell(story: Story, touch: int, which: Collection[str], *, checked: boo
 
 
 def _with(world: World, copies: dict[str, SqliteDatabase]) -> World:
-    """Return the cloud as it starts with these databases instead of its own."""
+    """Return the cloud after a start with these databases."""
     remains = replace(world.remains, databases={**world.remains.databases, **copies})
     restored = World(world.plan, remains)
     restored.simulated.double_runs += world.simulated.double_runs
@@ -110,7 +110,7 @@ async def _why_stopped(world: World, server: ServerId) -> str:
 
 
 async def _see_guest(world: World, server: ServerId, when: str) -> None:
-    """Check that the server has a guest with all its disks, and one that runs at most."""
+    """Check that the server has a complete guest, and that at most one runs."""
     found = await _guests(world, server)
     running = [host for host, guest in found if guest.power == "running"]
     if len(running) > 1 or world.simulated.double_runs:
