@@ -1,1 +1,1 @@
-"""Placement: resource providers, what they have, and who holds how much of it. Words, rules and pure searches."""
+"""Placement: resource providers, their inventories, and claims on them. Terms, rules and pure searches."""

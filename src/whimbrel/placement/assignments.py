@@ -1,4 +1,4 @@
-"""How a request could be placed in the trees of hosts: all ways, or what is lacking there."""
+"""The assignments of a request in the trees of hosts, or the shortfall there."""
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
@@ -14,7 +14,7 @@ from whimbrel.ports.placement.assignments import Assignment, Group, ResourceRequ
 def all_assignments(
     index: ProviderIndex, resources: ResourceRequest, roots: Collection[ProviderId], most: int
 ) -> dict[ProviderId, tuple[Assignment, ...] | Shortfall]:
-    """Give, for each of these roots, up to `most` ways to place a request in its tree, or what is lacking there."""
+    """Return, for each of these roots, up to `most` assignments of a request in its tree, or the shortfall."""
     request, suffixes = request_of(resources), _suffixes(resources)
     context = SearchContext(index, request)
     found: dict[ProviderId, tuple[Assignment, ...] | Shortfall] = {}
@@ -27,7 +27,7 @@ def all_assignments(
 
 
 def _candidates(context: SearchContext, root: ProviderId) -> Iterator[Candidate]:
-    """Yield the ways in a tree of which, other than by a search, nothing is known yet."""
+    """Yield the assignments in a tree. A plain tree known not to serve the request is not searched."""
     tree = context.index.tree(root)
     if context.is_plain and len(tree) == 1 and not all(serves(node, context.request) for node in tree):
         return iter(())
@@ -39,7 +39,7 @@ def _suffixes(resources: ResourceRequest) -> dict[str, str]:
 
 
 def request_of(resources: ResourceRequest) -> Request:
-    """Return a request in the terms of the search. Without own amounts it asks the rest of the host itself."""
+    """Return a request in the terms of the search. Without own amounts, its traits and aggregates apply to the root."""
     suffixes = _suffixes(resources)
     groups = {suffixes[group.id]: _wanted(group.resources, group) for group in resources.groups}
     of_own, of_root = _wanted(resources.own, resources), Wanted()

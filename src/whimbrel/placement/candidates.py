@@ -1,8 +1,8 @@
-"""Where a request could be placed: tree by tree, no further than is asked for.
+"""Allocation candidates: found tree by tree, up to the limit.
 
-Invariants: a tree gives its second candidate only when each tree that is looked at beside it has given its first, so
-that a limit is not used up by one host with many devices. The work is bounded; how, provider_choices.py says. It is
-done in pieces, between which the providers may change: each piece is of the providers as they are then.
+Invariants: a tree yields its second candidate only after each tree of the same round has yielded its first, so that
+one host with many devices does not use up a limit. The work is bounded, as provider_choices.py describes. It is done
+in pieces, between which providers may change: each piece uses their current state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,13 +13,13 @@ from whimbrel.placement.search import ProviderIndex, Request
 from whimbrel.placement.tree_search import Candidate, SearchContext, assignments_in
 
 ROUND_ROBIN = 1024
-"""How many trees give their candidates in turns; the next ones follow when these have given all."""
+"""Trees per round; the next ones follow when these have yielded all."""
 
 Key = tuple[frozenset[tuple[ProviderId, str, int]], frozenset[tuple[str, frozenset[ProviderId]]]]
 
 
 def candidates(index: ProviderIndex, request: Request) -> list[Candidate]:
-    """List where the request could be placed, each way once."""
+    """List the candidates of the request, without duplicates."""
     search = Search(index, request)
     found = search.piece()
     while not search.is_done:
@@ -28,7 +28,7 @@ def candidates(index: ProviderIndex, request: Request) -> list[Candidate]:
 
 
 class Search:
-    """Finds the candidates of a request, those of so many trees at once."""
+    """Finds the candidates of a request in pieces, ROUND_ROBIN trees at a time."""
 
     def __init__(self, index: ProviderIndex, request: Request) -> None:
         self._index = index
@@ -42,7 +42,7 @@ class Search:
         self.is_done = self._context.is_unsatisfiable
 
     def piece(self) -> list[Candidate]:
-        """List the next candidates. When it returns, and before it is called again, providers may change."""
+        """List the next candidates. Providers may change between calls."""
         if self.is_done:
             return []
         roots: Iterable[ProviderId] = islice(self._roots, ROUND_ROBIN)
@@ -50,7 +50,7 @@ class Search:
             self._start_again()
         if self._has_changed:
             roots = self._index.still_roots(list(roots), self._request)
-        # A tree is looked at only when it is its turn: a limit may come before.
+        # A tree is searched only in its turn: the limit may be reached before.
         found = _round_robin(assignments_in(self._context, root) for root in roots)
         if self._context.sharing:
             found = self._once(found)
@@ -59,19 +59,19 @@ class Search:
             self._left -= len(piece)
         following = (
             [] if self._left == 0 or self._context.is_unsatisfiable else list(self._roots)
-        )  # by their ids: rows are used again
+        )  # by ids: rows are reused
         self._roots = iter(following)
         self.is_done = not following
         return piece
 
     def _start_again(self) -> None:
-        """Make the request ready for the providers as they are now."""
+        """Rebuild the context for the current providers."""
         self._version = self._index.version
         self._has_changed = True  # since the roots were listed
         self._context = SearchContext(self._index, self._request, self._context.budget)
 
     def _once(self, found: Iterable[Candidate]) -> Iterator[Candidate]:
-        """Leave out what was there: what sharing providers give by themselves is found in each tree beside them."""
+        """Remove duplicates: candidates of sharing providers alone are found in each tree that they share with."""
         for candidate in found:
             key = _key(candidate)
             if key not in self._seen:

@@ -1,4 +1,4 @@
-"""What some hosts have, over the index of all providers: columns of the hosts, in the order asked for."""
+"""The capacity of some hosts, from the index of all providers: columns in the order of the hosts."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from whimbrel.ports.placement.capacity import ProviderState
 
 
 class IndexCapacity:
-    """Fulfils ports.placement.Rooms."""
+    """Implements ports.placement.capacity.HostCapacity."""
 
     def __init__(self, index: Index, hosts: Sequence[ProviderId]) -> None:
         self._index = index
@@ -23,7 +23,7 @@ class IndexCapacity:
 
     @property
     def _rows(self) -> Numbers:
-        return self._index.rows_of(self._hosts)  # anew each time: rows of who is gone are used again
+        return self._index.rows_of(self._hosts)  # looked up each time: rows of removed providers are reused
 
     @property
     def known(self) -> Mask:

@@ -1,4 +1,4 @@
-"""Columns, with one row for each provider: what an index does arithmetic on."""
+"""Columns with one row for each provider, for arithmetic in the index."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -10,16 +10,16 @@ from whimbrel.placement.inventory import MAX_INT, Stock
 from whimbrel.ports.arrays import Mask, Numbers
 
 NOTHING = (-1, 1, 0, 1, 0, 0)
-"""The row of a provider that has no inventory of a class: nothing fits."""
+"""The row of a provider without an inventory of the class: nothing fits."""
 
 MOST_SEATED = 4
-"""Of how many tuples of providers it is kept where they are: who decides asks for the same one again and again."""
+"""Tuples of providers with cached rows: decisions use the same one repeatedly."""
 
 MOST_KEPT = 16
-"""Of how many amounts of a class is kept who could give them."""
+"""Amounts of a class with a cached mask."""
 
 _MOST = 2**62
-"""What is shown of numbers that are larger than a column can hold."""
+"""Shown instead of numbers that are too large for a column."""
 
 
 class Stocks:
@@ -27,8 +27,8 @@ class Stocks:
 
     def __init__(self, room: int) -> None:
         self._columns: Numbers = np.tile(np.array(NOTHING, np.int64)[:, None], room)
-        self._has_steps = False  # whether any inventory was ever given in steps other than 1
-        self._fitting: dict[int, Mask] = {}  # by amount, until anything changes: one search asks for it several times
+        self._has_steps = False  # whether any inventory has a step size other than 1
+        self._fitting: dict[int, Mask] = {}  # amount -> mask, until a change: one search needs it several times
 
     def clear(self, row: int) -> None:
         self._fitting.clear()
@@ -36,7 +36,7 @@ class Stocks:
 
     def fill(self, rows: list[int], stocks: list[Stock]) -> None:
         self._fitting.clear()
-        known: dict[int, tuple[int, ...]] = {}  # many hosts have the very same
+        known: dict[int, tuple[int, ...]] = {}  # many hosts share the same stock
         for stock in stocks:
             if id(stock) not in known:
                 known[id(stock)] = _row_of(stock)
@@ -48,11 +48,11 @@ class Stocks:
         self._columns = np.concatenate([self._columns, Stocks(more)._columns], axis=1)
 
     def fitting(self, amount: int) -> Mask:
-        """Tell who could give so much now. Not to be written to."""
+        """Return which providers can serve this amount now. Read-only."""
         if (fits := self._fitting.get(amount)) is None:
             if len(self._fitting) >= MOST_KEPT:
                 self._fitting.clear()
-            fits = self._fitting[amount] = self._fit(min(amount, MAX_INT + 1))  # more than any provider gives at once
+            fits = self._fitting[amount] = self._fit(min(amount, MAX_INT + 1))  # more than any provider serves at once
         return fits
 
     def _fit(self, amount: int) -> Mask:
@@ -60,7 +60,7 @@ class Stocks:
         fits: Mask = (free >= amount) & (least <= amount) & (most >= amount)
         return fits & (amount % step == 0) if self._has_steps else fits
 
-    # Each as it is now, not to be written to
+    # Current columns, read-only
 
     @property
     def free(self) -> Numbers:
@@ -84,14 +84,14 @@ class Stocks:
 
 
 def _row_of(stock: Stock) -> tuple[int, ...]:
-    # The room of a large ratio is larger than any number that a column can hold, and than any amount.
+    # With a large ratio, the capacity exceeds the range of a column, and any amount.
     has, capacity = stock.inventory, stock.capacity
     free = max(-1, min(capacity - stock.used, MAX_INT))
     return free, has.min_unit, has.max_unit, has.step_size, min(stock.used, _MOST), min(capacity, _MOST)
 
 
 class Flags:
-    """Who has which names, such as traits."""
+    """Which rows have which names, such as traits."""
 
     def __init__(self) -> None:
         self._room = 0
@@ -107,7 +107,7 @@ class Flags:
             self._of[name][row] = False
 
     def set(self, rows_of: dict[frozenset[str], list[int]]) -> None:
-        """Flag rows with all names of a set: many providers have the very same."""
+        """Set all names of each set in its rows: many providers share the same set."""
         by_name: dict[str, list[int]] = {}
         for names, rows in rows_of.items():
             for name in names:
@@ -115,17 +115,17 @@ class Flags:
         for name, rows in by_name.items():
             if name not in self._of:
                 self._of[name] = np.zeros(self._room, np.bool_)
-            self._of[name][rows if len(rows) > 1 else rows[0]] = True  # one alone is much faster so
+            self._of[name][rows if len(rows) > 1 else rows[0]] = True  # a single index is much faster
 
     def __contains__(self, name: str) -> bool:
-        """Tell whether anybody has, or had it."""
+        """Check whether a row has, or had, the name."""
         return name in self._of
 
     def any(self, names: Iterable[str]) -> Mask:
-        """Tell who has one of these."""
+        """Return which rows have one of these names."""
         masks = [self._of[name] for name in names if name in self._of]
         found = np.zeros(self._room, np.bool_)
-        for mask in masks:  # mostly one: numpy's own reduction takes longer to begin
+        for mask in masks:  # usually one: numpy's own reduction has more overhead
             found |= mask
         return found
 
@@ -135,14 +135,14 @@ class Flags:
 
 
 class Trees(NamedTuple):
-    """Which rows are of one tree, and which ones share with it."""
+    """The tree of each row, and the sharing rows."""
 
     is_root: Mask
     root_row: Numbers  # by row
-    shared: Sequence[tuple[int, Mask]]  # rows that share, and with whom
+    shared: Sequence[tuple[int, Mask]]  # (sharing row, rows that it shares with)
 
     def most(self, column: Numbers) -> Numbers:
-        """Give, at the rows of roots, the most that any of the tree has, or who shares with it."""
+        """Return, at the rows of roots, the maximum over the tree and the providers that share with it."""
         most = column.copy()
         below = np.flatnonzero(~self.is_root & (column > 0))
         np.maximum.at(most, self.root_row[below], column[below])
@@ -152,7 +152,7 @@ class Trees(NamedTuple):
         return most
 
     def any(self, mask: Mask) -> Mask:
-        """Tell, at the rows of roots, in which trees such a row is, or shares with it."""
+        """Return, at the rows of roots, whether the tree or a provider that shares with it has such a row."""
         if not self.shared and not (mask & ~self.is_root).any():
             return mask
         return self.most(mask.astype(np.int64)) > 0
@@ -165,7 +165,7 @@ class _Seated(NamedTuple):
 
 
 class Seats:
-    """Which rows are whose: of the last few tuples it is known until the layout changes."""
+    """A cache of the rows of the last few tuples of providers, valid until the layout changes."""
 
     def __init__(self) -> None:
         self._known: list[_Seated] = []  # the latest first
@@ -175,7 +175,7 @@ class Seats:
             if seated.whose is whose and seated.layout == layout:
                 return seated.rows
         rows = np.fromiter((row.get(uuid, nowhere) for uuid in whose), np.int64, len(whose))
-        if isinstance(whose, tuple):  # other things might change and still be the same
+        if isinstance(whose, tuple):  # mutable sequences could change and keep their identity
             others = [seated for seated in self._known if seated.whose is not whose]
             self._known = [_Seated(whose, layout, rows), *others][:MOST_SEATED]
         return rows

@@ -1,59 +1,59 @@
-"""What Placement says no with, finer than the domain's errors because its clients tell them apart by a code."""
+"""Placement's errors, more specific than the domain's errors because its clients distinguish them by a code."""
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 
 
 class ProviderNotFound(NotFound):
-    """There is no provider of this uuid."""
+    """There is no provider with this uuid."""
 
 
 class Stale(Conflict):
-    """A generation is of the past: look again, then ask again."""
+    """A generation is outdated: read again, then retry."""
 
 
 class Duplicate(Conflict):
-    """The name or uuid is taken."""
+    """The name or uuid exists."""
 
 
 class InventoryInUse(Conflict):
-    """Somebody holds something of the inventory that would go."""
+    """There are allocations of the inventory to be removed."""
 
 
 class ProviderInUse(Conflict):
-    """Somebody holds something of the provider that would go."""
+    """There are allocations of the provider to be removed."""
 
 
 class HasChildren(Conflict):
-    """The provider that would go is the parent of another."""
+    """The provider to be removed has children."""
 
 
 class HostInUse(Conflict):
-    """Somebody holds something of the host that would be in another zone."""
+    """There are allocations on the host with a changing zone."""
 
 
 class NameInUse(Conflict):
-    """A provider has the class or trait that would go."""
+    """A provider has the class or trait to be removed."""
 
 
 class NoRoom(Refused):
-    """The provider has not this much to give, or not in such pieces."""
+    """The provider lacks the capacity, or the amount violates its units."""
 
 
 class BadInventory(Refused):
-    """Of the inventory nothing, or not enough, would be left to allocate."""
+    """The inventory would leave nothing, or too little, to allocate."""
 
 
 class UnknownProvider(Refused):
-    """What is asked for names a provider that is not there."""
+    """The request names a provider that does not exist."""
 
 
 class UnknownName(Refused):
-    """What is asked for names a resource class or trait that is not there."""
+    """The request names a resource class or trait that does not exist."""
 
 
 class BadParent(Refused):
-    """The parent is not there, or the change would make a circle or is not allowed."""
+    """The parent does not exist, or the change would create a cycle or is not allowed."""
 
 
 class StandardName(Refused):
-    """A standard class or trait is not for clients to change."""
+    """Clients cannot change standard classes and traits."""

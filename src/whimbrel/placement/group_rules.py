@@ -1,4 +1,4 @@
-"""The rules of server groups, as a claim must keep them."""
+"""The rules of server groups for claims."""
 
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ServerId
@@ -6,15 +6,14 @@ from whimbrel.ports.placement.placement import GroupLocations, GroupRule
 
 
 def check(rule: GroupRule, server: ServerId, places: GroupLocations) -> None:
-    """Raises: Refused: the claim would break the rule."""
+    """Raises: Refused: the claim would violate the group's policy."""
     if reason := problem(rule, server, places):
         raise Refused(reason)
 
 
 def problem(rule: GroupRule, server: ServerId, places: GroupLocations) -> str | None:
-    """Give why a server may not claim on the rule's host; None: it may.
-
-    What it holds itself, as the source of a move, is never in its way.
+    """Return why a server may not claim on the rule's host, or None. Its own claims, as the source of a move, never
+    count.
     """
     others = places.beside(server)
     if rule.policy == "anti-affinity" and others.get(rule.root, 0) >= rule.max_server_per_host:

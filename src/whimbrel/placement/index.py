@@ -1,9 +1,9 @@
-"""All providers in memory, in columns: which trees could hold a candidate is answered by arithmetic on arrays.
+"""All providers in memory, in columns: trees that can hold a candidate are found by arithmetic on arrays.
 
-Law: the index is disposable, and what it leaves out cannot hold a candidate; what it lets through is looked at exactly
-by the search, and checked again by the claim. A column has one number for each provider; rows of removed providers are
-used again. Trees come in an order that is shuffled once, by a seed, and each request begins further on, so that the
-first hosts are not always the same.
+Invariant: the index is disposable, and trees that it leaves out cannot hold a candidate; the search checks the
+others exactly, and the claim checks again. A column has one number for each provider; rows of removed providers are
+reused. The order of trees is shuffled once, by a seed, and each request starts at another position, so that the
+first hosts differ.
 """
 
 import itertools
@@ -24,14 +24,14 @@ from whimbrel.ports.arrays import Mask, Numbers
 Derived = TypeVar("Derived")
 
 MOST_DERIVED = 20_000
-"""How many things made of providers are kept, of each kind."""
+"""Cached values derived from providers, of each kind."""
 
 FIRST_ROOM = 64
-"""Rows that a new index has room for; it doubles when they are full."""
+"""Initial rows of an index; they double when full."""
 
 
 class Index:
-    """Fulfils search.Woods, for any number of providers."""
+    """Implements search.ProviderIndex, for any number of providers."""
 
     def __init__(self, nodes: Iterable[Node], rng: Random) -> None:
         self.nodes: dict[ProviderId, Node] = {}
@@ -42,23 +42,23 @@ class Index:
         self._rows: dict[ProviderId, int] = {}
         self._uuids: list[ProviderId] = []  # by row
         self._unused: list[int] = []
-        self._layout = 0  # changes whenever a provider is given another row, or none
+        self._layout = 0  # changes whenever a provider gets another row, or none
         self._seats = Seats()
         self._root_row: Numbers = np.zeros(0, np.int64)
         self._is_root: Mask = np.zeros(0, np.bool_)
         self._stocks: dict[str, Stocks] = {}
         self.traits = Flags()
         self.aggregates = Flags()
-        self._order: Numbers = np.zeros(0, np.int64)  # of rows, in which trees are offered
+        self._order: Numbers = np.zeros(0, np.int64)  # the order of rows in which trees are offered
         self._derived: dict[Callable[[Node], Any], dict[ProviderId, Any]] = {}
         self._grow(FIRST_ROOM)
-        self._nowhere = self._unused.pop()  # the row of whoever is not there
+        self._nowhere = self._unused.pop()  # the row of missing providers
         self.apply((), nodes)
 
-    # Keeping up
+    # Updates
 
     def apply(self, touched: Iterable[ProviderId], nodes: Iterable[Node]) -> None:
-        """Take over how these providers are now; those that were touched and are not among the nodes are gone."""
+        """Update these providers; those that were touched and are not among the nodes are removed."""
         self.version += 1
         now = {node.provider.uuid: node for node in nodes}
         for uuid in {*touched, *now}:
@@ -87,13 +87,13 @@ class Index:
     def _place(self, node: Node) -> None:
         provider = node.provider
         row = self._row(provider.uuid)
-        root_row = self._row(provider.root)  # may make room: the columns are looked up after it
+        root_row = self._row(provider.root)  # may grow the columns: look them up afterwards
         self.nodes[provider.uuid] = node
         self._trees.setdefault(provider.root, {})[provider.uuid] = node
         self._root_row[row], self._is_root[row] = root_row, root_row == row
 
     def _fill(self, nodes: Iterable[Node]) -> None:
-        """Write down what these providers have, column by column: one provider after the other takes much longer."""
+        """Fill the columns of these providers, column by column, which is much faster than by provider."""
         stocks: dict[str, tuple[list[int], list[Stock]]] = {}
         traits: dict[frozenset[str], list[int]] = {}
         aggregates: dict[frozenset[str], list[int]] = {}
@@ -133,10 +133,10 @@ class Index:
         self.aggregates.grow(more)
         self._order = np.frombuffer(self._rng.randbytes(8 * self._room), np.uint64).argsort()
 
-    # Asking
+    # Queries
 
     def rows_of(self, uuids: Sequence[ProviderId]) -> Numbers:
-        """Give where in all columns these providers are. What is not there has a row in which there is nothing."""
+        """Return the rows of these providers in all columns. A missing provider has the empty row."""
         return self._seats.of(uuids, self._rows, self._nowhere, self._layout)
 
     def is_root(self, rows: Numbers) -> Mask:
@@ -144,24 +144,24 @@ class Index:
         return roots
 
     def trees(self) -> Trees:
-        """Give which rows are of one tree;"""
+        """Return the tree of each row, and the sharing rows."""
         shared = [(self._rows[node.provider.uuid], self._own_members(node.aggregates)) for node in self.sharing()]
         return Trees(self._is_root, self._root_row, shared)
 
     def stocks(self, name: str) -> Stocks | None:
-        """Give the columns of a class; None: nobody has it."""
+        """Return the columns of a class; None: no provider has it."""
         return self._stocks.get(name)
 
     def tree(self, root: ProviderId) -> Collection[Node]:
         return self._trees[root].values()
 
     def tree_of(self, uuid: ProviderId) -> Collection[Node]:
-        """Give the whole tree that a provider is in; nothing where there is no such provider."""
+        """Return the whole tree of a provider, or nothing if it does not exist."""
         node = self.nodes.get(uuid)
         return self.tree(node.provider.root) if node else ()
 
     def derived(self, nodes: Iterable[Node], make: Callable[[Node], Derived]) -> dict[ProviderId, Derived]:
-        """Give what is made of each of these providers; it is kept until the provider changes."""
+        """Return a value made from each of these providers, cached until the provider changes."""
         known: dict[ProviderId, Derived] = self._derived.setdefault(make, {})
         if len(known) >= MOST_DERIVED:
             known.clear()
@@ -178,7 +178,7 @@ class Index:
         return [self.nodes[self._uuids[row]] for row in rows.tolist()]
 
     def roots(self, request: Request) -> Iterator[ProviderId]:
-        """Yield the roots of the trees that could hold a candidate, each time from another one on."""
+        """Yield the roots of the trees that can hold a candidate, starting at a random position."""
         could = self.could_hold(request)
         found = self._order[could[self._order]]
         if len(found):
@@ -191,14 +191,14 @@ class Index:
         return [root for root in roots if root in self._rows and could[self._rows[root]]]
 
     def could_hold(self, request: Request) -> Mask:
-        """Tell, at the rows of roots, which trees could hold a candidate."""
+        """Return, at the rows of roots, which trees can hold a candidate."""
         could = self._proper_roots(request)
         for suffix, wanted in request.groups.items():
             could &= self._could_hold(wanted, alone=suffix != UNNAMED)
         return could
 
     def alone(self, request: Request) -> Mask:
-        """Tell, at the rows of roots, which of them can each give the whole unnamed group by itself."""
+        """Return, at the rows of roots, which roots can serve the whole unnamed group alone."""
         wanted = request.groups[UNNAMED]
         able = self._proper_roots(request) & self._able(wanted, alone=True)
         for some in wanted.required:
@@ -217,7 +217,7 @@ class Index:
         return proper
 
     def unique_fits(self, request: Request, cut: Cut) -> Callable[[ProviderId], Sequence[ProviderId] | None]:
-        is_told = all(resources for _, resources in cut)  # by having nothing, who is not there is told
+        is_told = all(resources for _, resources in cut)  # only amounts exclude unused rows
         if not (is_told and request.nested and len(cut) <= MOST_PARTS):
             return _nobody
         if UNNAMED in request.groups and len(request.groups[UNNAMED].member_of) > 1:
@@ -237,7 +237,7 @@ class Index:
         return only
 
     def _unhindered(self, suffix: str, wanted: Wanted) -> Mask:
-        """Tell exactly who may serve a group, whatever it has to give; as `_able` in tree_search.py."""
+        """Return exactly which providers may serve a group, regardless of amounts; as `_able` in tree_search.py."""
         able = self._able(wanted, suffix != UNNAMED)
         if suffix == UNNAMED:
             able &= ~self._own_members(wanted.not_member_of)[self._root_row]
@@ -247,21 +247,21 @@ class Index:
         return able
 
     def _could_hold(self, wanted: Wanted, *, alone: bool) -> Mask:
-        """Tell, at the rows of roots, which trees could give what a group wants. alone: one provider all of it."""
+        """Return, at the rows of roots, which trees can serve a group. alone: one provider must serve all of it."""
         able = self._able(wanted, alone)
         each = [able & self._fitting(name, amount) for name, amount in wanted.resources.items()]
         each += [able & self.traits.any(some) for some in wanted.required]
         if alone:
             each = [np.logical_and.reduce([able, *each])]
         could = self._is_root.copy()
-        if not alone:  # whoever serves several together serves no tree whose root is where it must not be
+        if not alone:  # a root in a forbidden aggregate excludes its tree if several providers may serve
             could &= ~self._own_members(wanted.not_member_of)
         for mask in each:
             could &= self._trees_with(mask)
         return could
 
     def _able(self, wanted: Wanted, alone: bool) -> Mask:
-        """Tell which providers are not hindered. Where several serve together, each is also where its root is."""
+        """Return the eligible providers. If several serve together, each also counts as a member where its root is."""
         members = self._own_members if alone else self._members
         able = ~self.traits.any(wanted.forbidden) & ~self._own_members(wanted.not_member_of)
         for some in wanted.member_of:
@@ -276,7 +276,7 @@ class Index:
         return column.fitting(amount) if column else np.zeros(self._room, np.bool_)
 
     def _members(self, aggregates: Iterable[str]) -> Mask:
-        """Tell which providers are in one of these aggregates, themselves or by their root."""
+        """Return which providers are in one of these aggregates, themselves or by their root."""
         own = self._own_members(aggregates)
         return own | own[self._root_row]
 
@@ -284,7 +284,7 @@ class Index:
         return self.aggregates.any(aggregates)
 
     def _trees_with(self, mask: Mask) -> Mask:
-        """Tell, at the rows of roots, which trees have such a provider; if a sharing one is such, any tree might."""
+        """Return, at the rows of roots, which trees have such a provider; if a sharing one matches, any tree might."""
         if SHARING in self.traits and bool((mask & self.traits.any([SHARING])).any()):
             return np.ones(self._room, np.bool_)
         if len(self._trees) == len(self.nodes):

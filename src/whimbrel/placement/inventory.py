@@ -1,4 +1,4 @@
-"""What an inventory allows: its capacity, and the pieces in which it can be had."""
+"""What an inventory allows: its capacity, and the valid amounts."""
 
 from collections.abc import Mapping
 
@@ -21,16 +21,16 @@ TRAITS_OF_HOSTS = (
     "COMPUTE_NET_ATTACH_INTERFACE",
     "COMPUTE_NET_VIF_MODEL_VIRTIO",
 )
-"""What every host of ours is and can do, whatever drives it."""
+"""The traits of every host, regardless of its driver."""
 
 
 def capacity(inventory: Inventory) -> int:
-    """Give how much can be allocated in all, overcommit included."""
+    """Return the total that can be allocated, including overcommit."""
     return int((inventory.total - inventory.reserved) * inventory.allocation_ratio)
 
 
 class Stock(msgspec.Struct, frozen=True):
-    """An inventory and how much of it is allocated."""
+    """An inventory and its allocated amount."""
 
     inventory: Inventory
     used: int
@@ -40,7 +40,7 @@ class Stock(msgspec.Struct, frozen=True):
         return capacity(self.inventory)
 
     def fits(self, amount: int) -> bool:
-        """Tell whether a claim of this much more could be made: what `capacity` and `unit_problem` say, at one go."""
+        """Check whether this amount can be claimed: `capacity` and `unit_problem` in one step, for speed."""
         has = self.inventory
         return (
             has.min_unit <= amount <= has.max_unit
@@ -50,7 +50,7 @@ class Stock(msgspec.Struct, frozen=True):
 
 
 def unit_problem(inventory: Inventory, amount: int) -> str | None:
-    """Say why one claim cannot be of this amount, however much is free; None: it can."""
+    """Return why an amount is invalid for one claim, regardless of the free amount, or None."""
     if amount < inventory.min_unit:
         return f"{amount} is less than min_unit {inventory.min_unit}"
     if amount > inventory.max_unit:
@@ -61,7 +61,7 @@ def unit_problem(inventory: Inventory, amount: int) -> str | None:
 
 
 def of_host(host: Host, rules: Rules) -> dict[str, Inventory]:
-    """Give what a host's provider has to give."""
+    """Return the inventories of a host's provider."""
     amounts = {
         VCPU: (host.vcpus, rules.cpu_allocation_ratio),
         MEMORY_MB: (host.memory_mib, rules.ram_allocation_ratio),
@@ -70,11 +70,11 @@ def of_host(host: Host, rules: Rules) -> dict[str, Inventory]:
     return {
         name: Inventory(total=total, max_unit=total, allocation_ratio=ratio)
         for name, (total, ratio) in amounts.items()
-        if total  # a class of which there is nothing is left out
+        if total  # classes without any amount are omitted
     }
 
 
 def besides(dedicated_vcpus: int, resources: Mapping[str, int]) -> dict[str, Inventory]:
-    """Give what a host has to give besides its sizes: CPUs that are not shared, and whatever its operator names."""
+    """Return the inventories of a host besides its sizes: dedicated CPUs, and resources named by its operator."""
     amounts = {PCPU: dedicated_vcpus, **resources}
     return {name: Inventory(total=total, max_unit=total) for name, total in amounts.items() if total}

@@ -1,4 +1,4 @@
-"""Providers and claims as Placement's store gives and takes them."""
+"""Providers and claims as Placement's store takes and returns them."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -16,7 +16,7 @@ ANY_GENERATION: Final = "any"
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One node of a tree of providers; a root is its own root and has no parent."""
+    """One node of a provider tree; a root is its own root and has no parent."""
 
     uuid: ProviderId
     name: str
@@ -26,7 +26,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A provider with all that it has."""
+    """A provider with its inventories, traits and aggregates."""
 
     provider: Provider
     stocks: dict[str, Stock]
@@ -35,7 +35,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Consumer(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who holds something. type None: from a time or client that had no types."""
+    """A consumer of allocations. type None: created by a client without consumer types."""
 
     id: ConsumerId
     generation: int
@@ -44,10 +44,10 @@ class Consumer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole claim that a consumer is to have; holding nothing removes the consumer.
+    """The whole claim of a consumer; an empty claim removes the consumer.
 
-    generation: the consumer's as last seen, None: it is new; ANY_GENERATION: whatever it is. type None: leave it.
-    bumps_left: where it holds nothing any more, the providers that it leaves get a new generation too.
+    generation: the consumer's as last read; None: it is new; ANY_GENERATION: not checked. type None: unchanged.
+    bumps_left: an empty claim also increases the generations of the providers that it leaves.
     """
 
     consumer: ConsumerId
@@ -59,7 +59,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole of the inventories that a provider is to have. generation: the provider's as last seen."""
+    """All inventories of a provider. generation: the provider's as last read."""
 
     provider: ProviderId
     generation: int
@@ -67,7 +67,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """How much the consumers of one type hold together."""
+    """The total usage of the consumers of one type."""
 
     type: str | None
     consumers: int

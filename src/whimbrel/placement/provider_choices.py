@@ -1,10 +1,10 @@
-"""Choosing a provider for each part of a request, so that all of them go together.
+"""Choose a provider for each part of a request, so that all choices fit together.
 
-Part by part a provider is chosen. A choice that can come to nothing is left at once: where there is no room beside the
-parts before it, or where traits, policy or a subtree could not be had any more, whatever is chosen later.
+Providers are chosen part by part. A choice is abandoned as soon as it cannot succeed: if the provider lacks capacity
+besides the earlier parts, or if traits, policy or a subtree cannot be satisfied by any later choice.
 
-Law: the search takes a bounded number of steps: one for each provider that is looked at for a part, and for each part
-of a choice that is given. When they are used up the search ends, and what it has found is the answer.
+Invariant: the search takes a bounded number of steps: one for each provider examined for a part, and one for each
+part of a yielded choice. When they are used up, the search ends with what it has found.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,46 +16,46 @@ from whimbrel.placement.provider import Node
 from whimbrel.placement.search import UNNAMED, ProviderIndex, Request
 
 FREE_STEPS = 100
-"""Steps in each tree that are not taken from the budget of all trees."""
+"""Steps in each tree that do not count against the budget of all trees."""
 
 MOST_STEPS_OF_A_TREE = 250_000
-"""Steps after which a tree has given what it gives: some tenths of a second, and some ten thousand candidates."""
+"""Maximum steps of a tree: some tenths of a second, and some ten thousand candidates."""
 
 MOST_STEPS = 500_000
-"""Steps beyond the free ones that all trees take together: half a second, and some 100 MB where no limit is set."""
+"""Maximum steps beyond the free ones, for all trees: half a second, and some 100 MB without a limit."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What one provider is to give at once."""
+    """What one provider must serve at once."""
 
     suffix: str
     resources: Mapping[str, int]
-    contested: Mapping[str, int] = {}  # of these resources, those of classes that other parts take too
+    contested: Mapping[str, int] = {}  # the resources of classes that other parts take too
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """The providers that could give a part, each by itself."""
+    """The providers that can serve a part alone."""
 
     part: Part
     nodes: Sequence[Node]
 
 
 class Budget:
-    """The steps that are left to all trees together."""
+    """The remaining steps of all trees."""
 
     def __init__(self) -> None:
         self.left = MOST_STEPS
 
 
 class _Steps:
-    """The steps that one tree takes."""
+    """The steps of one tree."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._taken = 0
 
     def take(self, number: int) -> bool:
-        """Count steps; False: there are no more."""
+        """Count steps; False: they are used up."""
         self._taken += number
         if self._taken <= FREE_STEPS:
             return True
@@ -66,11 +66,11 @@ class _Steps:
 def choices(
     index: ProviderIndex, request: Request, offers: Sequence[Offer], budget: Budget
 ) -> Iterator[Sequence[Node]]:
-    """Yield every choice of a provider for each offer that keeps to all rules. It is the same list each time."""
+    """Yield every choice of a provider for each offer that satisfies all rules, in the same list object each time."""
     room = _Room(request)
     rules = _rules(index, request, offers)
     chosen: list[Node] = []
-    waiting = [iter(offers[0].nodes)]  # for each part that is reached, the providers that are not tried yet
+    waiting = [iter(offers[0].nodes)]  # for each part reached, the providers that are not tried yet
     steps = _Steps(budget)
     while waiting:
         if len(chosen) == len(waiting):
@@ -97,17 +97,17 @@ def choices(
 
 
 class _Room:
-    """What is taken so far, and whether something fits beside it."""
+    """The amounts taken so far, and whether another part fits."""
 
     def __init__(self, request: Request) -> None:
         self._isolate = request.group_policy == "isolate"
         self._nested = request.nested
         self._taken: dict[tuple[ProviderId, str], int] = {}
-        self._alone: set[ProviderId] = set()  # each serves the only named group that it may
-        self._of_tree: dict[ProviderId, list[ProviderId]] = {}  # root -> who gives something, where it may be one only
+        self._alone: set[ProviderId] = set()  # with policy isolate: providers that serve a named group
+        self._of_tree: dict[ProviderId, list[ProviderId]] = {}  # root -> serving providers, where only one is allowed
 
     def take(self, part: Part, node: Node) -> bool:
-        """Take a part from a provider; False, and nothing is taken: it cannot give this too."""
+        """Take a part from a provider; False: it does not fit, and nothing is taken."""
         uuid, root = node.provider.uuid, node.provider.root
         alone = self._isolate and part.suffix != UNNAMED
         if alone and uuid in self._alone:
@@ -126,7 +126,7 @@ class _Room:
         return True
 
     def _fits(self, node: Node, name: str, amount: int) -> bool:
-        """Tell whether an amount that fits by itself fits beside what is taken."""
+        """Check whether an amount that fits alone fits besides what is taken."""
         taken = self._taken.get((node.provider.uuid, name))
         if not taken:
             return True
@@ -160,14 +160,14 @@ class _Traits:
     def __init__(self, required: Sequence[frozenset[str]], numbers: Collection[int], offers: Sequence[Offer]) -> None:
         self._required = required
         self._numbers = sorted(numbers)
-        self._later: dict[int, frozenset[str]] = {}  # place -> the traits that could come after it
+        self._later: dict[int, frozenset[str]] = {}  # index -> the traits that could come after it
         later: frozenset[str] = frozenset()
         for number in reversed(self._numbers):
             self._later[number] = later
             later = later.union(*(node.traits for node in offers[number].nodes))
 
     def can_hold(self, chosen: Sequence[Node]) -> bool:
-        """Tell whether it is so, or still can be by what is chosen later."""
+        """Check whether the rule holds, or can still be satisfied by later choices."""
         later = self._later.get(len(chosen) - 1)
         if later is None:
             return True
@@ -176,20 +176,20 @@ class _Traits:
 
 
 class _Subtree:
-    """One of the providers of some groups is above all the others, or is all of them."""
+    """One of the providers of some groups is an ancestor of all the others, or is all of them."""
 
     def __init__(self, index: ProviderIndex, numbers: Collection[int], offers: Sequence[Offer]) -> None:
         self._nodes = index.nodes
         self._numbers = sorted(numbers)
         self._lines: dict[ProviderId, frozenset[ProviderId]] = {}
-        self._later: dict[int, frozenset[ProviderId]] = {}  # place -> the providers that could come after it
+        self._later: dict[int, frozenset[ProviderId]] = {}  # index -> the providers that could come after it
         later: frozenset[ProviderId] = frozenset()
         for number in reversed(self._numbers):
             self._later[number] = later
             later = later.union(node.provider.uuid for node in offers[number].nodes)
 
     def can_hold(self, chosen: Sequence[Node]) -> bool:
-        """Tell whether it is so, or still can be by what is chosen later."""
+        """Check whether the rule holds, or can still be satisfied by later choices."""
         later = self._later.get(len(chosen) - 1)
         if later is None:
             return True
@@ -198,7 +198,7 @@ class _Subtree:
         return not (above_all.isdisjoint(now) and above_all.isdisjoint(later))
 
     def _line(self, uuid: ProviderId) -> frozenset[ProviderId]:
-        """List a provider and all that are above it."""
+        """Return a provider and its ancestors."""
         if uuid not in self._lines:
             line, parent = [uuid], self._nodes[uuid].provider.parent
             while parent is not None:

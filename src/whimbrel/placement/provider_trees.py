@@ -1,4 +1,4 @@
-"""Trees of providers, written into Placement's store."""
+"""Write provider trees to Placement's store."""
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ProviderId
@@ -9,7 +9,7 @@ from whimbrel.ports.placement.provider_trees import KnownTrees, Part
 
 
 class StoredTrees:
-    """Fulfils ports.providers.ProviderTrees."""
+    """Implements ports.providers.ProviderTrees."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

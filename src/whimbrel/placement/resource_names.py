@@ -1,6 +1,6 @@
 """Names of resource classes and traits: the standard ones, and the form of custom ones.
 
-The standard traits are loaded when first asked for: a start does not wait for them.
+Standard traits are loaded on first use, so that they do not delay a start.
 """
 
 import re
@@ -21,10 +21,10 @@ def standard_traits() -> frozenset[str]:
 
 
 def is_custom(name: str) -> bool:
-    """Tell whether a client may make a class or trait of this name."""
+    """Check whether a client may create a class or trait with this name."""
     return len(name) <= LONGEST and CUSTOM.match(name) is not None
 
 
 def in_order(name: str) -> tuple[int, str]:
-    """Sort resource classes as Placement lists them: the standard ones in their order, then custom ones."""
+    """Return the sort key of Placement's lists: standard classes in their order, then custom ones."""
     return (STANDARD_CLASSES.index(name) if name in STANDARD_CLASSES else len(STANDARD_CLASSES), name)

@@ -1,6 +1,6 @@
-"""Finding providers: the words in which one asks, where one looks, and which providers fit. Pure: nodes in, nodes out.
+"""Find providers: the terms of requests, the index interface, and which providers fit. Pure: nodes in, nodes out.
 
-Law: nothing here changes anything, and what is found is a hint: the claim checks again.
+Invariant: nothing is changed here, and results are hints: the claim checks again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,42 +12,42 @@ from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.provider import Node
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
-"""The trait of a provider that gives to all trees with which it has an aggregate in common."""
+"""The trait of a provider that shares with all trees with which it has an aggregate in common."""
 
 UNNAMED = ""
 """The suffix of the group that several providers may serve together; each other group is served by one."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider, or the providers of a candidate together, must have and be."""
+    """The requirements on a provider, or on the providers of a candidate together."""
 
     resources: Mapping[str, int] = {}
-    required: Sequence[frozenset[str]] = ()  # of each set one trait must be there
+    required: Sequence[frozenset[str]] = ()  # one trait of each set is required
     forbidden: frozenset[str] = frozenset()
-    member_of: Sequence[frozenset[str]] = ()  # of each set one aggregate
+    member_of: Sequence[frozenset[str]] = ()  # one aggregate of each set
     not_member_of: frozenset[str] = frozenset()
     in_tree: ProviderId | None = None
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What candidates are sought for.
+    """A request for candidates.
 
-    nested: one tree may give parts from several of its providers. limit None: all candidates.
+    nested: several providers of one tree may serve parts. limit None: all candidates.
     """
 
     groups: Mapping[str, Wanted]  # by suffix
     group_policy: Literal["none", "isolate"] = "none"
-    same_subtree: Sequence[frozenset[str]] = ()  # of each set of suffixes one provider is above all the others
-    root_required: Sequence[frozenset[str]] = ()  # of each set the root of the tree has one trait
+    same_subtree: Sequence[frozenset[str]] = ()  # in each set of suffixes, one provider is an ancestor of all others
+    root_required: Sequence[frozenset[str]] = ()  # the root has one trait of each set
     root_forbidden: frozenset[str] = frozenset()
-    root_member_of: Sequence[frozenset[str]] = ()  # of each set the root of the tree is in one aggregate
+    root_member_of: Sequence[frozenset[str]] = ()  # the root is in one aggregate of each set
     root_not_member_of: frozenset[str] = frozenset()
     nested: bool = True
     limit: int | None = None
 
 
 class ProviderIndex(Protocol):
-    """All that the search asks about providers: answered by an index of them."""
+    """The provider queries of the search, implemented by an index."""
 
     @property
     def nodes(self) -> Mapping[ProviderId, Node]: ...
@@ -58,34 +58,32 @@ class ProviderIndex(Protocol):
         ...
 
     def tree(self, root: ProviderId) -> Collection[Node]:
-        """Give the providers of a tree by its root."""
+        """Return the providers of a tree by its root."""
         ...
 
     def tree_of(self, uuid: ProviderId) -> Collection[Node]:
-        """Give the whole tree that a provider is in; nothing where there is no such provider."""
+        """Return the whole tree of a provider, or nothing if it does not exist."""
         ...
 
     def roots(self, request: Request) -> Iterable[ProviderId]:
-        """Yield the roots of trees to look at, in that order: all that hold a candidate, others do no harm.
-
-        Where nobody shares, a tree of one provider is among them only if that one can serve each group by itself.
+        """Yield the roots of trees to search, in order: a superset of those with candidates. Without sharing
+        providers, a tree of one provider is included only if that provider can serve each group alone.
         """
         ...
 
     def still_roots(self, roots: Sequence[ProviderId], request: Request) -> list[ProviderId]:
-        """Return those of these former roots of trees to look at that still are."""
+        """Return those of these former roots that are still worth searching."""
         ...
 
     def sharing(self) -> Sequence[Node]:
-        """List the providers that share what they have: those with the trait SHARING."""
+        """List the sharing providers: those with the trait SHARING."""
         ...
 
     def unique_fits(
         self, request: Request, cut: Sequence[tuple[str, Mapping[str, int]]]
     ) -> Callable[[ProviderId], Sequence[ProviderId] | None]:
-        """Give what tells of a root who in its tree gives the parts of a request, if there is just one way; None: look.
-
-        cut: the parts, by suffix, of which no two take the same class; and nobody shares what could help.
+        """Return a lookup from tree root to the only possible provider of each part, or None if a search is needed.
+        cut: the parts, by suffix; no two take the same class, and no sharing provider could serve one.
         """
         ...
 
@@ -103,7 +101,7 @@ def _of_each(names: frozenset[str], required: Sequence[frozenset[str]]) -> bool:
 
 
 def fits(node: Node, resources: Mapping[str, int]) -> bool:
-    """Tell whether a provider could give all of this at once."""
+    """Check whether a provider can serve all of this at once."""
     for name, amount in resources.items():
         stock = node.stocks.get(name)
         if stock is None or not stock.fits(amount):
@@ -112,7 +110,7 @@ def fits(node: Node, resources: Mapping[str, int]) -> bool:
 
 
 def serves(node: Node, request: Request) -> bool:
-    """Tell whether one provider could serve each of the groups by itself."""
+    """Check whether one provider can serve each of the groups alone."""
     return all(
         fits(node, wanted.resources)
         and has_traits(node.traits, wanted)
@@ -123,7 +121,7 @@ def serves(node: Node, request: Request) -> bool:
 
 
 def matching(index: ProviderIndex, wanted: Wanted) -> Iterator[Node]:
-    """Yield the providers of which each alone has all that is wanted."""
+    """Yield the providers that satisfy all requirements alone."""
     nodes = index.nodes.values() if wanted.in_tree is None else index.tree_of(wanted.in_tree)
     for node in nodes:
         if fits(node, wanted.resources) and has_traits(node.traits, wanted) and is_member(node.aggregates, wanted):

@@ -1,6 +1,6 @@
-"""What a tree of providers lacks that a request asks for: said of the first thing that it could not give by itself.
+"""The shortfall of a provider tree: the first unsatisfied part of a request.
 
-With what would mend it: all that is lacking, each thing for itself, and whether the rest could be had together then.
+The suggestion covers all shortfalls, each considered alone, and whether the rest fits together then.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _OUTSIDE = Shortfall(words="it is in none of the aggregates that are asked for")
 
 
 def shortfall_of(context: SearchContext, root: ProviderId) -> Shortfall:
-    """Say why a request has no way in the tree of this root."""
+    """Return why a request has no assignment in the tree of this root."""
     index, request = context.index, context.request
     top = index.nodes[root]
     near = [*index.tree(root), *context.guests(root)]
@@ -35,7 +35,7 @@ def shortfall_of(context: SearchContext, root: ProviderId) -> Shortfall:
 def _has_rest(
     index: ProviderIndex, request: Request, shortfalls_of: Mapping[str, Sequence[Shortfall]], root: ProviderId
 ) -> bool:
-    """Tell whether what is not lacking by itself can be had together. Classes of the unnamed group always can."""
+    """Check whether the groups without a shortfall fit together. Classes of the unnamed group always do."""
     named = {suffix: request.groups[suffix] for suffix, some in shortfalls_of.items() if suffix != UNNAMED and not some}
     if not named:
         return True
@@ -110,7 +110,7 @@ def _of_group(near: Sequence[Node], wanted: Wanted) -> Iterator[Shortfall]:
 
 
 def _described(wanted: Wanted) -> str:
-    """Say which traits a device is to have: `with A, B or C, without D`."""
+    """Describe the traits of a device: `with A, B or C, without D`."""
     required = ", ".join(" or ".join(sorted(some)) for some in wanted.required)
     forbidden = ", ".join(sorted(wanted.forbidden))
     said = (f"with {required}" if required else "", f"without {forbidden}" if forbidden else "")
@@ -118,7 +118,7 @@ def _described(wanted: Wanted) -> str:
 
 
 def _room(able: Collection[Node], resources: Mapping[str, int], on: str | None) -> Iterator[Shortfall]:
-    """on: of a group, which device, or "" for any; None: of the flavor's own amounts, which a smaller one has not."""
+    """on: for a group, the device, or "" for any; None: the flavor's own amounts, which a smaller flavor reduces."""
     for name, amount in resources.items():
         if not any(fits(node, {name: amount}) for node in able):
             yield _no_room(able, name, amount, on)

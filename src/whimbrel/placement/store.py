@@ -1,6 +1,6 @@
-"""What the Placement API needs of a store: everything that the moves' port leaves to operators and other clients.
+"""The store of the Placement API: what the moves' port leaves to operators and other clients.
 
-Law: each method is one transaction; a write that names a generation happens under that generation or not at all.
+Invariant: each method is one transaction; a write with a generation happens under that generation or not at all.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,11 +16,11 @@ class Store(Protocol):
     # Providers
 
     async def provider_index(self) -> Index:
-        """Give all providers in memory, as they are now; what it gives holds until the next await."""
+        """Return the index of all current providers; it is valid until the next await."""
         ...
 
     async def node(self, uuid: ProviderId) -> Node:
-        """Read one provider with all that it has. Raises: ProviderNotFound."""
+        """Return one provider with its inventories, traits and aggregates. Raises: ProviderNotFound."""
         ...
 
     async def create_provider(self, uuid: ProviderId, name: str, parent: ProviderId | None) -> Provider:
@@ -32,8 +32,7 @@ class Store(Protocol):
         ...
 
     async def move_provider(self, uuid: ProviderId, name: str, parent: ProviderId | None, *, freely: bool) -> Provider:
-        """Give it a name and a parent. freely: also where it has another parent, or loses it.
-
+        """Set name and parent. freely: also if this replaces or removes a parent.
         Raises: ProviderNotFound; Duplicate; BadParent.
         """
         ...
@@ -42,12 +41,13 @@ class Store(Protocol):
         """Raises: ProviderNotFound; ProviderInUse; HasChildren."""
         ...
 
-    # What a provider has. generation: the provider's as last seen; None: whatever it is. All: ProviderNotFound; Stale.
+    # What a provider has. generation: the provider's as last read; None: not checked. All raise ProviderNotFound,
+    # Stale.
 
     async def set_inventories(
         self, uuid: ProviderId, generation: int | None, inventories: Mapping[str, Inventory]
     ) -> Node:
-        """Make these the whole of its inventories. Raises: InventoryInUse; UnknownName."""
+        """Replace all its inventories. Raises: InventoryInUse; UnknownName."""
         ...
 
     async def add_inventory(self, uuid: ProviderId, resource_class: str, inventory: Inventory) -> Node:
@@ -65,57 +65,55 @@ class Store(Protocol):
         ...
 
     async def set_traits(self, uuid: ProviderId, generation: int | None, traits: Collection[str]) -> Node:
-        """Make these the whole of its traits; if they are, the generation stays. Raises: UnknownName."""
+        """Replace all its traits; if they are the same, the generation stays. Raises: UnknownName."""
         ...
 
     async def put_aggregates(self, uuid: ProviderId, generation: int | None, aggregates: Collection[str]) -> Node:
-        """Make these the whole of its aggregates; without a generation it does not rise either."""
+        """Replace all its aggregates; without a generation it is not increased."""
         ...
 
     # Claims
 
     async def rewrite(self, claims: Sequence[Claim]) -> None:
-        """Make each claim the whole claim of its consumer, all of them or none.
-
+        """Replace the claim of each consumer, all or none.
         Raises: NoRoom; Stale: a consumer's generation; UnknownProvider; UnknownName.
         """
         ...
 
     async def reshape(self, shapes: Sequence[Shape], claims: Sequence[Claim]) -> None:
-        """Change inventories of several providers and the claims on them together, all of it or nothing.
-
-        Raises: ProviderNotFound; Stale; InventoryInUse: a claim that is not named keeps it; and what `rewrite` raises.
+        """Change inventories of several providers and the claims on them together, all or nothing.
+        Raises: ProviderNotFound; Stale; InventoryInUse: another claim uses it; and the errors of `rewrite`.
         """
         ...
 
     async def drop(self, consumer: ConsumerId) -> bool:
-        """Have a consumer hold nothing; False: it held nothing."""
+        """Delete the claim of a consumer; False: it had none."""
         ...
 
     async def claim_of(self, consumer: ConsumerId) -> tuple[Consumer, Held] | None:
-        """Read what a consumer holds; None: nothing."""
+        """Return the claim of a consumer, or None."""
         ...
 
     async def claims_on(self, uuid: ProviderId) -> tuple[Provider, list[tuple[Consumer, dict[str, int]]]]:
-        """Read who holds what of one provider. Raises: ProviderNotFound."""
+        """Return the claims on one provider by consumer. Raises: ProviderNotFound."""
         ...
 
     async def generations(self, uuids: Collection[ProviderId]) -> dict[ProviderId, int]:
-        """Read the generations of these providers, as far as they are there."""
+        """Return the generations of these providers, if they exist."""
         ...
 
     async def usages(self, project: ProjectId, user: UserId | None) -> list[Usage]:
-        """Add up what a project, or one user in it, holds, by type of consumer."""
+        """Return the usage of a project, or of one user in it, by consumer type."""
         ...
 
     # Names
 
     async def known_classes(self, names: Collection[str]) -> set[str]:
-        """Tell which of these custom classes there are."""
+        """Return which of these custom classes exist."""
         ...
 
     async def known_traits(self, names: Collection[str]) -> set[str]:
-        """Tell which of these custom traits there are."""
+        """Return which of these custom traits exist."""
         ...
 
     async def resource_classes(self) -> list[str]:
@@ -123,7 +121,7 @@ class Store(Protocol):
         ...
 
     async def create_resource_class(self, name: str) -> bool:
-        """Have a custom class; False: it is there."""
+        """Ensure that a custom class exists; False: it existed."""
         ...
 
     async def rename_resource_class(self, name: str, new_name: str) -> None:
@@ -139,7 +137,7 @@ class Store(Protocol):
         ...
 
     async def create_trait(self, name: str) -> bool:
-        """Have a custom trait; False: it is there."""
+        """Ensure that a custom trait exists; False: it existed."""
         ...
 
     async def delete_trait(self, name: str) -> None:

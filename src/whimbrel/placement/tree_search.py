@@ -1,8 +1,8 @@
-"""What one tree of providers can give: every way to place a request there, one after the other.
+"""The candidates of one provider tree, one after the other.
 
-A request is cut into parts that one provider gives at once: a named group whole, or one class of the unnamed group.
-For each part it is listed who of the tree, or of those who share with it, could give it by itself; what goes together
-is seen in provider_choices.py.
+A request is cut into parts that one provider serves at once: a whole named group, or one class of the unnamed group.
+For each part, the providers of the tree, and those that share with it, that can serve it alone are listed;
+provider_choices.py combines them.
 """
 
 from collections import Counter
@@ -16,21 +16,21 @@ from whimbrel.placement.provider_choices import Budget, Offer, Part, choices
 from whimbrel.placement.search import UNNAMED, ProviderIndex, Request, Wanted, fits, has_traits, is_member
 
 FEW = 32
-"""So many trees are searched one by one; to look at all of them at once pays when there are more."""
+"""This many trees are searched one by one; beyond that, evaluating all of them at once is faster."""
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """One way to place a request: what is taken from which provider, and who serves which group."""
+    """One assignment of a request: the amounts from each provider, and the providers of each group."""
 
     parts: Mapping[ProviderId, Mapping[str, int]]
     mappings: Mapping[str, Sequence[ProviderId]]  # by suffix
 
 
 class SearchContext:
-    """A request made ready: cut into parts, with the sharing providers that could give one of them."""
+    """A prepared request: cut into parts, with the sharing providers that can serve one of them."""
 
     def __init__(self, index: ProviderIndex, request: Request, budget: Budget | None = None) -> None:
-        """budget: what an earlier search for the same request has left."""
+        """budget: the rest of an earlier search for the same request."""
         self.index = index
         self.request = request
         self.budget = budget or Budget()
@@ -58,7 +58,7 @@ class SearchContext:
         self._unique_fits: Callable[[ProviderId], Sequence[ProviderId] | None] | None = None
 
     def unique_fits(self, root: ProviderId) -> Sequence[ProviderId] | None:
-        """Give who gives the parts in the tree of this root, where that is known without a search."""
+        """Return the providers of the parts in this tree if they are known without a search."""
         self._looked += 1
         if self._looked <= FEW or self.contested or self.sharing:
             return None
@@ -69,7 +69,7 @@ class SearchContext:
         return self._unique_fits(root)
 
     def guests(self, root: ProviderId) -> list[Node]:
-        """List the providers of other trees that share what they have with the tree of this root."""
+        """List the providers of other trees that share with this tree."""
         return _guests(self, self.index.tree(root), self.index.nodes[root])
 
     def _could_help(self, node: Node) -> bool:
@@ -86,13 +86,13 @@ def _cut(suffix: str, wanted: Wanted) -> list[tuple[str, Mapping[str, int]]]:
 
 
 def _root_of(index: ProviderIndex, uuid: ProviderId) -> ProviderId | None:
-    """Give the root of the tree that a provider is in; None: there is no such provider."""
+    """Return the root of a provider's tree, or None if there is no such provider."""
     node = index.nodes.get(uuid)
     return node.provider.root if node else None
 
 
 def assignments_in(context: SearchContext, root: ProviderId) -> Iterator[Candidate]:
-    """Yield every way to place a request in the tree of this root and what is shared with it."""
+    """Yield every assignment of a request in the tree of this root and the providers that share with it."""
     tree = context.index.tree(root)
     top = context.index.nodes[root]
     if not (context.takes_any_root or _is_proper(top, context.of_root)):
@@ -112,13 +112,13 @@ def _assignments(context: SearchContext, tree: Collection[Node], top: Node) -> I
     offers = _offers(context, tree, top)
     if offers is None or not _enough(context, offers):
         return
-    offers.sort(key=lambda offer: len(offer.nodes))  # little choice first: what cannot be is seen early
+    offers.sort(key=lambda offer: len(offer.nodes))  # fewest choices first: dead ends are found early
     for chosen in choices(context.index, context.request, offers, context.budget):
         yield _candidate(context, [offer.part for offer in offers], [node.provider.uuid for node in chosen])
 
 
 def _offers(context: SearchContext, tree: Collection[Node], top: Node) -> list[Offer] | None:
-    """List who could give each part; None: for one of them there is nobody."""
+    """List the providers that can serve each part; None: a part has none."""
     guests = _guests(context, tree, top)
     able = {suffix: _able(context, suffix, tree, guests, top) for suffix in context.request.groups}
     offers = []
@@ -131,7 +131,7 @@ def _offers(context: SearchContext, tree: Collection[Node], top: Node) -> list[O
 
 
 def _guests(context: SearchContext, tree: Collection[Node], top: Node) -> list[Node]:
-    """List the providers of other trees that share what they have with this tree."""
+    """List the providers of other trees that share with this tree."""
     if not context.sharing:
         return []
     aggregates = frozenset[str]().union(*(node.aggregates for node in tree))
@@ -140,11 +140,10 @@ def _guests(context: SearchContext, tree: Collection[Node], top: Node) -> list[N
 
 
 def _able(context: SearchContext, suffix: str, tree: Collection[Node], guests: Sequence[Node], top: Node) -> list[Node]:
-    """List who may serve a group, whatever it has to give.
-
-    A named group asks traits and aggregates of its one provider. Of the unnamed one each provider lacks what is
-    forbidden, and all of them together have the traits; in an aggregate is who is there itself or by the root of the
-    tree, but a guest only itself.
+    """List the providers that may serve a group, regardless of amounts. A named group applies traits and aggregates
+    to its one provider. In the unnamed group, each provider must lack the forbidden traits, and all together must
+    have the required ones; a provider is in an aggregate by itself or by the root of the tree, a sharing one only
+    by itself.
     """
     wanted = context.request.groups[suffix]
     home = context.home_of.get(suffix)
@@ -170,7 +169,7 @@ def _unhindered(node: Node, wanted: Wanted) -> bool:
 
 
 def _enough(context: SearchContext, offers: Sequence[Offer]) -> bool:
-    """Tell whether there could be enough for all parts together: cheap, and it spares the worst searches."""
+    """Check cheaply whether the total can suffice for all parts; this avoids the worst searches."""
     if context.request.group_policy == "isolate":
         named = [offer for offer in offers if offer.part.suffix != UNNAMED]
         if len({node.provider.uuid for offer in named for node in offer.nodes}) < len(named):
@@ -179,7 +178,7 @@ def _enough(context: SearchContext, offers: Sequence[Offer]) -> bool:
 
 
 def _enough_of(name: str, offers: Sequence[Offer]) -> bool:
-    """Add up what could be had of a class, each provider counted once, and what the parts take of it."""
+    """Compare the free total of a class, each provider counted once, with the total of the parts."""
     takers = [offer for offer in offers if name in offer.part.resources]
     stocks = {node.provider.uuid: node.stocks[name] for offer in takers for node in offer.nodes}
     most = sum(min(stock.capacity - stock.used, stock.inventory.max_unit) for stock in stocks.values())

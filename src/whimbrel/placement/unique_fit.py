@@ -1,7 +1,6 @@
-"""Trees in which a request has one way at most to be placed, found for all trees at once by arithmetic on columns.
+"""Trees with at most one assignment of a request, found for all trees at once by arithmetic on columns.
 
-Law: what is said here is what the search would find; where that takes more than a look at columns, nothing is said, and
-the search looks.
+Invariant: results equal those of the search; where columns do not suffice, there is no result, and the search runs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,17 +12,17 @@ from whimbrel.placement.search import UNNAMED, Request
 from whimbrel.ports.arrays import Mask, Numbers
 
 Cut = Sequence[tuple[str, Mapping[str, int]]]
-"""The parts of a request: what one provider is to give at once, and for which group (its suffix)."""
+"""The parts of a request: group suffix and resources that one provider must serve at once."""
 
 MOST_PARTS = 16
-"""Of how many parts this is found out: each is compared with each."""
+"""Maximum number of parts: each is compared with each other."""
 
 
 class UniqueFits:
-    """Rows of the only providers that could give each part, at the rows of the roots of their trees."""
+    """The row of the only provider that can serve each part, at the rows of the roots."""
 
     def __init__(self, root_row: Numbers, able: Iterable[Mask]) -> None:
-        """able: for each part, who could give it by itself."""
+        """able: for each part, the providers that can serve it alone."""
         self.who: list[Numbers] = []
         self.are_sure: Mask = np.ones(len(root_row), np.bool_)
         for mask in able:
@@ -35,7 +34,7 @@ class UniqueFits:
             self.are_sure &= np.bincount(roots, minlength=len(root_row)) == 1
 
     def keep_to(self, request: Request, cut: Cut, having: Callable[[Iterable[str]], Mask]) -> None:
-        """Leave out trees where a rule between parts might forbid it. having: who has one of these traits."""
+        """Exclude trees where a rule between parts might forbid the fit. having: rows with one of these traits."""
         named = [who for who, (suffix, _) in zip(self.who, cut, strict=True) if suffix != UNNAMED]
         if request.group_policy == "isolate":
             for one, other in combinations(named, 2):
@@ -52,7 +51,7 @@ class UniqueFits:
         return [who for who, (suffix, _) in zip(self.who, cut, strict=True) if suffix in suffixes]
 
     def at(self, row: int) -> list[int] | None:
-        """Give the rows of those who give the parts in the tree with its root at this row; None: not known."""
+        """Return the rows of the providers of the parts in the tree with its root at this row, or None if unknown."""
         return [int(who[row]) for who in self.who] if self.are_sure[row] else None
 
 
