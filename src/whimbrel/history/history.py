@@ -1,6 +1,6 @@
-"""What happened to a server: everything that was asked, chosen, done, undone and owed, told as one line of events.
+"""The history of a server: every request, choice, step, undo and debt, as one list of events.
 
-Law: it is read from the journal alone, which outlives records and hosts; so it is there for deleted servers too.
+Invariant: it is read from the journal alone, which outlives records and hosts; so it exists for deleted servers too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,20 +17,20 @@ from whimbrel.repair.facts import RepairFacts
 Kind = Literal["asked", "verdict", "agreed", "step", "choice", "debt", "paid", "takeover", "trouble", "ended"]
 
 VERDICTS: Mapping[str, Verdict] = {"confirmResize": "confirm", "revertResize": "revert"}
-"""Actions that are a word on a run which waits for it."""
+"""Actions that are verdicts on a parked run."""
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """What the journal has of one server."""
+    """The journal's rows of one server."""
 
-    actions: Sequence[Action]  # the oldest first
-    runs: Sequence[Run]  # the oldest first
+    actions: Sequence[Action]  # oldest first
+    runs: Sequence[Run]  # oldest first
     choices: Mapping[RunId, Sequence[Evidence]] = {}
     takeovers: Sequence[Takeover] = ()
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened."""
+    """One event."""
 
     at: float  # seconds since 1970
     kind: Kind
@@ -38,12 +38,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     run_id: RunId | None = None
     saga: str | None = None
     request_id: str | None = None
-    user_id: UserId | None = None  # who asked
+    user_id: UserId | None = None  # the requester
     project_id: ProjectId | None = None
     way: Literal["do", "undo"] | None = None
     outcome: str | None = None
     took_s: float | None = None
-    detail: str | None = None  # in the words of who did it: it may name hosts
+    detail: str | None = None  # as reported by the step: may name hosts
     choice: Evidence | None = None
     takeover: Takeover | None = None
 
@@ -61,7 +61,7 @@ async def past_of(cloud: Cloud, server_id: ServerId) -> Past:
 
 
 def tell(past: Past) -> list[Entry]:
-    """Give what happened, the oldest first; what has the same time stays in the order of its run."""
+    """Return the events, oldest first; events with the same time stay in the order of their run."""
     told = [entry for run in past.runs for entry in _story(run, past)]
     known = {run.id for run in past.runs}
     told += [_asked(action, None) for action in past.actions if action.run_id not in known]
@@ -69,7 +69,7 @@ def tell(past: Past) -> list[Entry]:
 
 
 def _story(run: Run, past: Past) -> Iterator[Entry]:
-    """Tell of one run: what was asked comes before the steps that serve it, a choice after the step that made it."""
+    """Yield the events of one run: a request precedes the steps that serve it, a choice follows its step."""
     asked = {action.request_id: action for action in past.actions if action.run_id == run.id}
     yield from (_asked(asked.pop(id), run.saga) for id in list(asked) if asked[id].name not in VERDICTS)
     yield from _agreed(run, past)
@@ -104,7 +104,7 @@ def _asked(action: Action, saga: str | None) -> Entry:
 
 
 def _agreed(run: Run, past: Past) -> Iterator[Entry]:
-    """Say what a repair was to do, after it was asked for."""
+    """Yield the announced actions of a repair, after its request."""
     if isinstance(run.facts, RepairFacts):
         at = next((action.started_at for action in past.actions if action.run_id == run.id), run.created_at)
         for action in run.facts.agreed:
@@ -127,7 +127,7 @@ def _step(run: Run, taken: LogEntry, kind: Kind) -> Entry:
 
 
 def _kind(taken: LogEntry, owed: set[str]) -> Kind:
-    """Tell what an entry is; what is owed from here on is kept in `owed`."""
+    """Return the kind of a log entry; `owed` collects the debts so far."""
     if taken.outcome == "debt":
         owed.add(taken.step)
         return "debt"
@@ -147,7 +147,7 @@ def _taken_over(takeover: Takeover, saga: str) -> Entry:
 
 
 def _state(run: Run) -> Iterator[Entry]:
-    """Say how it ended, or what is in its way."""
+    """Yield how the run ended, or what blocks it."""
     if run.finished_at is not None:
         outcome = run.turned or run.state
         yield Entry(

@@ -1,4 +1,4 @@
-"""What the journal knows of a server whose cell does not answer: what its last runs made of it."""
+"""The last known state of a server in an unreachable cell, from the journal's last runs of it."""
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ class LastKnown(Struct, frozen=True, kw_only=True):
     flavor: Flavor
     image_id: str | None
     image_properties: dict[str, str]
-    zone: str | None  # its id
+    zone: str | None  # id
 
 
 async def last_known(cloud: Cloud, entry: Entry) -> LastKnown:
@@ -28,7 +28,7 @@ async def last_known(cloud: Cloud, entry: Entry) -> LastKnown:
 
 
 def _after(move: Move) -> LastKnown | None:
-    """Give what a server is after a move; None: it is what it was before. One that waits for its verdict has moved."""
+    """Return the server after a move, or None if the move does not tell. A parked move has moved it."""
     facts = move.facts
     if move.state in ("done", "parked"):
         flavor, location = facts.new_flavor, facts.target

@@ -1,7 +1,7 @@
-"""How a server stood at a time that is past: where it lived, how large it was, in what state. Read from the journal.
+"""The state of a server at a past time: location, flavor, vm_state. Read from the journal.
 
-Law: a step counts from when it was done. What no run did (an administrator set the state) is known from what the next
-run found.
+Invariant: a step counts from its completion. Changes outside of runs (an administrator set the state) are known from
+what the next run found.
 """
 
 from bisect import bisect_left
@@ -27,7 +27,7 @@ from whimbrel.servers.lifecycle import create, delete, power
 
 
 class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was not over, and the last step that it had taken."""
+    """An open run at that time, and its last completed step."""
 
     run_id: RunId
     saga: str
@@ -36,9 +36,9 @@ class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the journal tells. None: it does not, or there was no such thing yet, or any more."""
+    """The state according to the journal. None: unknown, not yet or not any more."""
 
-    vm_state: str | None = None  # None: the server was not there yet
+    vm_state: str | None = None  # None: the server did not exist yet
     cell: CellName | None = None
     host: HostName | None = None
     zone: str | None = None  # id
@@ -52,7 +52,7 @@ class _Change(msgspec.Struct, frozen=True):
 
 
 def server_state_at(past: Past, at: float, vm_state_now: str | None) -> ServerState:
-    """Tell how it stood. vm_state_now: what its record shows, None: there is none any more."""
+    """Return the state at that time. vm_state_now: from its record; None: there is no record any more."""
     changes = list(_settings(past, vm_state_now))
     changes += [change for run in past.runs for change in _changes(run)]
     state = ServerState()
@@ -63,7 +63,7 @@ def server_state_at(past: Past, at: float, vm_state_now: str | None) -> ServerSt
     return replace(state, under_way=under_way)
 
 
-# What runs change
+# Changes by runs
 
 
 def _changes(run: Run) -> Iterator[_Change]:
@@ -85,7 +85,7 @@ def _effect(effect: Effect, run: Run, entry: LogEntry, tried: int) -> _Change:
 
 
 def _target(run: Run, tried: int) -> Location | None:
-    """Give the target of a run at that try; of one that was given up only the host is known."""
+    """Return the target of a run at that try; for an abandoned one only the host is known."""
     facts = run.facts
     if not isinstance(facts, MoveFacts) or facts.target is None:
         return None
@@ -95,7 +95,7 @@ def _target(run: Run, tried: int) -> Location | None:
 
 
 def _found(before: ServerState, run: Run) -> ServerState:
-    """Give what a run found when it began: it had read the record."""
+    """Return the state that a run found at its start, when it had read the record."""
     facts = run.facts
     if isinstance(facts, OperationFacts) and facts.cell:
         return replace(before, cell=facts.cell, host=facts.host, vm_state=facts.was)
@@ -145,7 +145,7 @@ def _deleted(before: ServerState, _run: Run, _target: Location | None) -> Server
 
 
 def _adopted(before: ServerState, run: Run, _: Location | None) -> ServerState:
-    """A repair wrote into the record where the only guest is."""
+    """A repair sets the location in the record to that of the only guest."""
     assert has_facts(run, RepairFacts)
     for action in run.facts.of_kind(AdoptGuest):
         before = replace(before, cell=action.cell, host=action.host, zone=None)
@@ -164,7 +164,7 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     (record.switch_home.__name__, "do"): _moved,
     (record.switch_home.__name__, "undo"): _moved_back,
     (record.unlock_resized.__name__, "do"): _as_it_was,
-    (record.lock.__name__, "undo"): _as_it_was,  # an errand's has the same name
+    (record.lock.__name__, "undo"): _as_it_was,  # that of an operation has the same name
     (power.settle_started.__name__, "do"): _to("active"),
     (power.settle_stopped.__name__, "do"): _to("stopped"),
     (power.settle_rebooted.__name__, "do"): _to("active"),
@@ -173,18 +173,17 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     (delete.close_record.__name__, "do"): _deleted,
     (delete.erase_entry.__name__, "do"): _deleted,
 }
-"""Which steps change what a record says, and how. All others leave it as it is."""
+"""The steps that change the recorded state, and how. All others leave it unchanged."""
 
 assert record.lock.__name__ == operation.lock.__name__, "one line of the table is for both"
 
 
-# What administrators set
+# Changes by administrators
 
 
 def _settings(past: Past, vm_state_now: str | None) -> Iterator[_Change]:
-    """Tell what each reset of a state came to: what the next run found, or what the record shows now.
-
-    Of one that was followed by another before anybody looked it is not known.
+    """Yield the result of each reset of the state: what the next run found, or what the record has now. The result
+    is unknown if another reset followed before the next run.
     """
     resets = [action for action in past.actions if action.name == "resetState"]
     for number, action in enumerate(resets):
@@ -202,7 +201,7 @@ def _reset(at: float, vm_state: str | None) -> _Change:
     return _Change(at, lambda before: replace(before, vm_state=vm_state))
 
 
-# What was under way
+# Open runs
 
 
 def _is_under_way(run: Run, at: float) -> bool:
