@@ -1,1 +1,1 @@
-"""Reconcilers look at the world afresh each time and keep no memory."""
+"""Reconcilers: each round reads the current state anew and keeps no memory."""

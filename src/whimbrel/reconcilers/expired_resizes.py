@@ -1,4 +1,4 @@
-"""Resizes that nobody confirmed within `resize_confirm_window`: confirmed by us, as by their owner."""
+"""Confirm resizes that were not confirmed within `resize_confirm_window`, on behalf of their owners."""
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
 from whimbrel.domain.run import Run
@@ -10,7 +10,7 @@ from whimbrel.servers import lookup
 
 
 async def confirm_expired(cloud: Cloud, engine: Engine) -> int:
-    """Confirm what has waited too long; give how many."""
+    """Confirm expired resizes; return how many."""
     window_s = cloud.rules.resize_confirm_window_s
     if not window_s:
         return 0
@@ -27,5 +27,5 @@ async def _confirm(cloud: Cloud, engine: Engine, run: Run) -> int:
     except (Conflict, Invalid, NotFound):
         return 0  # its owner was faster
     except Unavailable:
-        return 0  # its cell is away: the next round sees
+        return 0  # its cell is unreachable: retry in the next round
     return 1

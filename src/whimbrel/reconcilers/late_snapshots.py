@@ -1,7 +1,7 @@
-"""Images that were registered for a snapshot when that was undone: looked for a while after each such snapshot.
+"""Delete images that a stale request registered for an undone snapshot, for some time after each snapshot.
 
-The image service knows no epochs, as with the images of transfer_images.py. Law: an id was given to one snapshot only,
-so whatever is found under that of an undone one is nobody's.
+The image service knows no epochs, as in transfer_images.py. Invariant: an image id belongs to one snapshot, so an
+image with the id of an undone snapshot has no owner.
 """
 
 from whimbrel.domain.operation_facts import OperationFacts

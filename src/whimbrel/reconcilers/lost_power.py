@@ -1,6 +1,6 @@
-"""Guests that are off though their records say that they run: their host lost its power, or somebody did it by hand.
+"""Follow guests that are off although their records say that they run: power loss of a host, or manual action.
 
-Law: the record follows the guest, the guest is not touched: its owner starts it when it suits him.
+Invariant: the record follows the guest, which is not touched: its owner starts it when convenient.
 Source: Nova's periodic _sync_power_states, without resume_guests_state_on_host_boot.
 """
 
@@ -16,8 +16,10 @@ from whimbrel.servers.listing import cell_fanout
 
 
 async def follow_lost_power(cloud: Cloud, engine: Engine) -> int:
-    """Look at the guests of every host that is up; give for how many servers there is something to follow."""
-    answers = await cell_fanout.ask_all(cloud, lambda cell: cell.hosts.all())  # of a silent cell the next round sees
+    """Check the guests of every host that is up; return the number of records to update."""
+    answers = await cell_fanout.ask_all(
+        cloud, lambda cell: cell.hosts.all()
+    )  # unreachable cells are checked in the next round
     now, found = cloud.clock.now(), list[int]()
 
     async def look(host: Host) -> None:
@@ -45,5 +47,5 @@ async def _follow(cloud: Cloud, engine: Engine, host: Host, guest: Guest) -> int
         )
         await power.follow(cloud, engine, requester, server)
     except (Conflict, NotFound, Unavailable, WrongState):
-        return 0  # it is meant to be off, or busy, or its cell is away
+        return 0  # it is meant to be off, or busy, or its cell is unreachable
     return 1

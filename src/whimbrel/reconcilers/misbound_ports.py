@@ -1,7 +1,7 @@
-"""Ports of servers that wait for a verdict, and that another host serves: an earlier activation came late.
+"""Rebind ports of servers that wait for a verdict and are bound on another host: a stale activation arrived.
 
-Looked for while such a one can arrive: the first minutes after each move was parked. Law: nothing is done unless the
-move still waits, and no verdict on it is taken before that is over (`Journal.accept`, beside).
+They are checked while such a request can arrive: the first minutes after each move was parked. Invariant: nothing is
+done unless the move still waits, and verdicts on it wait until that is over (`Journal.accept`, beside).
 """
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
@@ -17,7 +17,7 @@ from whimbrel.servers.cleanup.late_effects import clean_up_waiting
 
 
 async def rebind_misbound(cloud: Cloud, engine: Engine) -> int:
-    """Ask for the ports of all of them at once; give for how many servers some are given back."""
+    """Read the ports of all of them at once; return for how many servers ports are rebound."""
     since = cloud.clock.now() - EARLIEST_S
     runs = await cloud.journal.find(RunFilter(sagas=tuple(MOVE_SAGAS), only_open=True, changed_since=since))
     waiting = {run.subject: run for run in moves_of(runs) if run.state == "parked" and moves_ports(run.facts)}
@@ -33,4 +33,4 @@ async def _give_back(cloud: Cloud, engine: Engine, move: Run) -> int:
     try:
         return int(await clean_up_waiting(cloud, engine, requester, move))
     except (Conflict, NotFound, Refused, Unavailable):
-        return 0  # its owner was faster, or a service is away: the next round sees
+        return 0  # its owner was faster, or a service is unreachable: retry in the next round

@@ -1,6 +1,6 @@
-"""What conductors look after: each of them the first list, and one for all the second. Several may do so at once.
+"""The rounds of conductors: every conductor runs the first list, one of them the second. Concurrent rounds are safe.
 
-Law: one thing that cannot be done keeps no other one waiting: a server in a cell that is away is passed over.
+Invariant: a failure does not block others: servers in an unreachable cell are skipped.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,30 +23,30 @@ Look = Callable[[Cloud, Engine], Awaitable[object]]
 
 ROUNDS: Sequence[Look] = (
     follow_up,  # deletes that waited for a run to end
-    confirm_expired,  # resizes that nobody confirmed in time
+    confirm_expired,  # resizes that were not confirmed in time
 )
 """Once a second."""
 
 SLOW_ROUNDS: Sequence[Look] = (
-    release_late_effects,  # bindings and attachments that were asked for too late
-    rebind_misbound,  # ports of servers that wait for a verdict, activated elsewhere too late
-    drop_transfer_images,  # images for disks on their way, the same
-    drop_late_snapshots,  # images of snapshots that came to nothing, the same
-    follow_lost_power,  # servers that are said to run, and whose guests are off
-    rest_groups,  # moves of server groups that came to nothing
-    repair_zones,  # changes of hosts' zones that came to nothing
+    release_late_effects,  # bindings and attachments of stale requests
+    rebind_misbound,  # ports of servers that wait for a verdict, activated elsewhere by stale requests
+    drop_transfer_images,  # transfer images of stale requests
+    drop_late_snapshots,  # images of undone snapshots, by stale requests
+    follow_lost_power,  # servers recorded as running with guests that are off
+    rest_groups,  # failed moves of server groups
+    repair_zones,  # failed changes of hosts' zones
 )
-"""Once a minute, by whichever conductor comes first."""
+"""Once a minute, by one conductor."""
 
 
 async def reconcile(cloud: Cloud, engine: Engine) -> None:
-    """Raises: what the first of them met that could not do its work; the others did theirs all the same."""
-    if not (await cloud.restores.state()).hold:  # what looks wrong may be newer than what is known here
+    """Run the first list. Raises: the first error, after all have run."""
+    if not (await cloud.restores.state()).hold:  # what looks wrong may be newer than a restored database
         await _go_round(ROUNDS, cloud, engine)
 
 
 async def reconcile_slowly(cloud: Cloud, engine: Engine) -> None:
-    """Raises: as `reconcile`."""
+    """Run the second list. Raises: as `reconcile`."""
     if not await watch(cloud):
         await _go_round(SLOW_ROUNDS, cloud, engine)
 

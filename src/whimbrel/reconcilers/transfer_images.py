@@ -1,6 +1,6 @@
-"""Images that were registered for a disk on its way when the move was over: looked for a while after each such move.
+"""Delete images that a stale request registered for a disk in transfer, for some time after each move.
 
-The image service knows no epochs, so a conductor's request that was long on its way may arrive when nobody wants it.
+The image service knows no epochs, so a delayed request of a conductor may arrive when the move is over.
 """
 
 from whimbrel.moves.facts import MoveFacts, carried_disks, moves_of, source_of
@@ -11,7 +11,7 @@ from whimbrel.saga.engine import Engine
 
 
 async def drop_transfer_images(cloud: Cloud, _: Engine) -> None:
-    """Ask only for disks that went to another cell. A host that is not known by now may have been in any."""
+    """Check only disks that went to another cell. A host that is unknown now may have been in any."""
     sent = [move for move in moves_of(await ended_lately(cloud)) if _may_have_sent_a_disk(move.facts)]
     cells = {host.name: host.cell for host in (await cloud.fleets.now()).hosts} if sent else {}
     for move in sent:

@@ -1,4 +1,4 @@
-"""Puts right what placement knows of the zones of hosts, where a change of them was begun and not made."""
+"""Correct the zones of hosts in Placement after a change that was begun and not completed."""
 
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
