@@ -1,1 +1,1 @@
-"""Restored databases: noticing that one is behind what was carried out, and making the cloud agree again."""
+"""Restored databases: detect that one is older than what was carried out, and make the cloud consistent again."""

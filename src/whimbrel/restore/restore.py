@@ -1,7 +1,7 @@
-"""A restore: hold all runs, close those that the hosts have seen further than the journal, let the others go on.
+"""A restore: hold all runs, close those that the hosts know at a later step than the journal, continue the others.
 
-Invariants: no run goes on before its server's hosts were asked; a restore ends only when every open run is known to
-agree with the hosts and the proof holds, or when an operator says that it ends all the same.
+Invariants: no run continues before its server's hosts were asked; a restore ends only when every open run agrees
+with the hosts and the proof holds, or when an operator forces the end.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ Verdict = Literal["agrees", "overtaken", "not checked"]
 
 
 class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What the hosts know of an open run. because: why it does not go on as it is."""
+    """Comparison of an open run with the hosts. because: why it cannot continue."""
 
     run: Run
     verdict: Verdict
@@ -34,7 +34,7 @@ class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LostRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that the hosts have obeyed and the journal has no row of. at: when it was last heard of."""
+    """A run that hosts have obeyed and the journal has no row of. at: time of its last order."""
 
     id: RunId
     server: ServerId | None
@@ -44,15 +44,15 @@ class LostRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """How the journal and the hosts compare. unreachable: hosts and cells that did not answer, and why."""
+    """Comparison of the journal with the hosts. unreachable: hosts and cells that did not answer, and the reason."""
 
     state: CloudState
     runs: tuple[RunCheck, ...]
     lost: tuple[LostRun, ...]
     unreachable: Mapping[str, str]
-    behind: tuple[str, ...]  # what the hosts know more of runs that the journal has, in sentences
+    behind: tuple[str, ...]  # runs of the journal that hosts know at a later step, in sentences
 
-    older: tuple[Forgotten, ...] = ()  # what the databases of cells and Placement have not seen
+    older: tuple[Forgotten, ...] = ()  # runs that the databases of cells and Placement have not seen
 
     @property
     def is_settled(self) -> bool:
@@ -60,18 +60,18 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LostFacts(msgspec.Struct, frozen=True):
-    """Nothing is known of such a run but that it was."""
+    """Nothing else is known about such a run."""
 
 
 LOST_RUN = Saga(LOST, 1, LostFacts, undoable=())
-"""Rows of runs whose rows were lost. They are over, and are never driven."""
+"""The saga of runs with lost rows. They are over, and are never driven."""
 
 
-# Looking
+# Survey
 
 
 async def survey(cloud: Cloud, registry: SagaRegistry) -> Survey:
-    """Compare the journal with hosts, cells and Placement. Changes nothing. Raises: Unavailable."""
+    """Compare the journal with hosts, cells and Placement. Read-only. Raises: Unavailable."""
     ledgers = await read_ledgers(cloud)
     found = await contradictions(cloud, ledgers)
     lost = _lost_runs([(one.host, one.entry) for one in found if one.known is None])
@@ -117,11 +117,11 @@ async def _why_unlocked(run: Run, registry: SagaRegistry, cloud: Cloud) -> str |
     return None
 
 
-# Restoring
+# Restore
 
 
 async def begin(cloud: Cloud, because: str) -> None:
-    """Hold all runs, and begin a new incarnation, of which every agent that answers is told. Repeatable."""
+    """Hold all runs, and begin a new incarnation; reachable agents adopt it. Repeatable."""
     ledgers = await read_ledgers(cloud, newest=1)
     state = await cloud.restores.state()
     if not (state.hold and state.hold.restoring):
@@ -137,15 +137,14 @@ async def _tell_agents(cloud: Cloud, ledgers: Ledgers) -> None:
         try:
             await cloud.agent(ledgers.cell_of[host], host).adopt(incarnation)
         except WorldError:
-            return  # it learns of it with the first order that it obeys
+            return  # it adopts the incarnation with the first order that it obeys
 
     await paged_reads.each(sorted(ledgers.of_hosts), tell)
 
 
 async def close_overtaken(cloud: Cloud, registry: SagaRegistry) -> list[Run]:
-    """End the open runs that were overtaken, and write down those that were lost; return the former.
-
-    Raises: Conflict: no restore is under way; Unavailable.
+    """Close the overtaken open runs, and record the lost ones; return the former.
+    Raises: Conflict: no restore is in progress; Unavailable.
     """
     found = await survey(cloud, registry)
     if not (found.state.hold and found.state.hold.restoring):
@@ -160,7 +159,7 @@ async def close_overtaken(cloud: Cloud, registry: SagaRegistry) -> list[Run]:
 
 
 async def _remember(older: Sequence[Forgotten], cloud: Cloud) -> None:
-    """Have the stores know these runs, so that they refuse late orders of theirs, and are not found older again."""
+    """Record these runs in the stores, so that they refuse stale orders and are not reported again."""
     for one in older:
         store = cloud.cell(one.cell).servers if one.cell else cloud.placement
         await store.note_order(one.run.order)
@@ -198,9 +197,8 @@ class Unsettled(msgspec.Struct, frozen=True):
 
 
 async def end(cloud: Cloud, registry: SagaRegistry, *, force: bool = False) -> Unsettled | None:
-    """Let all runs go on. force: although the hosts and the journal do not agree, or the proof does not hold.
-
-    Return why it does not end, None: it has. Raises: Unavailable.
+    """End the restore and continue all runs. force: despite differences between hosts and journal, or violations.
+    Return why it does not end, or None. Raises: Unavailable.
     """
     if not force:
         found, proof = await survey(cloud, registry), await prove(cloud)

@@ -1,7 +1,7 @@
-"""Noticing that the journal is behind: at each start of a conductor, and once a minute after it.
+"""Detect that the journal is behind: at each start of a conductor, and once a minute.
 
-A journal falls behind its hosts when an older copy of its database is put back, or when an asynchronous replica takes
-over. All runs are held then: to go on with old runs could destroy what servers have become since.
+A journal falls behind its hosts when an older copy of its database is restored, or when an asynchronous replica
+takes over. All runs are held then: to continue old runs could destroy the current state of servers.
 """
 
 import structlog
@@ -14,9 +14,8 @@ log = structlog.get_logger(__name__)
 
 
 async def watch(cloud: Cloud) -> CloudHold | None:
-    """Hold all runs if hosts, cells or Placement have seen more than the journal; return why they are held.
-
-    Raises: Unavailable: the journal does not answer. Hosts that do not answer contradict nothing.
+    """Hold all runs if hosts, cells or Placement know more than the journal; return why they are held.
+    Raises: Unavailable: the journal does not answer. Unreachable hosts contradict nothing.
     """
     state = await cloud.restores.state()
     if state.hold:
