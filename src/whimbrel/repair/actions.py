@@ -11,7 +11,7 @@ from whimbrel.domain.ids import CellName, HostName, ProjectId, RunId, ServerId, 
 
 
 class _Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """sentence: what is done, for people."""
+    """sentence: the action in words, for people."""
 
     sentence: str
 
@@ -45,7 +45,7 @@ class _OfRun(_Action, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AdoptRecord(_Action, frozen=True, tag="adopt_record"):
-    """Enter a server that the directory has lost."""
+    """Enter a server that is missing from the directory."""
 
     cell: CellName
 
@@ -63,7 +63,7 @@ class RecordProject(_OfProject, frozen=True, tag="record_project"):
 
 
 class EraseCopy(_Action, frozen=True, tag="erase_copy"):
-    """Erase the record that a cell has besides the one that counts."""
+    """Erase a cell's record that is not the authoritative one."""
 
     cell: CellName
 
@@ -73,17 +73,17 @@ class StandAlone(_Action, frozen=True, tag="stand_alone"):
 
 
 class WriteColumns(_Action, frozen=True, tag="write_columns"):
-    """Write the columns by which lists find the record; locking it does."""
+    """Rewrite the search columns of the record; locking it does this."""
 
 
 class SettleRecord(_OfGuest, frozen=True, tag="settle_record"):
-    """Write the record as the only whole guest is."""
+    """Rewrite the record from the only whole guest."""
 
     flavor_id: str = field(name="thing")
 
 
 class CorrectQuota(_Action, frozen=True, tag="book"):
-    """Correct the server's share of the quota usage."""
+    """Correct the quota usage of the server."""
 
 
 class Unlock(_OfRun, frozen=True, tag="unlock"):
@@ -98,22 +98,22 @@ class GiveLock(_OfRun, frozen=True, tag="give_lock"):
 
 
 class AdoptGuest(_OfGuest, frozen=True, tag="adopt_guest"):
-    """Write into the record where the only guest is."""
+    """Set the location in the record to that of the only guest."""
 
 
 class DestroyGuest(_OfGuest, frozen=True, tag="destroy_guest"):
-    """Destroy a guest that is not the server's."""
+    """Destroy an orphan guest."""
 
 
 class ReleaseDevices(_OfGuest, frozen=True, tag="release_devices"):
-    """Release the devices of a guest that is not there."""
+    """Release the devices of a guest that does not exist."""
 
 
 # Placement
 
 
 class ClaimDue(_Action, frozen=True, tag="claim_due"):
-    """Replace the allocation by the one that is due."""
+    """Replace the allocation by the due one."""
 
 
 class ReleaseClaim(_Action, frozen=True, tag="release_claim"):
@@ -125,7 +125,7 @@ class NameOwner(_OfProject, frozen=True, tag="name_owner"):
 
 
 class Recount(_Action, frozen=True, tag="recount"):
-    """Recompute what is used of a provider."""
+    """Recompute the usage of a provider."""
 
 
 class TellZone(_Action, frozen=True, tag="tell_zone"):
@@ -146,7 +146,7 @@ class DeleteBinding(_OfPort, frozen=True, tag="let_go_binding"):
 
 
 class ReleasePort(_OfPort, frozen=True, tag="let_go_port"):
-    """Delete a port that was made for the server; release one that its user made."""
+    """Delete a port that was created for the server; release one that its user created."""
 
 
 class DetachVolume(_Action, frozen=True, tag="detach"):

@@ -1,4 +1,4 @@
-"""What a person can do about what a repair leaves as it is.
+"""Advice: what a person can do about violations that a repair leaves.
 
 Invariant: while a move waits for its verdict only its lock is repaired; the advice says which verdict is safe.
 """
@@ -69,7 +69,7 @@ OF_OTHERS = frozenset((
     Kind.OVER_CAPACITY, Kind.NOT_OFFERED, Kind.BROKEN_RULE, Kind.PLACES_DIFFER, Kind.FALLEN_EPOCH, Kind.STANDS_STILL,
     Kind.NEVER_DUE, Kind.NO_REASON, Kind.ATTACHED_TWICE, Kind.JOURNAL_BEHIND,
 ))  # fmt: skip
-"""Kinds of violations that are about providers, groups, runs and volumes."""
+"""Kinds of violations of providers, groups, runs and volumes."""
 
 
 def of_others(violation: Violation) -> str:

@@ -1,6 +1,7 @@
-"""Guards and actions for what is held for a server, or for none: claims, ports, volumes, devices, images. Pure.
+"""Guards and actions for the resources of a server or of an orphan id: claims, ports, volumes, devices, images.
+Pure.
 
-Invariant: nothing is released that a guest uses, or may use on a host that does not answer.
+Invariant: nothing is released that a guest uses, or may use on an unreachable host.
 """
 
 from whimbrel.domain.ids import HostName, Slot
@@ -36,7 +37,7 @@ def claim_due(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violatio
 
 
 def release_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
-    if not seen.is_ended and (seen.records or seen.guests):  # guests of a deleted one are destroyed before
+    if not seen.is_ended and (seen.records or seen.guests):  # guests of a deleted server are destroyed before
         return guards.FIRST
     return guards.for_others(seen) or guards.claim_in_use(seen, snapshot)
 
@@ -80,7 +81,7 @@ def bind_port(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violatio
     assert seen.home
     assert seen.home.host
     if seen.guest(seen.home.host, seen.key) is None:
-        return []  # it is bound where the guest is adopted
+        return []  # adopting the guest binds it
     sentence = f"bind port {violation.about} to {seen.home.host}"
     return [actions.BindPort(sentence=sentence, port_id=violation.about, host=seen.home.host)]
 
@@ -128,9 +129,8 @@ def detach_volume(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
 
 
 def _named_besides(orphan: Attachment, seen: ServerEvidence) -> str | None:
-    """Return the attachment by which the record says that the server has the volume, if that one is there.
-
-    A stray beside it was left by a move, or made by a user in the volume service.
+    """Return the attachment that the record names for the same volume, if it exists. An orphan beside it was left by
+    a move, or created by a user in the volume service.
     """
     there = {one.id for one in seen.attachments}
     devices = seen.record.volumes if seen.record else ()
@@ -144,7 +144,7 @@ def _same_host(orphan: Attachment, named: str, seen: ServerEvidence) -> bool:
 
 
 def _served_from_home(seen: ServerEvidence, named: str) -> Seen | None:
-    """Return the guest that the record says, if the volume is attached where it is by this attachment."""
+    """Return the recorded guest, if this attachment connects the volume on its host."""
     home = seen.home
     connected = {one: host for use in seen.uses.values() for one, host in use.hosts.items()}
     if home is None or home.host is None or connected.get(named) != home.host:

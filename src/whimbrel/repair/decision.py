@@ -1,6 +1,7 @@
-"""What a repair does about one subject: the plan, the claim that is due, and the record if it is written anew.
+"""Decide the repair of one subject: the plan, the due claim, and the record if it is rewritten.
 
-Invariant: no claim is promised that would be refused now. Room that other repairs free is seen at the next look.
+Invariant: no claim is announced that would be refused now. Capacity freed by other repairs counts in the next
+survey.
 """
 
 import msgspec
@@ -26,7 +27,7 @@ from whimbrel.servers.allocations.port_allocations import Claim
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """due: the claim to make, if any. settled: what the record is to say, if it is older than the hosts."""
+    """due: the claim to make, if any. settled: the new record, if the old one is older than the hosts."""
 
     plan: Plan
     due: Claim | None = None
@@ -51,7 +52,7 @@ async def decide(found: Suspect, cloud: Cloud) -> Decision:
 
 
 def _with_reason(decision: Decision, server: ServerId, reason: str) -> Decision:
-    """Add why the record is not written anew, unless the plan says so already."""
+    """Add the reason why the record is not rewritten, unless the plan has it already."""
     left = decision.plan.left
     if any(reason in words for words in left):
         return decision
@@ -95,9 +96,8 @@ async def _decide(found: Suspect, cloud: Cloud) -> Decision:
 
 
 async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Claim:
-    """Return what a server is to hold. host: where it is, if not where its record says.
-
-    Raises: Refused: that is not clear, or there is no room.
+    """Return the due claim of a server. host: where it is, if not where its record says.
+    Raises: Refused: it is ambiguous, or there is no capacity.
     """
     record, snapshot = found.seen.record, found.snapshot
     assert record, "only servers that there are have claims due"

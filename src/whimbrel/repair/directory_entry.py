@@ -13,7 +13,7 @@ from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 
 
 async def is_closed(seen: ServerEvidence, snapshot: CloudSnapshot, cloud: Cloud) -> bool:
-    """Check whether a server is deleted that is not in the directory."""
+    """Check whether a server is deleted in its cell and not in the directory."""
     if not seen.is_alive or seen.entry is None or seen.entry.cell is None:
         return False
     if seen.records or seen.guests or seen.runs or snapshot.unreachable_cells or snapshot.unreachable:
@@ -22,7 +22,7 @@ async def is_closed(seen: ServerEvidence, snapshot: CloudSnapshot, cloud: Cloud)
 
 
 async def erase_entry(run: Run, cloud: Cloud) -> None:
-    """Mark the entry deleted. Raises: Refused: the record of its cell is not."""
+    """Mark the entry deleted. Raises: Refused: the record in its cell is not deleted."""
     entry = await cloud.directory.entry(run.subject, deleted_too=True)
     if entry.cell is None or not await closed_record(run.subject, entry.cell, cloud):
         raise Refused(f"server {run.subject} is not deleted in its cell; the directory is not changed")

@@ -1,4 +1,4 @@
-"""Facts of a repair: the actions that were announced, those of them that are still to be done, and the claim."""
+"""Facts of a repair: the announced actions, those of them that are still due, and the claim."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,10 +15,10 @@ A = TypeVar("A", bound=RepairAction)
 
 
 class RepairFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
-    """cell, host: None: it is no server that lives somewhere. waiting: the move that waits, and is to have the lock.
+    """cell, host: None: not a server with a host. waiting: the parked move that gets the lock.
 
-    agreed: the actions that were announced. actions: those of them that are to be done.
-    settled: what the record is to say. left_cell: the cell that has the record before, if not `cell`.
+    agreed: the announced actions. actions: those of them that are still due. settled: the new record. left_cell: the
+    cell that had the record before, if not `cell`.
     """
 
     agreed: tuple[RepairAction, ...]

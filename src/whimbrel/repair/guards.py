@@ -1,6 +1,6 @@
 """Guards: why an action of a repair is refused (in use, host unreachable, owner ambiguous). Pure.
 
-Invariant: only what has no user is taken away. Each guard returns the reason for a refusal, or None.
+Invariant: only unused resources are released. Each guard returns the reason for a refusal, or None.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,7 +17,7 @@ FIRST = "a guest or a record of it exists: decide first what becomes of that"
 
 
 def undecided(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
-    """Return why nothing at all may be done under this id."""
+    """Return why no action is allowed under this id."""
     if seen.unknown_lock:
         return (
             f"run {seen.unknown_lock} locks it, which the journal does not have: it may be a move. Restore the"
@@ -61,22 +61,22 @@ def _without_verdict(seen: ServerEvidence) -> str:
 
 
 def is_of(record: Server, cell: CellName, snapshot: CloudSnapshot) -> bool:
-    """Check whether a record and its host are of the cell that has the record."""
+    """Check whether a record and its host belong to the cell that has the record."""
     host = snapshot.hosts.get(record.host) if record.host else None
     return record.cell == cell and (host is None or host.cell == cell)
 
 
-# What was seen
+# Observed guests
 
 
 def stands_as_recorded(seen: ServerEvidence) -> bool:
-    """Check whether the guest of the record was seen whole, and runs or not as the record says."""
+    """Check whether the recorded guest was found whole, with the recorded power state."""
     guest = seen.guest(seen.record.host, seen.key) if seen.record else None
     return bool(seen.record and guest and guests.stands_as_recorded(guest, seen.record))
 
 
 def doomed(seen: ServerEvidence) -> list[Seen]:
-    """Return the guests that a repair destroys before it releases anything of theirs."""
+    """Return the guests that a repair destroys before it releases their resources."""
     if seen.is_alive:
         return list(seen.orphans()) if stands_as_recorded(seen) else []
     return list(seen.guests) if seen.is_ended else []
@@ -89,7 +89,7 @@ def left(seen: ServerEvidence) -> list[Seen]:
 
 
 def user(thing: str, seen: ServerEvidence, snapshot: CloudSnapshot, but: Seen | None = None) -> str | None:
-    """Return which guest uses a port or a volume and is not destroyed before. but: a guest that does not count."""
+    """Return the guest that uses a port or a volume and is not destroyed before. but: a guest that does not count."""
     gone = [*doomed(seen), *([but] if but else [])]
     for owner, found in snapshot.guests.items():
         for each in found:
@@ -99,18 +99,17 @@ def user(thing: str, seen: ServerEvidence, snapshot: CloudSnapshot, but: Seen | 
     return None
 
 
-# What was not
+# Unreachable hosts and cells
 
 
 def not_checked(snapshot: CloudSnapshot, hosts: Collection[str | None]) -> str | None:
-    """Return which of these hosts did not answer."""
+    """Return which of these hosts are unreachable."""
     return _cannot_be_told(f"host {host}" for host in sorted(snapshot.unreachable) if host in hosts)
 
 
 def not_checked_of(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
-    """Return which host or cell did not answer that may have a guest of it.
-
-    These are the hosts of its cell, or all hosts and cells if no cell is known to have had it.
+    """Return which unreachable hosts or cells may have a guest of it. These are the hosts of its cell, or all hosts
+    and cells if its cell is unknown.
     """
     cell = seen.entry.cell if seen.entry else None
     if cell:
@@ -121,7 +120,7 @@ def not_checked_of(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
 
 
 def for_others(seen: ServerEvidence) -> str | None:
-    """Return which guest may use what is held under an id that is no server's."""
+    """Return the guest that may use what is held under an unknown id."""
     if not seen.uncovered:
         return None
     host, guest = seen.uncovered[0]
@@ -129,7 +128,9 @@ def for_others(seen: ServerEvidence) -> str | None:
 
 
 def forgotten_ports(seen: ServerEvidence) -> str | None:
-    """Return whether its guest has ports that its record does not name: what they ask for is not part of the claim."""
+    """Return a reason if its guest has ports that its record does not name: their requests are not part of the
+    claim.
+    """
     guest = seen.guest(seen.record.host, seen.key) if seen.record else None
     if guest is None or seen.nics.issuperset(guest.ports):
         return None
@@ -137,7 +138,7 @@ def forgotten_ports(seen: ServerEvidence) -> str | None:
 
 
 def unserved_port(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
-    """Return which of its ports does not name the provider of what it asks for, so that no claim can be due."""
+    """Return which of its ports does not name its provider, so that the due claim is unknown."""
     for port in seen.named_ports:
         served = port.profile.get("allocation") or {}
         if any(served.get(request.id) not in snapshot.roots for request in port.requests):
@@ -153,7 +154,7 @@ def _cannot_be_told(names: Iterable[str]) -> str | None:
 
 
 def in_use(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
-    """Return why a guest of it may use what is held for it."""
+    """Return why a guest of it may use its resources."""
     if seen.is_alive and stands_as_recorded(seen):
         return None
     if not seen.is_alive and (left(seen) or (seen.records and not seen.is_ended)):
@@ -162,7 +163,7 @@ def in_use(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
 
 
 def claim_in_use(seen: ServerEvidence, snapshot: CloudSnapshot, kept: HostName | None = None) -> str | None:
-    """Return why a guest of it may use its claim, on a host other than `kept` or on one that did not answer."""
+    """Return why a guest of it may use its claim, on a host other than `kept` or on an unreachable one."""
     trees = {snapshot.roots.get(provider, provider) for provider, _ in seen.own}
     hosts = {name for name, host in snapshot.hosts.items() if host.id in trees}
     if there := [host for host, _ in left(seen) if host in hosts and host != kept]:

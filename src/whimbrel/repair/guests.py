@@ -1,7 +1,7 @@
-"""Guards and actions for guests and records that are missing, too many, or elsewhere. Pure.
+"""Guards and actions for guests and records that are missing, orphans, or elsewhere. Pure.
 
-Invariant: nothing is destroyed without proof: the server's guest stands as its record says, or the server is deleted.
-The record that counts is that of the cell on whose host the guest is.
+Invariant: nothing is destroyed without proof: the server's guest is as recorded, or the server is deleted. The
+authoritative record is that of the cell of the guest's host.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def destroy_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Vi
 
 def destroy_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     if seen.is_alive and not stands_as_recorded(seen):
-        return []  # it is adopted
+        return []  # the guest is adopted
     record, host = seen.record, violation.host
     assert host
     why = f"its guest on {record.host} is as recorded" if record else "the server is deleted"
@@ -41,7 +41,7 @@ def destroy_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
 
 
 def adoptable(seen: ServerEvidence, snapshot: CloudSnapshot) -> actions.AdoptGuest | None:
-    """Return the adoption of the only guest, if the record can simply be corrected to where it is."""
+    """Return the adoption of the only guest, if correcting the location in the record suffices."""
     home, only = seen.home, _only_elsewhere(seen)
     if home is None or only is None or guards.not_checked_of(seen, snapshot) or _hindrance(home, seen, only, snapshot):
         return None
@@ -58,7 +58,7 @@ def _only_elsewhere(seen: ServerEvidence) -> Seen | None:
 
 
 def _hindrance(home: Server, seen: ServerEvidence, only: Seen, snapshot: CloudSnapshot) -> str | None:
-    """Return why the record cannot simply be corrected to where its only guest is."""
+    """Return why correcting the location in the record does not suffice."""
     host, guest = only
     if home.volumes:
         return "its volumes are attached for another host"
@@ -159,7 +159,7 @@ def stand_alone(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violat
 
 
 def columns_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
-    """Believe the record only if the directory and its guest agree with it."""
+    """Accept the record only if the directory and its guest agree with it."""
     if words := owners.disputed(seen):
         return words
     is_of_project = violation.about == "project" or _is_recorded_wrong(seen, violation)
@@ -175,7 +175,7 @@ def write_columns(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
 
 
 def _is_recorded_wrong(seen: ServerEvidence, violation: Violation) -> bool:
-    """Check whether the column has the right project and the record has not."""
+    """Check whether the column has the right project and the record does not."""
     return violation.about == "project_id" and violation.evidence["found"] == owners.project_of(seen)
 
 

@@ -1,6 +1,6 @@
 """Guard and action for the lock of a server that waits for a verdict. Pure.
 
-Invariant: only the move that waits gets the lock, and only if the record is as that move left it. Otherwise the journal
+Invariant: only the parked move gets the lock, and only if the record is as that move left it. Otherwise the journal
 may be older than the cell's database, and the verdict may have been carried out.
 """
 

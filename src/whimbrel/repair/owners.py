@@ -1,7 +1,7 @@
-"""Guards and actions for the project to which a server belongs. Pure.
+"""Guards and actions for the project of a server. Pure.
 
-Invariant: it is the project that two independent sources name: the record and the directory, or if these differ one of
-them and the journal's row of the creation. Placement has a copy of the record's project, and does not count.
+Invariant: it is the project that two independent sources name: the record and the directory, or if these differ one
+of them and the journal's row of the creation. Placement has a copy of the record's project, and does not count.
 """
 
 from whimbrel.domain.ids import ProjectId
@@ -37,7 +37,7 @@ def disputed(seen: ServerEvidence) -> str | None:
 
 
 def agree(seen: ServerEvidence) -> list[RepairAction]:
-    """Return what makes the record and the directory name the same project."""
+    """Return the actions that set the same project in the record and the directory."""
     project = project_of(seen)
     assert project
     assert seen.record
@@ -48,7 +48,7 @@ def agree(seen: ServerEvidence) -> list[RepairAction]:
         agreed.append(actions.EnterProject(sentence=sentence.format("directory"), project=project))
     if seen.record.project_id != project:
         agreed.append(actions.RecordProject(sentence=sentence.format("record"), project=project))
-        agreed += _naming(seen, project)  # Placement may have agreed with the record
+        agreed += _naming(seen, project)  # Placement may have the record's former project
     return agreed
 
 

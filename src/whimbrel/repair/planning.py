@@ -1,4 +1,4 @@
-"""What a repair does about each kind of violation: one table, and the plan that is made with it.
+"""The actions for each kind of violation, in one table, and the plan made with it.
 
 Invariant: what cannot be decided is left, with a sentence that says what a person can do.
 """
@@ -22,7 +22,9 @@ Propose = Callable[[ServerEvidence, CloudSnapshot, Violation], Sequence[RepairAc
 
 
 class Row(NamedTuple):
-    """guard: returns why the action is refused, or None. propose: returns the actions; none where others suffice."""
+    """guard: returns why the action is refused, or None. propose: returns the actions; none if those of others
+    suffice.
+    """
 
     action: type[RepairAction]
     do: Do | Step | None = None
@@ -36,21 +38,21 @@ class Row(NamedTuple):
 
 
 def _ends_with_others(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Sequence[RepairAction]:
-    """Propose nothing: each guest too many is a violation by itself."""
+    """Propose nothing: each orphan guest is a violation by itself."""
     return ()
 
 
 TABLE = (  # action, step, guard, proposal, violations
-    # Taking the lock of the server and releasing it does these.
+    # Locking and unlocking the server do these.
     Row(actions.Unlock, None, None, guests.unlock, (Kind.LEAKED_LOCK,)),
     Row(actions.GiveLock, None, locks.lock_refusal, locks.give_lock, (Kind.LOST_LOCK,)),
     Row(actions.WriteColumns, None, guests.columns_refusal, guests.write_columns, (Kind.COLUMNS_DIFFER,)),
-    # Of a server whose record or entry is older than the hosts: see decision. Later steps read the record.
+    # For a record or entry that is older than the hosts: see decision. Later steps read the record.
     Row(actions.EraseEntry, directory_entry.erase_entry),
     Row(actions.SettleRecord, record_steps.settle_record),
     Row(actions.SettleRecord, record_steps.enter_cell),
     Row(actions.SettleRecord, Step(record_steps.erase_left, only_if=changes_cell)),
-    # Each is right by itself: a refusal in the middle leaves the rest as it was. A claim is made for a known owner.
+    # Each is correct by itself: a refusal leaves the rest unchanged. Claims need a known owner.
     Row(actions.RecordProject, steps.record_project),  # proposed by write_columns, as is EnterProject
     Row(actions.NameOwner, steps.name_owner, owners.owner_refusal, owners.name_owner,
         (Kind.WRONG_OWNER, Kind.NO_CONSUMER)),
@@ -78,13 +80,13 @@ TABLE = (  # action, step, guard, proposal, violations
     Row(actions.CorrectQuota, steps.book, None, held.book, (Kind.WRONG_USAGE,)),
     Row(actions.DeleteImage, steps.delete_images, None, held.delete_image, (Kind.LEAKED_IMAGE,)),
 )  # fmt: skip
-"""Rows with a step are the lines of the saga, in this order: a new one needs a new version of it."""
+"""Rows with a step are the steps of the saga, in this order: a new one needs a new version of it."""
 
 _ROW_OF = {kind: row for row in TABLE for kind in row.violations}
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """left: what nothing is done about, in sentences that say why, and what a person can do."""
+    """left: violations without an action, in sentences with the reason and what a person can do."""
 
     actions: tuple[RepairAction, ...] = ()
     left: tuple[str, ...] = ()
@@ -93,7 +95,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def plan(
     seen: ServerEvidence, snapshot: CloudSnapshot, violations: Sequence[Violation], no_claim: str | None = None
 ) -> Plan:
-    """Plan the repair of these violations of one subject. no_claim: why what is due cannot be claimed."""
+    """Plan the repair of these violations of one subject. no_claim: why the due claim cannot be made."""
     planned: list[RepairAction] = []
     left: list[str] = []
     for violation in violations:
@@ -108,7 +110,7 @@ def plan(
 
 
 def _refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
-    """Return why nothing is done about a violation. While a move waits for its verdict only its lock is repaired."""
+    """Return why a violation has no action. While a move waits for its verdict only its lock is repaired."""
     row = _ROW_OF.get(violation.kind)
     if seen.runs and violation.kind is not Kind.LOST_LOCK:
         return _later(seen, violation)
@@ -126,7 +128,7 @@ def _proposed(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violatio
 
 
 def _later(seen: ServerEvidence, violation: Violation) -> str:
-    """Return what to do about what may belong to something that is under way."""
+    """Return what to do about a violation that may be an effect of an open run."""
     run = seen.runs[0]
     if [each.state for each in seen.runs] == ["parked"]:
         return advice.before_verdict(run, violation)

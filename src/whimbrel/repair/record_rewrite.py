@@ -1,7 +1,7 @@
-"""What to write into a record that is older than the hosts: what its only whole guest shows. Pure.
+"""Rewrite a record that is older than the hosts from its only whole guest. Pure.
 
-Invariant: only if exactly one whole guest was seen, every host and cell answered, and nothing is in progress. Flavor
-and volumes are not guessed: they are those of the journal's last move if that one made the guest, else those of the
+Invariant: only if exactly one whole guest was found, every host and cell answered, and no run is open. Flavor and
+volumes are not guessed: they are those of the journal's last move if that one made the guest, else those of the
 record if they fit, else the only ones that fit.
 """
 
@@ -26,7 +26,7 @@ from whimbrel.repair import guards
 _Row = TypeVar("_Row")
 
 UNSETTLED = (guards.VERDICT, "building")
-"""States that a server has only while an operation on it is in progress."""
+"""States that a server has only during an operation."""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,20 +46,19 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What else is known. last: the newest move or creation that is over. uses: of the guest's volumes."""
+    """Other sources. last: the newest move or creation that is over. uses: of the guest's volumes."""
 
     last: Move | None = None
     flavors: Sequence[Flavor] = ()
     uses: Mapping[str, VolumeUse] = {}
 
 
-# Whether
+# Conditions
 
 
 def record_of(seen: ServerEvidence) -> tuple[CellName, Server] | None:
-    """Return the cell and the record that is rewritten, or None if there is none, or more than one may be right.
-
-    It is the one that the directory names, or the only one. If the named one is frozen, others are copies of it.
+    """Return the cell and the record to rewrite, or None if there is none, or more than one may be right. It is the
+    one that the directory names, or the only one. If the named one is frozen, others are copies of it.
     """
     if not seen.is_alive or seen.entry is None:
         return None
@@ -72,12 +71,12 @@ def record_of(seen: ServerEvidence) -> tuple[CellName, Server] | None:
 
 
 def _candidates(seen: ServerEvidence, counting: CellName | None) -> list[CellName]:
-    """List the cells whose record may be the right one. counting: the one that the directory names."""
+    """List the cells with a possibly right record. counting: the cell that the directory names."""
     if counting is None or counting not in seen.records:
         return list(seen.records)
     there = {(host, guest.key.slot) for host, guest in whole_guests(seen)}
     of_guest = [cell for cell, record in seen.records.items() if cell != counting and _place(record) in there]
-    is_frozen = seen.holds[counting].standing == "frozen"  # the other is a copy of it
+    is_frozen = seen.holds[counting].standing == "frozen"  # the other one is a copy of it
     return [counting] if is_frozen else [counting, *of_guest]
 
 
@@ -90,7 +89,7 @@ def whole_guests(seen: ServerEvidence) -> list[Seen]:
 
 
 def is_older(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
-    """Check whether its record, or the directory, does not agree with its only whole guest."""
+    """Check whether its record, or the directory, disagrees with its only whole guest."""
     found, whole = record_of(seen), whole_guests(seen)
     if found is None or seen.runs or seen.unknown_lock or len(whole) != 1:
         return False
@@ -103,11 +102,11 @@ def is_older(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
     return not (is_named and is_there and is_attached) or record.vm_state in UNSETTLED
 
 
-# What
+# New record
 
 
 def settle(seen: ServerEvidence, snapshot: CloudSnapshot, known: Known) -> Settled | str:
-    """Return what to write into a record that is older, or why that is unknown."""
+    """Return the new fields of an older record, or why they are unknown."""
     found = record_of(seen)
     assert found
     _, record = found
@@ -132,7 +131,7 @@ def settle(seen: ServerEvidence, snapshot: CloudSnapshot, known: Known) -> Settl
 
 
 def settled(seen: ServerEvidence, found: Settled, known: Known) -> ServerEvidence:
-    """Return the stake as it is after the record is written."""
+    """Return the evidence as it is after the record is written."""
     before = record_of(seen)
     assert before
     assert seen.entry
@@ -154,7 +153,7 @@ def _without(rows: Mapping[CellName, _Row], cell: CellName) -> dict[CellName, _R
 def _hindrance(
     record: Server, seen: ServerEvidence, snapshot: CloudSnapshot, host: HostName, guest: Guest
 ) -> str | None:
-    """Return why the record cannot follow the guest."""
+    """Return why the record cannot be rewritten from the guest."""
     assert seen.entry
     if snapshot.unreachable_cells:
         return f"unknown while cell {', '.join(sorted(snapshot.unreachable_cells))} does not answer"
@@ -177,14 +176,16 @@ def _hindrance(
 
 
 def _state(record: Server, host: HostName, guest: Guest) -> str:
-    """Return the state that the guest shows, unless it is where it is recorded: a user may have stopped it."""
+    """Return the guest's power state, or the recorded state if the guest is at its location: a user may have stopped
+    it.
+    """
     is_moved = _place(record) != (host, guest.key.slot)
     if record.vm_state in UNSETTLED or (is_moved and record.vm_state in POWER_OF):
         return "active" if guest.power == "running" else "stopped"
     return record.vm_state
 
 
-# The flavor
+# Flavor
 
 
 def _flavor(record: Server, host: HostName, guest: Guest, known: Known) -> Flavor | str:
@@ -204,14 +205,14 @@ def _flavor(record: Server, host: HostName, guest: Guest, known: Known) -> Flavo
 
 
 def _fits(flavor: Flavor, guest: Guest) -> bool:
-    """Compare sizes. A hypervisor that does not know the size of the root disk reports 0."""
+    """Compare sizes. A hypervisor reports 0 if it does not know the size of the root disk."""
     has_ephemeral = not guest.disks or bool(flavor.ephemeral_gib) == ("ephemeral" in guest.disks)
     same_root = "root" not in guest.disks or guest.root_gib in (0, flavor.root_gib)
     return (flavor.vcpus, flavor.memory_mib) == (guest.vcpus, guest.memory_mib) and same_root and has_ephemeral
 
 
 def _made(last: Move | None, host: HostName, guest: Guest) -> Flavor | None:
-    """Return the flavor with which the last move left the guest, if it is the one that the move left."""
+    """Return the flavor of the guest according to the last move, if the guest is the one that the move left."""
     if last is None:
         return None
     facts = last.facts
@@ -219,7 +220,7 @@ def _made(last: Move | None, host: HostName, guest: Guest) -> Flavor | None:
     return flavor if location and (location.host, location.slot) == (host, guest.key.slot) else None
 
 
-# Its volumes
+# Volumes
 
 
 def _volumes(
@@ -247,7 +248,7 @@ def _of_move(last: Move | None, host: HostName, guest: Guest) -> tuple[BlockDevi
 
 
 def _attachment(device: BlockDevice, seen: ServerEvidence, host: HostName, known: Known) -> str | None:
-    """Return the attachment by which the guest on this host has the volume."""
+    """Return the attachment that connects the volume to the guest on this host."""
     use = known.uses.get(device.volume_id)
     mine = [one.id for one in seen.attachments if one.volume_id == device.volume_id and one.status == "attached"]
     there = [one for one in mine if use and use.hosts.get(one) == host]

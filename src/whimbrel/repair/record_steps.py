@@ -1,6 +1,6 @@
-"""The steps that write a record as the only whole guest is. Each may run again and then finds its work done.
+"""Steps that rewrite a record from the only whole guest. Each is idempotent.
 
-Invariant: the guest is seen whole just before, and no record is erased before the directory names the other one.
+Invariant: the guest is found whole just before, and no record is erased before the directory names the other one.
 """
 
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from whimbrel.repair.record_rewrite import Settled
 
 
 async def settle_record(run: Repair, cloud: Cloud) -> None:
-    """Write the record in the cell of the guest. Raises: Refused: the guest is not seen whole."""
+    """Write the record in the cell of the guest. Raises: Refused: the guest is not whole."""
     facts = run.facts
     settled = _settled(run)
     await check_whole(settled.cell, settled.host, GuestKey(run.subject, settled.slot), cloud)
@@ -26,7 +26,7 @@ async def settle_record(run: Repair, cloud: Cloud) -> None:
 
 
 async def check_whole(cell: CellName, host: HostName, key: GuestKey, cloud: Cloud) -> None:
-    """Raises: Refused: the guest is not there, or not whole."""
+    """Raises: Refused: the guest does not exist, or is not whole."""
     guest = await cloud.agent(cell, host).look(key)
     if guest is None or not is_whole(guest):
         raise Refused(f"the guest on {host} is not seen whole; the record is not changed")
@@ -50,7 +50,7 @@ async def _copy(run: Repair, cloud: Cloud) -> None:
 
 
 async def enter_cell(run: Repair, cloud: Cloud) -> None:
-    """Point the directory at the cell of the record."""
+    """Set the directory to the cell of the record."""
     settled, entry = _settled(run), await cloud.directory.entry(run.subject)
     if entry.unplaced:
         await cloud.directory.place(run.order, run.subject, settled.cell, entry.unplaced.generation)

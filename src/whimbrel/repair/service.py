@@ -1,7 +1,7 @@
-"""Repair violations of one server, or of what is held under an id that is no server's.
+"""Repair violations of one server, or of an orphan id under which something is held.
 
-Invariant: only announced actions are done, and only if they are still due at a second look, with the server locked.
-Nothing is destroyed without proof, seen just before, of what remains.
+Invariant: only announced actions are done, and only if they are still due when the server is locked. Nothing is
+destroyed without proof, read just before, of what remains.
 """
 
 from collections.abc import Collection, Sequence
@@ -46,11 +46,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def order(self) -> Any:
-        """Return the sort key of lists: what makes room for claims comes first; then by law."""
+        """Return the sort key of lists: repairs that free capacity first, then by invariant."""
         return not any(isinstance(action, MAKES_ROOM) for action in self.plan.actions), self.violations[0].order
 
 
-# Looking
+# Survey
 
 
 async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
@@ -84,9 +84,8 @@ async def _finding(name: ServerId, found: Suspect, cloud: Cloud) -> Finding:
 
 
 async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Suspect:
-    """Read it and all guests: what seems to have no user may be in use anywhere.
-
-    Raises: Unavailable: it changed while it was read, or it may be in a cell that does not answer.
+    """Read the subject and all guests: its resources may be in use anywhere.
+    Raises: Unavailable: it changed while it was read, or it may be in an unreachable cell.
     """
     now = await fresh(cloud, [subject], but=but)
     found = now.found.get(subject)
@@ -99,11 +98,11 @@ async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Su
     return found
 
 
-# The saga
+# Saga
 
 
 async def take(run: Repair, cloud: Cloud) -> None:
-    """Lock the server if it has a record; of others the open run itself is the lock."""
+    """Lock the server if it has a record; without one, the open run is the lock."""
     if has_record(run.facts):
         await operation.lock(run, cloud)
 
@@ -116,9 +115,8 @@ async def release(run: Repair, cloud: Cloud) -> None:
 
 
 async def look_again(run: Repair, cloud: Cloud) -> RepairFacts:
-    """Note which of the announced actions are still due, now that the server is locked.
-
-    Raises: Refused: none is, and something is left; or a guest has appeared.
+    """Save which of the announced actions are still due, under the server's lock.
+    Raises: Refused: none is, and violations are left; or a guest has appeared.
     """
     facts = run.facts
     found = await _look(cloud, run.subject, run.id)
@@ -142,7 +140,7 @@ def _is_among(action: RepairAction, others: Sequence[RepairAction]) -> bool:
 
 
 async def repaired(run: Repair, cloud: Cloud) -> None:
-    """Release the lock, to the move that waits for its verdict if there is one."""
+    """Release the lock, or pass it to the parked move if there is one."""
     facts = run.facts
     if has_record(facts):
         fields = {"updated_at": cloud.clock.now()}
@@ -162,10 +160,9 @@ REPAIR = Saga("repair", 2, RepairFacts, (*_TAKEN, *(step for _, step in _LINES))
 
 
 async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: ServerId) -> tuple[Run, Finding]:
-    """Begin the repair of one subject; return the run and what it will do.
-
-    Raises: Invalid: there are no violations; Conflict: it is busy, or nothing can be done; Unavailable: also if it may
-    be in a cell that does not answer.
+    """Begin the repair of one subject; return the run and the finding.
+    Raises: Invalid: there are no violations; Conflict: it is busy, or nothing can be done; Unavailable: also if it
+    may be in an unreachable cell.
     """
     found = await _look(cloud, subject)
     finding = await _finding(subject, found, cloud)
@@ -198,7 +195,7 @@ def _facts(seen: ServerEvidence, planned: Plan, found: tuple[CellName, Server] |
 
 
 async def _record(seen: ServerEvidence, planned: Plan, cloud: Cloud) -> tuple[CellName, Server] | None:
-    """Return the record to lock and its cell, even if the directory has lost it."""
+    """Return the record to lock and its cell, even if it is missing from the directory."""
     kinds, entry = {type(action) for action in planned.actions}, seen.entry
     if actions.SettleRecord in kinds:
         return older_record(seen)

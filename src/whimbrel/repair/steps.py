@@ -1,4 +1,4 @@
-"""The steps of a repair, one for each kind of action. Each may run again and then finds its work done."""
+"""The steps of a repair, one for each kind of action. Each is idempotent."""
 
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey
@@ -17,11 +17,11 @@ from whimbrel.servers.allocations.allocation_repair import claim_as_before, reco
 from whimbrel.servers.cleanup.late_effects import made_macs
 from whimbrel.servers.zones import zone_changes
 
-# The claim
+# Claims
 
 
 async def claim_back(run: Repair, cloud: Cloud) -> None:
-    """Claim what the server held before, unless its record already names the host of its guest, or is gone."""
+    """Restore the former claim, unless the record already names the host of its guest, or is deleted."""
     try:
         record = await record_of(run, cloud)
     except NotFound:
@@ -78,7 +78,7 @@ async def stand_alone(run: Repair, cloud: Cloud) -> None:
 
 
 async def adopt_guest(run: Repair, cloud: Cloud) -> None:
-    """Write into the record where the only guest is. Raises: Refused: it is not there as a whole guest."""
+    """Set the location in the record to that of the only guest. Raises: Refused: the guest is not whole there."""
     for action in run.facts.of_kind(actions.AdoptGuest):
         await check_whole(action.cell, action.host, action.key(run.subject), cloud)
         zone = (await _zones(cloud)).get(action.host)
@@ -100,14 +100,14 @@ async def book(run: Repair, cloud: Cloud) -> None:
 
 
 async def destroy_guests(run: Repair, cloud: Cloud) -> None:
-    """Destroy guests that are not the server's, each after a look at what proves it."""
+    """Destroy orphan guests, each after a check of the proof."""
     for action in run.facts.of_kind(actions.DestroyGuest):
         await _see_proof(run, action, cloud)
         await cloud.agent(action.cell, action.host).destroy(run.order, action.key(run.subject))
 
 
 async def _see_proof(run: Repair, action: actions.DestroyGuest, cloud: Cloud) -> None:
-    """Check that the server is deleted, or its own guest stands as recorded. Raises: Refused: it is not so."""
+    """Check that the server is deleted, or its own guest is as recorded. Raises: Refused: neither is so."""
     if not has_record(run.facts):
         if not await is_ended(cloud, run.subject):
             raise Refused(f"server {run.subject} is not deleted; nothing is destroyed")
@@ -127,7 +127,7 @@ async def release_devices(run: Repair, cloud: Cloud) -> None:
         await cloud.cell(action.cell).devices.release(run.order, action.host, action.key(run.subject))
 
 
-# Services that know no epochs
+# Services without epochs
 
 
 async def bind_ports(run: Repair, cloud: Cloud) -> None:
