@@ -1,4 +1,4 @@
-"""The compute API: token, version, route, body, query, policy are checked in this order; then the handler runs."""
+"""The compute API. It checks token, version, route, body, query and policy in this order; then the handler runs."""
 
 from typing import Any
 from urllib.parse import parse_qs
@@ -28,10 +28,10 @@ ROUTE_TABLE = RouteTable(ROUTES, no_version="API version 2.{minor} does not have
 
 
 def compute_app(context: Context) -> App:
-    """Make the compute API, to be mounted at /compute (or at the root of a server of its own)."""
+    """Create the compute API, to be mounted at /compute (or at the root of a server of its own)."""
 
     async def answer(request: Request) -> Reply:
-        parts = ["v2.1", "\0"] if "\0" in request.path else request.path.strip("/").split("/")  # in no table: 404
+        parts = ["v2.1", "\0"] if "\0" in request.path else request.path.strip("/").split("/")  # matches no route: 404
         root_url = request.root_url
         document = documents.at(parts, request.method, root_url)
         if document is not None:
@@ -42,7 +42,7 @@ def compute_app(context: Context) -> App:
         request.minor = minor
         parts, project_in_url = _without_project(parts[1:], principal)
         routes, params = ROUTE_TABLE.find(request.method, parts, minor)
-        note_route(request.scope, routes[0].path)  # the body decides between actions
+        note_route(request.scope, routes[0].path)  # the body selects the action
         body, route = await _body(request, routes, minor)
         note_route(request.scope, f"{route.path}:{route.action}" if route.action else route.path)
         call = Call(
@@ -75,7 +75,7 @@ async def _principal(request: Request, context: Context) -> Principal:
 
 
 def _without_project(parts: list[str], principal: Principal) -> tuple[list[str], bool]:
-    """Remove the project id from a path that has one. Raises: Problem: 400 it is not the caller's."""
+    """Remove the project id from a path that has one. Raises: Problem: 400 it is not the requester's."""
     if not parts or ROUTE_TABLE.begins(parts[0]):
         return parts, False
     if parts[0] != principal.project_id:
@@ -90,7 +90,7 @@ def _looks_like_project(text: str) -> bool:
 
 
 async def _body(request: Request, routes: list[Route], minor: int) -> tuple[Any, Route]:
-    """Read and check the body, if the route has one; it also decides between actions."""
+    """Read and check the body, if the route has one; it also selects the action."""
     route = routes[0]
     if route.body is None and route.action is None:
         return None, route
@@ -103,7 +103,7 @@ async def _body(request: Request, routes: list[Route], minor: int) -> tuple[Any,
 
 
 async def _json(request: Request) -> Any:
-    """Read and decode the body; None: there is none. Raises: Problem: 400, 413, 415."""
+    """Read and decode the body; None if there is none. Raises: Problem: 400, 413, 415."""
     raw = await request.read(MAX_BODY_BYTES, "The body is too large: {limit} bytes are the most.")
     if not raw:
         return None
@@ -121,7 +121,7 @@ async def _json(request: Request) -> Any:
 
 
 def _is_deep(value: Any) -> bool:
-    """Check whether a decoded value has more levels than MAX_DEPTH: what is stored must be readable again."""
+    """Check whether a decoded value has more levels than MAX_DEPTH, because stored values must be readable again."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [

@@ -1,7 +1,6 @@
-"""The lines of the table of routes that are Whimbrel's own: moves as they are, why they go where they go,
-zones with their ids, cells, and healing.
+"""Whimbrel's own lines of the table of routes: moves, decisions, zones with their ids, cells, healing.
 
-How a resource is added is said at the head of routes.py.
+The head of routes.py describes how a resource is added.
 """
 
 from whimbrel.api.hosts import zones

@@ -1,5 +1,7 @@
-"""What a policy rule is about: finds what a path names, for the table of routes. Law: what a caller may not even know
-of is not found."""
+"""Targets of policy rules: finds the resource in a path, for the table of routes.
+
+Invariant: a resource that the requester may not know of is not found.
+"""
 
 from collections.abc import Mapping
 
@@ -12,12 +14,12 @@ from whimbrel.servers import lookup
 
 
 async def server_in_path(call: Call) -> Mapping[str, str]:
-    """Find the server that the path names; another project's is not found, but by administrators."""
+    """Return the target of the server in the path; another project's is found by administrators only."""
     return await find_server(call, ServerId(call.params["server_id"]))
 
 
 async def find_server(call: Call, server_id: ServerId) -> Mapping[str, str]:
-    """Find a server for a call. Raises: NotFound: also of another project, unless an administrator asks."""
+    """Return the target of a server. Raises: NotFound: also if it is another project's, except for administrators."""
     server = await lookup.find(call.cloud, server_id)
     if server.project_id != call.principal.project_id and not call.is_admin:
         raise NotFound(f"Instance {server_id} could not be found.")
@@ -26,7 +28,7 @@ async def find_server(call: Call, server_id: ServerId) -> Mapping[str, str]:
 
 
 async def server_or_its_entry(call: Call) -> Mapping[str, str]:
-    """Find the server that the path names; from 2.69 on its entry will do if its cell is silent."""
+    """Return the target of the server in the path; from 2.69 on its entry suffices if its cell is unreachable."""
     try:
         return await server_in_path(call)
     except Unavailable:
@@ -38,14 +40,14 @@ async def server_or_its_entry(call: Call) -> Mapping[str, str]:
 
 
 def _whose(call: Call, entry: Entry) -> Mapping[str, str]:
-    """Raises: NotFound: another project's, unless an administrator asks."""
+    """Raises: NotFound: another project's, except for administrators."""
     if entry.project_id != call.principal.project_id and not call.is_admin:
         raise NotFound(f"Instance {entry.server_id} could not be found.")
     return {"project_id": entry.project_id, "user_id": entry.user_id}
 
 
 async def server_or_its_past(call: Call) -> Mapping[str, str]:
-    """Find the project of a server, from 2.21 on also of one that was deleted; its record may be gone."""
+    """Return the project of a server, from 2.21 on also of a deleted one, whose record may be gone."""
     if call.minor < 21:
         return await server_in_path(call)
     return _whose(call, await call.cloud.directory.entry(ServerId(call.params["server_id"]), deleted_too=True))

@@ -2,19 +2,21 @@
 
 How a resource is added
 1. Its handlers: a module named after it (`api/catalog/flavors.py`), one `async def name(call: Call) -> Any` per URL.
-   `call` has the cloud, the engine, the caller, `call.minor` (53 for 2.53), `call.params` (of the path), `call.query`
-   (key -> list of values; `call.value(key)` for one), `call.body` (decoded and checked), `call.links(collection, id)`,
-   `call.may(rule, target)`. It returns the body (a dict of JSON values; None: no body) or a `Reply` where status or
-   headers are special. It raises domain errors (http/problem.py maps them) or `Problem(status, sentence)`.
+   `call` has the cloud, the engine, the principal, `call.minor` (53 for 2.53), `call.params` (of the path),
+   `call.query` (key -> list of values; `call.value(key)` for one), `call.body` (decoded and checked),
+   `call.links(collection, id)`, `call.may(rule, target)`. It returns the body (a dict of JSON values; None: no
+   body) or a `Reply` with another status or headers. It raises domain errors (http/problem.py maps them) or
+   `Problem(status, sentence)`.
 2. Its schemas: `schemas/<resource>.py`. `Body({1: schema, 19: schema})`: from 2.1, from 2.19; None as a schema:
-   anything goes. `Query({1: {"limit": single(NUMBER)}, 75: {...}}, strict_from=75)`: keys by version.
-   schemas/parameters.py has the pieces. Objects say `"additionalProperties": False`.
-3. Its lines here. `rule` is checked before the handler runs, against what `target` gives: the caller's own project and
-   user unless said otherwise. A target is `async def name(call) -> Mapping[str, str]`, and may look things up.
-   rule=None: the handler asks the policy itself, or everybody may. `since`/`until`: minor versions at which the URL is
-   there (below and above: 404). `ok`: the status on success. `action`: one of several actions behind one URL; the
-   handler then finds its arguments in `call.body[action]`, and the schema is of the whole body.
-   Lines of one URL may repeat with other versions. A literal path wins over a parameter. `query` is for GETs only.
+   anything is permitted. `Query({1: {"limit": single(NUMBER)}, 75: {...}}, strict_from=75)`: keys by version.
+   schemas/parameters.py has the parts. Objects have `"additionalProperties": False`.
+3. Its lines here. `rule` is checked before the handler runs, against the result of `target`: by default the requester's
+   own project and user. A target is `async def name(call) -> Mapping[str, str]`, and may look things up.
+   rule=None: the handler checks the policy, or all users are permitted. `since`/`until`: minor versions at which the
+   URL exists (below and above: 404). `ok`: the status on success. `action`: one of several actions of one URL; its
+   arguments are in `call.body[action]`, and the schema is of the whole body.
+   Lines of one URL may repeat with other versions. A literal path takes precedence over a parameter. `query` is for
+   GETs only.
 """
 
 from typing import Any
@@ -53,30 +55,30 @@ from whimbrel.api.servers import (
 
 
 def _server(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
-    """A line about the server in the path."""
+    """Return a route of the server in the path."""
     return Route(
         method, "/servers/{server_id}" + path, handler, "os_compute_api:" + rule, **{"target": server_in_path, **more}
     )
 
 
 def _action(name: str, handler: Handler, rule: str, body: Body = action_bodies.ANYTHING, ok: int = 202) -> Route:
-    """A line about an action on a server."""
+    """Return a route of an action on a server."""
     return _server("POST", "/action", handler, rule, action=name, body=body, ok=ok)
 
 
 def _flavor(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
-    """A line about the flavor in the path."""
+    """Return a route of the flavor in the path."""
     return Route(method, "/flavors/{flavor_id}" + path, handler, "os_compute_api:os-flavor-" + rule, **more)
 
 
 def _keypair(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
-    """A line about keypairs: they are somebody's, in whatever project."""
+    """Return a route of keypairs; its target is their user, independent of the project."""
     rule = "os_compute_api:os-keypairs:" + rule
     return Route(method, "/os-keypairs" + path, handler, rule, target=keypairs.owner, **more)
 
 
 def _quota(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
-    """A line about the quota of the project in the path."""
+    """Return a route of the quota of the project in the path."""
     rule = "os_compute_api:os-quota-sets:" + rule
     return Route(method, "/os-quota-sets/{project_id}" + path, handler, rule, target=quotas.project_in_path, **more)
 
@@ -99,7 +101,7 @@ def _group(method: str, path: str, handler: Handler, rule: str, **more: Any) -> 
 
 
 async def describe(call: Call) -> Any:
-    """Give the OpenAPI document of this very table."""
+    """Return the OpenAPI document of this table."""
     return document(ROUTES) | {"servers": [{"url": f"{call.root_url}/v2.1"}]}
 
 

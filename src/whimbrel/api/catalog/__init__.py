@@ -1,1 +1,1 @@
-"""What users and operators set up: flavors, key pairs, quotas, server groups."""
+"""What users and operators configure: flavors, key pairs, quotas, server groups."""

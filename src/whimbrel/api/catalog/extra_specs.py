@@ -1,6 +1,6 @@
-"""Extra specs of flavors, and which of them make sense: one table of names and values, checked from 2.86 on.
+"""Extra specs of flavors and their validation: one table of names and values, checked from 2.86 on.
 
-Law: a name outside of the namespaces in the table is an operator's own business.
+Invariant: names outside of the namespaces in the table are not checked; they belong to the operator.
 """
 
 import re
@@ -18,7 +18,7 @@ WHOLE = r"\d+"
 ABOVE_ZERO = r"0*[1-9]\d*"
 CPUS = r"\^?\d+(-\d+)?(,\^?\d+(-\d+)?)*"
 
-# What is not in a namespace of its own.
+# Names without a namespace of their own.
 _PLAIN: Mapping[str, str] = {
     "group_policy": r"none|isolate",
     "hide_hypervisor_id": TRUTH,
@@ -82,7 +82,7 @@ _TRAITS = re.compile(rf"trait{_GROUP}")
 
 
 def check(specs: Mapping[str, str]) -> None:
-    """Raises: Invalid: a name is unknown in its namespace, or its value is none that it can have."""
+    """Raises: Invalid: a name is unknown in its namespace, or its value is not permitted."""
     for name, value in specs.items():
         wanted = _value_pattern(name)
         if wanted is not None and not re.fullmatch(wanted, value):
@@ -90,7 +90,7 @@ def check(specs: Mapping[str, str]) -> None:
 
 
 def _value_pattern(name: str) -> str | None:
-    """Give the pattern of the values that this name may have, None: anything."""
+    """Return the pattern of the values that this name permits, or None if all are permitted."""
     if name in _PLAIN:
         return _PLAIN[name]
     namespace, colon, rest = name.partition(":")

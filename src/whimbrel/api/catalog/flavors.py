@@ -1,4 +1,4 @@
-"""Flavors: the sizes that servers can have. Everybody sees the public ones and those that his project was granted.
+"""Flavors: the sizes of servers. Users see public flavors and those to which their project has access.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -15,7 +15,7 @@ from whimbrel.domain.flavor import Flavor
 
 SHOWS_SPECS = "os_compute_api:os-flavor-extra-specs:index"
 
-# What flavors can be sorted by; the others of Nova's names are the same for all or follow the order of creation.
+# Sort keys of flavors; Nova's other keys are the same for all flavors or follow the order of creation.
 _SORT: Mapping[str, Callable[[Flavor], Any]] = {
     "flavorid": lambda flavor: flavor.flavor_id,
     "name": lambda flavor: flavor.name,
@@ -33,7 +33,7 @@ _SORT: Mapping[str, Callable[[Flavor], Any]] = {
 
 
 async def find(call: Call, flavor_id: str) -> Flavor:
-    """Give a flavor that the caller may see. Raises: NotFound."""
+    """Return a flavor that is visible to the requester. Raises: NotFound."""
     flavors = call.cloud.flavors
     flavor = await flavors.get(flavor_id)
     if flavor.is_public or call.is_admin or await flavors.has_access(flavor_id, call.principal.project_id):
@@ -103,7 +103,7 @@ async def _page(call: Call, shown: Callable[[Call, Flavor], dict[str, Any]]) -> 
 
 
 async def _visible(call: Call) -> list[Flavor]:
-    """Give the flavors that this list may show, sorted."""
+    """Return the flavors that are visible in this list, sorted."""
     public = _wanted_visibility(call)
     granted = await call.cloud.flavors.granted(call.principal.project_id)
     found = [
@@ -124,7 +124,7 @@ async def _visible(call: Call) -> list[Flavor]:
 
 
 def _wanted_visibility(call: Call) -> bool | None:
-    """Read is_public: administrators may ask for private flavors, or with `none` for all; everybody else may not."""
+    """Read is_public: administrators may request private flavors, or all with `none`; it is ignored for others."""
     text = call.value("is_public")
     if not call.is_admin or text is None:
         return True
@@ -165,7 +165,7 @@ def _after_marker(call: Call, flavors: list[Flavor]) -> list[Flavor]:
     raise paging.no_marker(call)
 
 
-# How they are shown
+# Representation
 
 
 def _brief(call: Call, flavor: Flavor) -> dict[str, Any]:

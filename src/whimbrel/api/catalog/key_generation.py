@@ -1,8 +1,8 @@
-"""SSH keys and X.509 certificates: making them and telling their fingerprints.
+"""Generation and fingerprints of SSH keys and X.509 certificates.
 
-Law: a private key is given to who asked for it and kept nowhere.
+Invariant: a private key is returned to the requester and never stored.
 
-The cryptography package is imported when it is first needed: nobody's start waits for it.
+The cryptography package is imported on first use, so that processes start without it.
 """
 
 import binascii
@@ -19,14 +19,12 @@ CERTIFICATE_DAYS = 3650
 
 
 class KeyPair(msgspec.Struct, frozen=True):
-    """A new key, as text."""
-
     private: str
     public: str
 
 
 def new_ssh() -> KeyPair:
-    """Make an RSA key in the forms that ssh reads. Takes tens of milliseconds of a processor."""
+    """Generate an RSA key in the formats of OpenSSH. Uses tens of milliseconds of processor time."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -36,7 +34,7 @@ def new_ssh() -> KeyPair:
 
 
 def new_x509(user_id: str, now: float) -> KeyPair:
-    """Make a key and a certificate for it that names the user as Windows' remote management wants it."""
+    """Generate a key and its certificate, which names the user as Windows remote management requires."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
@@ -62,7 +60,7 @@ def new_x509(user_id: str, now: float) -> KeyPair:
 
 
 def ssh_fingerprint(public_key: str) -> str:
-    """Give the MD5 of an SSH public key as users compare it. Raises: Invalid: it is none."""
+    """Return the MD5 fingerprint of an SSH public key. Raises: Invalid: not a public key."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
@@ -70,14 +68,14 @@ def ssh_fingerprint(public_key: str) -> str:
         load_ssh_public_key(public_key.encode())
         data = b64decode(public_key.split()[1])
     except UnsupportedAlgorithm:
-        data = _blob(public_key)  # a newer kind of key than the package knows (on a security token, say)
+        data = _blob(public_key)  # a key type that the package does not support (of a security token, for example)
     except (ValueError, IndexError, binascii.Error):
         raise _unreadable() from None
     return _colons(hashlib.md5(data, usedforsecurity=False).hexdigest())
 
 
 def x509_fingerprint(certificate: str) -> str:
-    """Give the SHA-1 of a certificate as users compare it. Raises: Invalid: it is none."""
+    """Return the SHA-1 fingerprint of a certificate. Raises: Invalid: not a certificate."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 
@@ -89,7 +87,7 @@ def x509_fingerprint(certificate: str) -> str:
 
 
 def _blob(public_key: str) -> bytes:
-    """Take the data out of `type base64 comment`. Raises: Invalid: the data does not begin with the type."""
+    """Return the data of `type base64 comment`. Raises: Invalid: the data does not begin with the type."""
     try:
         kind, text = public_key.split()[:2]
         data = b64decode(text, validate=True)
@@ -112,7 +110,7 @@ def _pem(key: object) -> str:
 
 
 def _utf8_string(text: str) -> bytes:
-    """Encode as ASN.1 does: tag, length, bytes."""
+    """Encode a text in ASN.1: tag, length, bytes."""
     data = text.encode()
     size = len(data).to_bytes((len(data).bit_length() + 7) // 8, "big")
     length = size if len(data) < 128 else bytes([0x80 | len(size)]) + size

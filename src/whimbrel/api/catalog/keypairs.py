@@ -1,4 +1,4 @@
-"""Keypairs: public keys that users give to their servers. They belong to a user, whatever project he works in.
+"""Keypairs: public keys that users add to their servers. They belong to a user, independent of the project.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -16,7 +16,7 @@ from whimbrel.ports.stores.catalog import Keypair
 
 
 async def owner(call: Call) -> Mapping[str, str]:
-    """Give the policy target: whose keypairs these are."""
+    """Return the policy target: the user that owns the keypairs."""
     return {"user_id": _user(call)}
 
 
@@ -45,13 +45,13 @@ async def show(call: Call) -> Any:
 
 
 async def create(call: Call) -> Any:
-    """Import a key, or below 2.92 make one where none was sent."""
+    """Import a key, or below 2.92 generate one if the request has none."""
     wanted = call.body["keypair"]
     user, now, kind = _user(call), call.cloud.clock.now(), wanted.get("type", "ssh")
     private = None
     public = wanted.get("public_key")
     if public is None:
-        # In a thread, because it takes long and lets go of the interpreter meanwhile.
+        # In a thread, because it takes long and releases the interpreter lock meanwhile.
         made = await asyncio.to_thread(key_generation.new_x509, user, now) if kind == "x509" else await _new_ssh()
         private, public = made.private, made.public
     fingerprint = key_generation.x509_fingerprint(public) if kind == "x509" else key_generation.ssh_fingerprint(public)
@@ -76,7 +76,7 @@ async def _new_ssh() -> key_generation.KeyPair:
 
 
 def _user(call: Call) -> UserId:
-    """Give whose keypairs the request is about: from 2.10 on it may say so."""
+    """Return the user whose keypairs are requested; from 2.10 on the request may name one."""
     if call.minor >= 10:
         sent = call.body["keypair"].get("user_id") if call.body else call.value("user_id")
         if sent:

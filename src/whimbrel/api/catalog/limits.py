@@ -1,4 +1,4 @@
-"""GET /limits: what a project may have and has, under the names that this one URL uses.
+"""GET /limits: the limits and the usage of a project, under the names of this URL.
 
 Source: reference of Nova 34, section 2.4.
 """

@@ -1,4 +1,4 @@
-"""Networks as old clients look them up: those of the network service that the caller may use."""
+"""Networks for old clients: those of the network service that the requester may use."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _UNKNOWN = (
     *("cidr", "netmask", "gateway", "broadcast", "dns1", "dns2"),
     *("cidr_v6", "gateway_v6", "netmask_v6"),
 )
-"""What this list told of networks that were Nova's own."""
+"""Fields that this list had for nova-network."""
 
 
 def _shown(network: NetworkInfo) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Quotas: what a project, or one user of it, may have at most.
+"""Quotas: the limits of a project, or of one user in it.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -17,7 +17,7 @@ LONGEST_NAME = 255
 
 
 async def project_in_path(call: Call) -> Mapping[str, str]:
-    """Give the policy target: whose quota this is."""
+    """Return the policy target: the project of the quota."""
     return {"project_id": call.params["project_id"]}
 
 
@@ -74,14 +74,14 @@ def _whose(call: Call) -> tuple[ProjectId, UserId | None]:
 
 
 def _name(text: str) -> str:
-    """Raises: Invalid: no project, user or class has such a long name."""
+    """Raises: Invalid: the name of a project, user or class is too long."""
     if len(text) > LONGEST_NAME:
         raise Invalid(f"Nothing has a name of more than {LONGEST_NAME} characters.")
     return text
 
 
 async def _used(call: Call, project: ProjectId, user: UserId | None) -> dict[str, int]:
-    """Give what counts; everything else is counted where it is used, or nowhere."""
+    """Return the usage of resources that are counted here; others are counted where they are used, or not at all."""
     usage = await call.cloud.directory.usage(project, user)
     groups = await call.cloud.server_groups.count(project, user)
     return {"instances": usage.instances, "cores": usage.cores, "ram": usage.ram_mib, "server_groups": groups}
@@ -93,7 +93,7 @@ def _shown(call: Call, limits: Mapping[str, int]) -> dict[str, int]:
 
 
 def _shown_class(call: Call, limits: Mapping[str, int]) -> dict[str, int]:
-    """Below 2.50 classes show the resources of the network, and server groups by mistake not."""
+    """Return the quotas of a class; below 2.50 network resources are included, server groups are not (as in Nova)."""
     shown = {name: limits[name] for name in CURRENT + (FILES if call.minor < 57 else ())}
     if call.minor < 50:
         del shown["server_groups"], shown["server_group_members"]
@@ -108,7 +108,7 @@ def _numbers(sent: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _check_range(name: str, limit: int, used: int, ceiling: int) -> None:
-    """Raises: Invalid: it is less than what is used, or more than the project has for its user."""
+    """Raises: Invalid: the limit is below the usage, or above the project's limit for its user."""
     if 0 <= limit < used:
         raise Invalid(f"Quota limit {limit} for {name} must be greater than or equal to already used {used}.")
     if ceiling >= 0 and (limit > ceiling or limit < 0):

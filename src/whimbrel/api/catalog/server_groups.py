@@ -1,6 +1,6 @@
-"""Server groups: what is to be together, or apart, and who is in it.
+"""Server groups: affinity and anti-affinity policies, and their members.
 
-A server joins a group by the hint `group` when it is created, and is in it until one of both is deleted.
+A server joins a group by the hint `group` when it is created, and is a member until either is deleted.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -21,7 +21,10 @@ NO = ("false", "0", "no", "off", "n", "f")
 
 
 async def group_in_path(call: Call) -> Mapping[str, str]:
-    """Give the policy target: whose group this is. One that is not there is anybody's who asks, until he is told so."""
+    """Return the policy target: the project of the group.
+
+    If the group does not exist, it is the requester's own; the handler then answers 404.
+    """
     try:
         group = await in_path(call)
     except NotFound:
@@ -34,7 +37,9 @@ async def in_path(call: Call) -> ServerGroup:
 
 
 async def index(call: Call) -> Any:
-    """List the groups of the project; all_projects: of all, for those who may; others see their own as ever."""
+    """List the groups of the project. all_projects: those of all projects, if the policy permits; else it is
+    ignored.
+    """
     asked = call.value("all_projects")
     everybody = (
         asked is not None and asked.lower() not in NO and call.may("os_compute_api:os-server-groups:index:all_projects")
@@ -72,12 +77,12 @@ async def create(call: Call) -> Any:
 async def delete(call: Call) -> Any:
     group = await in_path(call)
     await call.cloud.server_groups.delete(group.id)
-    with suppress(Unavailable):  # what is left there of a group that is no more is in nobody's way
+    with suppress(Unavailable):  # remaining rows of a deleted group do no harm
         await call.cloud.placement.forget_group(group.id)
 
 
 async def check_requested(call: Call, hints: Mapping[str, Any]) -> None:
-    """Raises: Invalid: the hint names a group that the project does not have."""
+    """Raises: Invalid: the hint names a group that is not the project's."""
     group_id = hints.get("group")
     if group_id is None:
         return
@@ -90,7 +95,7 @@ async def check_requested(call: Call, hints: Mapping[str, Any]) -> None:
 
 
 async def of_server(call: Call, server: Server) -> tuple[GroupId, ...]:
-    """Give the groups of a server as it shows them. One that was made in none is never asked about."""
+    """Return the groups of a server as it shows them. No lookup for a server that was created without a group."""
     if not server.spec.requested_group:
         return ()
     group = await call.cloud.server_groups.of_server(server.id)

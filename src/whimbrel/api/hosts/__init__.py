@@ -1,1 +1,1 @@
-"""Hosts and what is known of them: hypervisors, services, zones, aggregates, migrations."""
+"""Hosts and their resources: hypervisors, services, zones, aggregates, migrations."""

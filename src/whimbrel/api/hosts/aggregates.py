@@ -1,9 +1,9 @@
-"""Aggregates: sets of hosts; one with the metadata key `availability_zone` puts them into that zone.
+"""Aggregates: sets of hosts; one with the metadata key `availability_zone` assigns them to that zone.
 
-Callers say and see a zone's name, the stores keep its id. Whoever names a zone that is not there makes it.
+Requests and answers contain a zone's name, the stores its id. A request that names an unknown zone creates it.
 
-Law: no server changes its zone because an operator sorts hosts. What would do that is refused while servers are there,
-and placement refuses those that would arrive meanwhile.
+Invariant: no change of an aggregate changes the zone of a server. Such a change is refused while servers are on the
+host, and placement refuses claims that arrive meanwhile.
 
 Source: reference of Nova 34, section 2.4 (aggregates), 3.6 (zones).
 """
@@ -47,7 +47,7 @@ async def create(call: Call) -> Any:
     metadata, now = {ZONE: zone.id} if zone else {}, call.cloud.clock.now()
     made = await call.cloud.aggregates.create(wanted["name"], call.cloud.ids.uuid(), metadata, now)
     if zone:
-        await call.cloud.zones.ensure(zone)  # it may have been deleted before the aggregate carried it
+        await call.cloud.zones.ensure(zone)  # it may have been deleted before the aggregate referred to it
     shown = _shown(call, made, await locations.zone_names(call))
     del shown["hosts"], shown["metadata"]
     return {"aggregate": shown}
@@ -100,7 +100,7 @@ async def remove_host(call: Call) -> Any:
 
 
 async def _known(call: Call) -> tuple[list[Aggregate], Aggregate]:
-    """Give all aggregates, and that which the call is about. Raises: NotFound."""
+    """Return all aggregates, and the requested one. Raises: NotFound."""
     number, known = _number(call), await call.cloud.aggregates.all()
     for aggregate in known:
         if aggregate.id == number:
@@ -112,7 +112,7 @@ async def _known(call: Call) -> tuple[list[Aggregate], Aggregate]:
 async def _changing(
     call: Call, known: Sequence[Aggregate], after: Aggregate, hosts: Sequence[HostName]
 ) -> AsyncIterator[Zoning]:
-    """Make an aggregate another, which changes the zones of none but these hosts of it. Raises: Conflict."""
+    """Change an aggregate; only the zones of these hosts of it change. Raises: Conflict."""
     rows = await locations.hosts(call)
     there = [rows[name] for name in hosts if name in rows]
     try:
@@ -149,7 +149,7 @@ def _with_metadata(aggregate: Aggregate, metadata: Mapping[str, str | None]) -> 
 async def _with_zone_id(
     call: Call, aggregate: Aggregate, metadata: Mapping[str, str | None]
 ) -> Mapping[str, str | None]:
-    """Give metadata with the id of the zone that it names.
+    """Replace the zone's name in the metadata by its id.
 
     Raises: Invalid: a zone without a name, or servers are on the aggregate's hosts and their zone would change.
     """
@@ -175,12 +175,12 @@ async def _check_zone_may_change(call: Call, aggregate: Aggregate) -> None:
 
 
 async def _zone(call: Call, name: str) -> Zone:
-    """Give the zone of this name, made if it is not there."""
+    """Return the zone of this name; create it if it does not exist."""
     return await call.cloud.zones.ensure(Zone(id=call.cloud.ids.uuid(), name=name, created_at=call.cloud.clock.now()))
 
 
 def _check_policy(number: int, metadata: Mapping[str, str | None]) -> None:
-    """Raises: Invalid: moves would be refused for it."""
+    """Raises: Invalid: moves would be refused because of it."""
     said = metadata.get(METADATA_KEY)
     if said is not None and not is_policy(said):
         raise Invalid(f"Cannot update aggregate {number}. Reason: {METADATA_KEY} must be keep, prefer or free.")
@@ -189,7 +189,7 @@ def _check_policy(number: int, metadata: Mapping[str, str | None]) -> None:
 async def _check_servers_keep_their_zone(
     call: Call, verb: str, host: Host, known: Sequence[Aggregate], after: Aggregate
 ) -> None:
-    """Raises: Conflict: servers are on the host and its zone would be another, the default zone included."""
+    """Raises: Conflict: servers are on the host and its zone would change, the default zone included."""
     was, will_be = (locations.zone_among(call, host.name, each) for each in (known, _instead(known, after)))
     if was != will_be and await occupancy.is_anything_on(call, [host]):
         names = await locations.zone_names(call)
@@ -200,7 +200,7 @@ async def _check_servers_keep_their_zone(
 
 
 async def _tell_placement(call: Call, host: Host) -> None:
-    """Mirror the host's memberships. Nobody but clients of placement reads them there, so that a failure only shows."""
+    """Mirror the host's memberships to placement. Only placement's clients read them, so a failure is only logged."""
     member_of = [aggregate.uuid for aggregate in await call.cloud.aggregates.all() if host.name in aggregate.hosts]
     try:
         await call.cloud.placement.set_aggregates(host.id, member_of)

@@ -1,7 +1,7 @@
-"""News of other services about servers: each is heard for itself, and answered with a code of its own.
+"""Events of other services about servers. Each is processed separately and has a code of its own in the answer.
 
-Law: what is answered with 200 has been done, or needs nothing to be done. It is done to the record that counts; a move
-between cells takes that one along as it is, there and back, so every cell that has a stake in the server hears of it.
+Invariant: an event with code 200 has been processed, or needs no processing. It is applied to the authoritative record;
+a move between cells copies that record unchanged in both directions, so every cell with data of the server is informed.
 """
 
 from typing import Any
@@ -19,11 +19,11 @@ OK, NO_TAG, UNKNOWN, NOT_NOW = 200, 400, 404, 422
 WITH_TAG = frozenset({"volume-extended", "power-update", "accelerator-request-bound", "volume-reimaged"})
 
 NEEDS_NOTHING = frozenset({"network-vif-plugged", "network-vif-unplugged"})
-"""Nobody waits for these: a step that needs a port to be plugged asks for it."""
+"""No run waits for these: a step that needs a plugged port polls its state."""
 
 
 async def create(call: Call) -> Reply:
-    """Hear what other services tell; 207 where something of it came to nothing."""
+    """Process events; 207 if some fail."""
     heard = [await _hear(call, event) for event in call.body["events"]]
     status = 200 if all(event["code"] == OK for event in heard) else 207
     return Reply(body={"events": heard}, status=status)
@@ -55,7 +55,9 @@ async def _code(call: Call, event: dict[str, Any]) -> int:
 
 
 async def _server(call: Call, server_id: ServerId) -> Server | None:
-    """Find a server, None: its cell does not answer. Raises: NotFound; Unavailable: nobody knows of any server."""
+    """Return a server, or None if its cell does not answer. Raises: NotFound; Unavailable: no server can be looked
+    up.
+    """
     try:
         return await lookup.find(call.cloud, server_id)
     except Unavailable:
@@ -72,7 +74,7 @@ async def _refresh(call: Call, server: Server) -> int:
 
 
 async def _unplug(call: Call, server: Server, port_id: str | None) -> int:
-    """Take a port out of the guest that its owner has deleted."""
+    """Detach from the guest a port that its owner has deleted."""
     nic = next((nic for nic in server.nics if nic.port_id == port_id), None)
     if nic is None:
         return OK

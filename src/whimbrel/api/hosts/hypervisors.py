@@ -1,6 +1,6 @@
-"""Hypervisors: what hosts are, and below 2.88 how full. How full is what placement says, not what a host believes.
+"""Hypervisors: the hosts, and below 2.88 their usage, which is placement's accounting and not the host's report.
 
-Those of a cell that does not answer are left out, as in Nova at all versions.
+Hosts of a cell that does not answer are left out, as in Nova at all versions.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -31,7 +31,7 @@ _USE = (
 
 
 class _Fill(msgspec.Struct, frozen=True):
-    """How much of a host is used."""
+    """Usage of a host."""
 
     vcpus: int
     memory_mib: int
@@ -69,7 +69,7 @@ async def search(call: Call) -> Any:
 
 
 async def servers(call: Call) -> Any:
-    """Below 2.53: the hypervisors that match a name, each with its servers."""
+    """Below 2.53: list the hypervisors that match a name, each with its servers."""
     found = await _matching(call, call.params["hypervisor_id"])
     shown = []
     for host in found:
@@ -89,7 +89,7 @@ async def statistics(call: Call) -> Any:
     return {"hypervisor_statistics": {"count": len(hosts)} | total}
 
 
-# Which ones
+# Selection
 
 
 async def _all(call: Call) -> list[Host]:
@@ -125,7 +125,7 @@ def _after_marker(call: Call, hosts: list[Host]) -> list[Host]:
 
 
 async def _one(call: Call) -> Host:
-    """Find the hypervisor of the path: a uuid from 2.53 on, below it a number. Raises: Invalid; NotFound."""
+    """Return the hypervisor of the path: a uuid from 2.53 on, below it a number. Raises: Invalid; NotFound."""
     id = call.params["hypervisor_id"]
     if call.minor >= 53 and not FORMATS["any-uuid"](id):
         raise Invalid(f"Invalid uuid {id}")
@@ -136,7 +136,7 @@ async def _one(call: Call) -> Host:
     return found[0]
 
 
-# How they are shown
+# Representation
 
 
 def _id(call: Call, host: Host) -> str | int:
@@ -180,7 +180,7 @@ def _use(host: Host, fill: _Fill) -> dict[str, int]:
 
 
 async def _fills(call: Call, hosts: Sequence[Host]) -> dict[HostName, _Fill]:
-    """Tell how full hosts are; from 2.88 on nobody is told."""
+    """Return the usage of hosts; empty from 2.88 on, where it is not shown."""
     if call.minor >= 88:
         return {}
     used = {
@@ -201,7 +201,7 @@ async def _servers_on(call: Call, host: Host) -> list[dict[str, str]]:
 
 
 async def _with_servers(call: Call, hosts: Sequence[Host], answer: dict[str, Any]) -> dict[str, Any]:
-    """Add each host's servers where they were asked for; below 2.75 an empty host has no such key."""
+    """Add each host's servers if requested; below 2.75 an empty host has no such key."""
     if not truth_of_word(call.value("with_servers") or ""):
         return answer
     for host, shown in zip(hosts, answer["hypervisors"], strict=True):

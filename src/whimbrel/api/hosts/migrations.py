@@ -19,7 +19,7 @@ from whimbrel.ports.stores.journal import RunFilter
 
 
 async def index(call: Call) -> Any:
-    """List cold moves, all of the cloud or what the caller may see of them."""
+    """List cold moves: all of the cloud, or those that the requester may see."""
     hosts_shown = call.may("os_compute_api:os-migrations:index:host")
     found = await _find(call, hosts_shown=hosts_shown)
     hosts = (await locations.known_hosts(call)).by_name if found and hosts_shown else {}
@@ -31,7 +31,7 @@ async def index(call: Call) -> Any:
 
 
 async def of_server(call: Call) -> Any:
-    """List a server's live migrations under way. There are none: moves are cold."""
+    """List a server's live migrations in progress: always empty, because moves are cold."""
     return {"migrations": []}
 
 
@@ -71,7 +71,7 @@ def _sagas(call: Call) -> list[str]:
 
 
 def _project(call: Call) -> ProjectId | None:
-    """Give the project whose requests are listed. Raises: Forbidden: another's."""
+    """Return the project whose requests are listed. Raises: Forbidden: another project."""
     wanted = call.value("project_id")
     if call.may("os_compute_api:os-migrations:index:all_projects"):
         return ProjectId(wanted) if wanted else None
@@ -81,7 +81,7 @@ def _project(call: Call) -> ProjectId | None:
 
 
 def _host_filters(call: Call, *, hosts_shown: bool) -> list[Callable[[Move], bool]]:
-    """Raises: Forbidden: the caller may not see hosts, so he may not ask for them either."""
+    """Raises: Forbidden: the requester may not see hosts, and therefore may not filter by them."""
     fits: list[Callable[[Move], bool]] = []
     host, source = call.value("host"), call.value("source_compute")
     if (host or source) and not hosts_shown:
@@ -140,5 +140,5 @@ def _shown(call: Call, run: Move, hosts: Mapping[HostName, Host], *, hosts_shown
 
 
 def _number(flavor: Flavor | None) -> int | None:
-    """Nova shows a row's number, that nobody can look up; where a flavor's id is a number, this is it."""
+    """Return the number in a flavor's id. Nova shows a row number here, which no API accepts."""
     return int(flavor.flavor_id) if flavor and flavor.flavor_id.isascii() and flavor.flavor_id.isdigit() else None

@@ -1,4 +1,4 @@
-"""Whether anything lives on a host or is on its way: what an operator may not pull away from under a server."""
+"""Check whether hosts have servers or moves, before an operator removes or changes the host."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ async def has_servers(call: Call, host: Host) -> bool:
 
 
 async def is_in_a_move(call: Call, host: Host) -> bool:
-    """Tell whether a move comes from there or goes there that is not over; one that waits to be confirmed is not."""
+    """Check whether an unfinished move starts or ends at the host. A move that awaits confirmation does not count."""
     for run in await call.cloud.journal.find(RunFilter(only_open=True)):
         if isinstance(run.facts, MoveFacts):
             places = (run.facts.source, run.facts.target)
@@ -23,7 +23,7 @@ async def is_in_a_move(call: Call, host: Host) -> bool:
 
 
 async def is_anything_on(call: Call, hosts: Iterable[Host]) -> bool:
-    """Tell whether there are servers on one of these hosts, or will be."""
+    """Check whether there are servers on one of these hosts, or moves to them."""
     for host in hosts:
         if await has_servers(call, host) or await is_in_a_move(call, host):
             return True

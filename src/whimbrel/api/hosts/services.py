@@ -1,6 +1,6 @@
-"""Services: the agent of each host, as an operator lists it, takes it out of service and declares it down.
+"""Services: the agent of each host. Operators list, disable and delete them, and declare them down.
 
-Conductors have no rows: they lease what they work on, and nothing asks for one by name.
+Conductors have no rows: they lease their runs, and no request names one.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -42,7 +42,7 @@ async def index(call: Call) -> Any:
 
 
 async def update(call: Call) -> Any:
-    """From 2.53 on: PUT /os-services/{uuid}."""
+    """Update a service. From 2.53 on: PUT /os-services/{uuid}."""
     wanted = call.body
     status, forced = wanted.get("status"), wanted.get("forced_down")
     if status is None and forced is None:
@@ -97,9 +97,9 @@ async def unknown_action(call: Call) -> Any:
 
 
 async def delete(call: Call) -> Any:
-    """Forget a host that has neither servers nor moves on it.
+    """Delete a host that has neither servers nor moves.
 
-    Its provider goes first: where a server was quicker than we it holds something of it, and nothing is forgotten.
+    Its provider is deleted first: if a server claimed resources of it meanwhile, that fails and nothing is deleted.
     """
     host = await _by_id(call)
     if await occupancy.has_servers(call, host):
@@ -128,7 +128,9 @@ async def _set(call: Call, host: Host, *, enabled: bool, reason: str | None, for
 
 
 async def _tell_placement(call: Call, host: Host, *, disabled: bool) -> None:
-    """Mirror it as a trait. The scheduler reads the row, clients of placement the trait: a failure only shows."""
+    """Mirror the status as a trait. The scheduler reads the row, placement's clients the trait, so a failure is only
+    logged.
+    """
     try:
         await call.cloud.placement.set_disabled(host.id, disabled)
     except (Unavailable, NotFound) as error:
@@ -146,7 +148,7 @@ async def _by_name(call: Call) -> Host:
 
 
 async def _by_id(call: Call) -> Host:
-    """Find a host by its service's id: a uuid from 2.53 on, below it a number. Raises: Invalid; NotFound."""
+    """Return a host by its service's id: a uuid from 2.53 on, below it a number. Raises: Invalid; NotFound."""
     id = call.params["service_id"]
     known = await locations.known_hosts(call)
     hosts = known.by_name.values()
@@ -166,7 +168,7 @@ async def _by_id(call: Call) -> Host:
 
 
 async def _zones(call: Call) -> Callable[[Host], str]:
-    """Give what tells the name of a host's zone."""
+    """Return a lookup from host to the name of its zone."""
     aggregates, names = await call.cloud.aggregates.all(), await locations.zone_names(call)
     return lambda host: locations.zone_name(names, locations.zone_among(call, host.name, aggregates))
 

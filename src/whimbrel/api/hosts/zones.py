@@ -1,8 +1,7 @@
-"""Availability zones: as Nova shows them, by the hosts that are in them, and as they are, with their ids.
+"""Availability zones: Nova's representation, by their hosts, and Whimbrel's, with ids.
 
-A zone is available while a host of it is enabled. /v2.1/whimbrel/zones is Whimbrel's own part of the API, for
-operators: there zones without hosts are listed too, and are given other names, which changes no server and no pin; and
-what means nothing to anybody is deleted.
+A zone is available while one of its hosts is enabled. /v2.1/whimbrel/zones is Whimbrel's own part of the API, for
+operators: it lists zones without hosts too, renames zones, which changes no server and no pin, and deletes unused ones.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -57,7 +56,7 @@ async def rename(call: Call) -> ZoneAnswer:
 
 
 async def delete(call: Call) -> Any:
-    """Delete a zone that nobody has anything to do with. Raises: NotFound; Conflict: who has, by name."""
+    """Delete an unused zone. Raises: NotFound; Conflict: it is in use; the message names the users."""
     zone = await call.cloud.zones.get(call.params["zone_id"])
     if zone.id == call.cloud.rules.default_availability_zone:
         raise Conflict(
@@ -68,7 +67,7 @@ async def delete(call: Call) -> Any:
     try:
         await _check_nobody_holds(call, zone)
     except Conflict:
-        await call.cloud.zones.ensure(zone)  # somebody came meanwhile, and is to have it
+        await call.cloud.zones.ensure(zone)  # a concurrent request began to use it
         raise
 
 

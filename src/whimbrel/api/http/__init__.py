@@ -1,1 +1,1 @@
-"""What all handlers of the compute API share: the request, errors, schemas, microversions, documents."""
+"""Shared by all handlers of the compute API: the request, errors, schemas, microversions, documents."""

@@ -1,4 +1,4 @@
-"""One request as a handler sees it, and the line of the table of routes that it matches."""
+"""The request as handlers see it, and the route that it matches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """A request of which token, version, route, query and body have been checked."""
+    """A request with checked token, version, route, query and body."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class Call:
         self.minor = minor  # of the microversion: 53 for 2.53
         self.params = params  # of the path: {"server_id": ...}
         self.query = query  # key -> all its values
-        self.body = body  # decoded JSON, checked; None: none was sent
+        self.body = body  # decoded and checked JSON; None: no body
         self.root_url = root_url  # http://host/compute, no slash at the end
         self.project_in_url = project_in_url
         self.path = path  # of the request below /v2.1 and the project, e.g. /servers/detail
-        self.found: Server | None = None  # the server in the path, found by the route's target
-        self.absent: Entry | None = None  # the same where its cell does not answer, and the route can do without it
+        self.found: Server | None = None  # the server in the path, set by the route's target
+        self.absent: Entry | None = None  # set instead if its cell does not answer and the route permits that
 
     @property
     def cloud(self) -> Cloud:
@@ -61,7 +61,7 @@ class Call:
 
     @property
     def server(self) -> Server:
-        """Return the server in the path, which the route's target has found."""
+        """Return the server in the path, which the route's target has set."""
         assert self.found is not None, f"{self.route.path} has no server"
         return self.found
 
@@ -80,11 +80,11 @@ class Call:
 
     @property
     def own(self) -> dict[str, str]:
-        """Return the policy target of the caller's own resources."""
+        """Return the policy target of the requester's own resources."""
         return {"project_id": self.principal.project_id, "user_id": self.principal.user_id}
 
     def may(self, rule: str, target: Mapping[str, str] | None = None) -> bool:
-        """Check a rule of the policy. target: None: the caller's own project."""
+        """Check a rule of the policy. target: None: the requester's own project."""
         return self.context.policy.allows(rule, self.principal, self.own if target is None else target)
 
     def check(self, rule: str, target: Mapping[str, str] | None = None) -> None:
@@ -120,22 +120,22 @@ Target = Callable[[Call], Awaitable[Mapping[str, str]]]
 
 
 async def own_project(call: Call) -> Mapping[str, str]:
-    """Return the caller's own project: the target of rules about no resource in particular."""
+    """Return the requester's own project: the target of rules about no specific resource."""
     return call.own
 
 
 class Route(routes.Route, frozen=True):
     """One line of the table. path: below /v2.1.
 
-    rule: of the policy, checked before the handler runs; None: the handler checks, or everybody may.
+    rule: of the policy, checked before the handler runs; None: the handler checks, or all users are permitted.
     """
 
     ok: int = 200
-    ok_too: int | None = None  # the status that the handler sets in other cases of success
-    action: str | None = None  # the only key of the body, where one URL serves many actions
-    body: Body | None = None  # None: a body is not read
-    query: Query = NO_QUERY  # other methods than GET may have one too; where they have none it is not read
-    target: Target = own_project  # finds the resource of the rule
+    ok_too: int | None = None  # another status of success that the handler may set
+    action: str | None = None  # the only key of the body, if one URL has several actions
+    body: Body | None = None  # None: the body is not read
+    query: Query = NO_QUERY  # for other methods than GET too; NO_QUERY: it is not read
+    target: Target = own_project  # returns the target of the rule
 
     @property
     def reads_query(self) -> bool:
@@ -143,7 +143,7 @@ class Route(routes.Route, frozen=True):
 
 
 def action_of(routes: Sequence[Route], body: Any) -> Route:
-    """Choose among the actions of one URL by the body's only key. Raises: Problem: 400."""
+    """Select the route of an action by the body's only key. Raises: Problem: 400."""
     if not isinstance(body, dict) or len(body) != 1:
         raise Problem(400, "The body of an action is an object with one key, the action's name.")
     name = next(iter(body))

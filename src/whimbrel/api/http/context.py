@@ -1,4 +1,4 @@
-"""What the handlers work with: the cloud, the engine, the identity service and the policy."""
+"""The dependencies of handlers: the cloud, the engine, the identity service and the policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents that tell clients which versions there are. They need no token."""
+"""The version documents. They need no token."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ DESCRIPTION = {"rel": "describedby", "type": "text/html", "href": "https://docs.
 
 
 def at(parts: list[str], method: str, root_url: str) -> Reply | None:
-    """Give the document that lives at this path, None: none does.
+    """Return the version document at this path, or None.
 
-    / lists the versions, /v2.1 tells about one, and a path under no version is answered with the choices.
+    / lists the versions, /v2.1 describes one, and a path without a version is answered with the choices.
     """
     if parts[0] != "v2.1":
         if parts == [""]:

@@ -1,4 +1,4 @@
-"""Extensions: a relic that old clients ask for before they use a feature. The list names what is there."""
+"""Extensions: old clients read this list before they use a feature."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Formats of strings that JSON schemas refer to by name. Each answers whether a text has that form."""
+"""Formats of strings that JSON schemas refer to by name. Each checks whether a text has that format."""
 
 from base64 import b64decode
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import jsonschema_rs
 
 
 def _is_name(text: str) -> bool:
-    """Printable, something in it, and no blanks around it."""
+    """Check for printable characters, not empty, without surrounding blanks."""
     return bool(text) and text == text.strip() and text.isprintable()
 
 
@@ -38,7 +38,7 @@ def _is_base_64(text: str) -> bool:
 
 
 def _is_pattern(text: str) -> bool:
-    """A regular expression of the kind that is searched in linear time."""
+    """Check for a regular expression that can be searched in linear time."""
     try:
         matcher(text)
     except ValueError:
@@ -48,9 +48,9 @@ def _is_pattern(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Give a search for a regular expression that a user chose. Raises: ValueError: it is none.
+    """Return a search for a user's regular expression. Raises: ValueError: invalid expression.
 
-    Not Python's own: some short patterns take that one longer than anybody waits.
+    Python's own `re` takes exponential time for some short patterns.
     """
     schema = jsonschema_rs.Draft202012Validator(
         {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions(size_limit=1 << 20)

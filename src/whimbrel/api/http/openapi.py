@@ -1,4 +1,4 @@
-"""The OpenAPI document of the newest microversion, made of the table of routes and the schemas, so it cannot lie."""
+"""The OpenAPI document of the newest microversion, generated from the table of routes and the schemas."""
 
 import re
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ ERRORS = {
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
-    """Describe these routes as they are at the newest version."""
+    """Return the document for these routes at the newest version."""
     routes = [route for route in routes if route.serves(LAST)]
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -111,13 +111,13 @@ def _schemas(route: Route) -> list[dict[str, str]]:
 
 
 def _components(routes: Iterable[Route]) -> dict[str, Any]:
-    """Return the schemas of all views that routes answer with, and of what these contain, by name."""
+    """Return the schemas of all views that routes return, and of the classes in these, by name."""
     views = {view.__name__: view for route in routes for view in views_of(route.handler)}
     return msgspec.json.schema_components(views.values(), ref_template=COMPONENT)[1]
 
 
 def views_of(handler: Handler) -> list[type[msgspec.Struct]]:
-    """Return the views that a handler's return type names; none: it answers with a dict, or without a body."""
+    """Return the views in a handler's return type; empty: it returns a dict, or no body."""
     answer = get_type_hints(handler)["return"]
     types = [each for each in get_args(answer) or [answer] if isinstance(each, type)]
     return [each for each in types if issubclass(each, msgspec.Struct) and each is not Reply]

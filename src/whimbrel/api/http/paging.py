@@ -1,4 +1,4 @@
-"""How far one answer of a list goes, and the link to the next."""
+"""Page size of lists, and the link to the next page."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -8,20 +8,20 @@ from whimbrel.domain.errors import Invalid
 
 
 def limit(call: Call) -> int:
-    """Give how many items this answer may have."""
+    """Return the maximum number of items in this answer."""
     wanted = call.value("limit")
     return call.context.max_limit if wanted is None else min(int(wanted), call.context.max_limit)
 
 
 def no_marker(call: Call) -> Invalid:
-    """Give the error of a marker that is nowhere."""
+    """Return the error for an unknown marker."""
     return Invalid(f"marker [{(call.value('marker') or '')[:100]}] not found")
 
 
 def next_link(call: Call, shown: int, last: str | None) -> list[dict[str, str]]:
-    """Give the link to what follows, if this answer is full.
+    """Return the link to the next page, if this one is full.
 
-    shown: how many items it has. last: id of the last of them, the next one's marker.
+    shown: number of items in it. last: id of the last one, which is the next page's marker.
     """
     if last is None or shown < limit(call):
         return []

@@ -1,4 +1,4 @@
-"""Who may do what with the compute API: one table of rules, with Nova's defaults."""
+"""The policy of the compute API: one table of rules, with Nova's defaults."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -24,7 +24,7 @@ BASE_RULES: Final[Mapping[str, str]] = {
     "service_or_admin": "rule:service_api or rule:context_is_admin",
 }
 
-# Source: the policy reference of Nova 34; rules of routes that we have.
+# Source: the policy reference of Nova 34, for the routes in routes.py.
 RULES: Final[Mapping[str, str]] = {
     "os_compute_api:extensions": EVERYBODY,
     # servers

@@ -1,4 +1,4 @@
-"""The shape of errors that Nova's clients expect, and the headers of all answers."""
+"""The error format of Nova's clients, and the headers of all answers."""
 
 from collections.abc import Mapping
 

@@ -11,12 +11,11 @@ from whimbrel.http.schema import Checker, Schema, VersionedSchema
 
 
 def compiled(schema: Schema) -> Checker:
-    """Compile one schema."""
     return Checker(schema, FORMATS, _sentence)
 
 
 def _sentence(_schema: Schema, errors: Iterable[jsonschema_rs.ValidationError]) -> str:
-    error = max(errors, key=lambda each: len(each.instance_path))  # the innermost part says most
+    error = max(errors, key=lambda each: len(each.instance_path))  # the innermost part is the most specific
     where = ".".join(str(part) for part in error.instance_path)
     message = EXPLAINED.get(str(error.kind.as_dict().get("format")), error.message)
     message = message if len(message) <= 400 else message[:400] + "..."
@@ -64,7 +63,6 @@ class Query:
         )
 
     def keys_at(self, minor: int) -> Mapping[str, Schema]:
-        """Return the keys of a version."""
         return self._keys[self._firsts[max(bisect_right(self._firsts, minor) - 1, 0)]]
 
     def read(self, minor: int, sent: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -82,4 +80,4 @@ class Query:
 
 
 NO_QUERY = Query({1: {}}, strict_from=102)
-"""The query of routes that read none."""
+"""The query of routes that do not read one."""

@@ -1,27 +1,27 @@
-"""Times as the API writes and reads them: seconds since 1970 inside, ISO 8601 in UTC outside."""
+"""Times: seconds since 1970 inside, ISO 8601 in UTC in the API."""
 
 from datetime import UTC, datetime
 
 from whimbrel.domain.errors import Invalid
 
 LATEST = 253402300799.0
-"""The end of the year 9999: whatever is later is shown as this."""
+"""The end of the year 9999; later times are shown as this."""
 
 
 def with_zone(seconds: float) -> str:
-    """Write a time as servers show theirs: 2024-01-31T10:00:00Z."""
+    """Format a time as servers show it: 2024-01-31T10:00:00Z."""
     return datetime.fromtimestamp(min(seconds, LATEST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def with_fraction(seconds: float | None) -> str | None:
-    """Write a time as records show theirs: 2024-01-31T10:00:00.123456, without a zone."""
+    """Format a time as records show it: 2024-01-31T10:00:00.123456, without a zone."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(min(seconds, LATEST), UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
 def read(text: str | None) -> float | None:
-    """Read a time that a schema has checked; without a zone it is UTC. Raises: Invalid: it is out of any range."""
+    """Parse a time that a schema has checked; without a zone it is UTC. Raises: Invalid: out of range."""
     if text is None:
         return None
     when = datetime.fromisoformat(text)
@@ -32,7 +32,7 @@ def read(text: str | None) -> float | None:
 
 
 def span(since: str | None, before: str | None) -> tuple[float | None, float | None]:
-    """Read changes-since and changes-before. Raises: Invalid: the end is before the beginning."""
+    """Parse changes-since and changes-before. Raises: Invalid: the end is before the beginning."""
     start, end = read(since), read(before)
     if start is not None and end is not None and end < start:
         raise Invalid("The value of changes-since must be less than or equal to changes-before.")

@@ -1,7 +1,7 @@
 """Cells, for operators: /v2.1/whimbrel/cells is Whimbrel's own part of the API.
 
-A cell is up while its database answers this process; one that is down is shown with what is known of it elsewhere.
-There is no database of servers that found no host: the directory keeps them, and cell0 is a number of it (ADR 4).
+A cell is up while its database answers this process; for one that is down, data from other sources is shown.
+Servers without a host have no database of their own: the directory stores them, and cell0 is its count (ADR 4).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ async def index(call: Call) -> Cells:
 
 
 async def add(call: Call) -> CellAnswer:
-    """Write a cell down; every process opens it within moments."""
+    """Add a cell; every process opens it within moments."""
     requested = call.body["cell"]
     info = CellInfo(
         name=CellName(requested["name"]),
@@ -38,7 +38,7 @@ async def add(call: Call) -> CellAnswer:
 
 
 async def switch(call: Call) -> CellAnswer:
-    """Have a cell take servers, or take no more."""
+    """Enable or disable a cell for new servers."""
     requested = call.body["cell"]
     enabled, reason = truth(requested["enabled"]), requested.get("disabled_reason")
     if enabled and reason:
@@ -48,7 +48,7 @@ async def switch(call: Call) -> CellAnswer:
 
 
 async def remove(call: Call) -> None:
-    """Have a cell no more that a command added. Raises: Conflict: cloud.toml names it, or servers live in it."""
+    """Remove a cell that a command added. Raises: Conflict: cloud.toml names it, or it has servers."""
     name = CellName(call.params["name"])
     info = await call.cloud.cell_infos.get(name)
     if info.in_settings:
@@ -83,7 +83,7 @@ async def _shown(call: Call, infos: list[CellInfo]) -> list[Cell]:
 
 
 async def _look(call: Call, name: CellName) -> list[Host] | str:
-    """Give the hosts of a cell, or why it is down."""
+    """Return the hosts of a cell, or why it is down."""
     if name not in call.cloud.cells:
         return "it is not open yet"
     try:

@@ -1,4 +1,4 @@
-"""How a decision about a host is shown: all of it, or the part of the server's owner."""
+"""Representation of scheduling decisions: complete, or the part that the server's owner may see."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from whimbrel.scheduling.decision import DecisionTrace
 
 
 async def shown(record: DecisionTrace, zones: Zones, *, hosts: bool) -> Decision:
-    """hosts: with all hosts and their names; else only what an owner may know."""
+    """Return the representation. hosts: with all hosts and their names; else only the owner's part."""
     decision = owners_part(record, None if record.zone is None else await name_of(zones, record.zone))
     if hosts:
         considered = record.considered
@@ -22,7 +22,7 @@ async def shown(record: DecisionTrace, zones: Zones, *, hosts: bool) -> Decision
 
 
 def owners_part(record: DecisionTrace, zone: str | None) -> Decision:
-    """Return what the owner of a server may know: no host, aggregate or other server is named. zone: its name."""
+    """Return the owner's part: no host, aggregate or other server is named. zone: its name."""
     return Decision(
         found=bool(record.chosen),
         summary=record.summary(),
@@ -37,5 +37,5 @@ def owners_part(record: DecisionTrace, zone: str | None) -> Decision:
 
 
 def refused(reason: str, at: float) -> Decision:
-    """Show that no hosts were considered."""
+    """Return the decision of a request that was refused before hosts were considered."""
     return Decision(found=False, summary=reason, at=at)

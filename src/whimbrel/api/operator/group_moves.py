@@ -1,4 +1,4 @@
-"""Moving a server group together, and what has become of that. For operators.
+"""Joint moves of a server group, and their progress. For operators.
 
 This is Whimbrel's own part of the API: /v2.1/whimbrel/server-groups.
 """
@@ -16,13 +16,13 @@ from whimbrel.servers.groups.co_location import CoLocation, Member
 
 
 async def show(call: Call) -> ServerGroupAnswer:
-    """Show where the servers of a group are, where they go, and why those that have not arrived have not."""
+    """Show where the servers of a group are, where they go, and why some have not arrived."""
     group = await server_groups.in_path(call)
     return _shown(await co_location.look(call.cloud, group))
 
 
 async def move(call: Call) -> ServerGroupAnswer:
-    """Have all servers of an affinity group move to one host, or go on where that was begun. 409: nobody can."""
+    """Move all servers of an affinity group to one host, or continue such a move. 409: none of them can move."""
     requested: dict[str, Any] = call.body["move"]
     group = await server_groups.in_path(call)
     zone = None if requested.get("zone") is None else await locations.zone_id(call, requested["zone"])

@@ -1,6 +1,6 @@
-"""The history of a server: what happened to it, step by step, who asked and why; and how it stood at a time.
+"""The history of a server: events and steps with requester and reason; and its state at a time.
 
-This is Whimbrel's own part of the API: /v2.1/whimbrel/servers/ID/history. It is there for deleted servers too.
+This is Whimbrel's own part of the API: /v2.1/whimbrel/servers/ID/history. It exists for deleted servers too.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ from whimbrel.servers import lookup
 HOSTS = "whimbrel:servers:history:hosts"
 
 AHEAD_S = 60.0
-"""How far somebody's clock may be ahead of ours who asks for now."""
+"""Tolerated clock difference of clients that request the present state."""
 
 
 async def show(call: Call) -> HistoryAnswer:
-    """Tell all, the oldest first. at: how it stood then, and what had happened until then."""
+    """Return all events, the oldest first. at: the state at that time, and the events until then."""
     server_id = ServerId(call.params["server_id"])
     past = await past_of(call.cloud, server_id)
     whose = await _whose(call, server_id, past)
@@ -42,7 +42,7 @@ async def show(call: Call) -> HistoryAnswer:
 
 
 async def server_or_its_past(call: Call) -> Mapping[str, str]:
-    """Find whose server it is or was. Raises: NotFound: there never was one, or it is another project's."""
+    """Return the project of a present or deleted server. Raises: NotFound: no such server, or another project's."""
     server_id = ServerId(call.params["server_id"])
     whose = await _whose(call, server_id, None)
     if whose.project_id != call.principal.project_id and not call.is_admin:
@@ -57,7 +57,7 @@ class _Whose(msgspec.Struct, frozen=True):
 
 
 async def _whose(call: Call, server_id: ServerId, past: Past | None) -> _Whose:
-    """Ask the directory, and the journal where the directory has lost its row. Raises: NotFound: neither knows it."""
+    """Read the directory, and the journal if the directory has no row. Raises: NotFound: in neither."""
     try:
         entry = await call.cloud.directory.entry(server_id, deleted_too=True)
     except NotFound:
@@ -69,7 +69,7 @@ async def _whose(call: Call, server_id: ServerId, past: Past | None) -> _Whose:
 
 
 def _time_asked(call: Call) -> float | None:
-    """Raises: Invalid: it is no time that anything can be told of."""
+    """Raises: Invalid: not a time for which history exists."""
     at, now = times.read(call.value("at")), call.cloud.clock.now()
     if at is not None and at > now + AHEAD_S:
         raise Invalid(f"The time {times.with_zone(at)} has not come yet: it is {times.with_zone(now)}.")
@@ -77,7 +77,7 @@ def _time_asked(call: Call) -> float | None:
 
 
 def _shown(entry: history.Entry, *, hosts: bool) -> Entry:
-    """hosts: with the words of hosts, and the names of conductors; an owner is told what and when."""
+    """hosts: with messages of hosts and names of conductors; an owner sees event and time only."""
     takeover = entry.takeover if hosts else None
     record = from_bytes(entry.choice.document) if entry.choice else None
     return Entry(
@@ -104,7 +104,7 @@ def _shown(entry: history.Entry, *, hosts: bool) -> Entry:
 async def _state(
     call: Call, past: Past, server_id: ServerId, project_id: str, at: float, *, hosts: bool
 ) -> State | None:
-    """Return how it stood; None: it was not there yet."""
+    """Return the state at a time; None: the server did not exist yet."""
     state = server_state_at(past, at, await _vm_state_now(call, server_id))
     if state.vm_state is None and state.flavor is None:
         return None
@@ -123,7 +123,7 @@ async def _state(
 
 
 async def _vm_state_now(call: Call, server_id: ServerId) -> str | None:
-    """Ask the record; None: there is none any more, or nobody can say as long as its cell is away."""
+    """Return the record's vm_state; None: there is no record, or its cell is unreachable."""
     try:
         return (await lookup.find(call.cloud, server_id)).vm_state
     except (NotFound, Unavailable):

@@ -1,4 +1,4 @@
-"""Moves as they are: where each stands, which way it goes, every step that it took, and why. For operators.
+"""Moves: state, direction, every step and its reason. For operators.
 
 This is Whimbrel's own part of the API: /v2.1/whimbrel/moves.
 """
@@ -27,13 +27,13 @@ from whimbrel.saga.step import Saga, applies
 from whimbrel.scheduling.decision import from_bytes
 
 MOST_SHOWN = 50
-"""Hosts of which the page of a move tells; its decisions tell of more."""
+"""Maximum number of hosts in the representation of a move; its decisions have more."""
 
 
 async def index(call: Call) -> Moves:
-    """List moves, the newest first. open: only those in hand; kind=any: creates, deletes and power too.
+    """List moves, the newest first. open: only those in progress; kind=any: creates, deletes and power too.
 
-    id_prefix: only those whose id begins so.
+    id_prefix: only ids with this prefix.
     """
     server = call.value("server") or call.value("server_id")
     which = RunFilter(
@@ -51,48 +51,48 @@ async def show(call: Call) -> MoveAnswer:
 
 
 async def export(call: Call) -> Export:
-    """Give a move's journal as one document, for `whimbrel sim replay`."""
+    """Return a move's journal as one document, for `whimbrel sim replay`."""
     run = await call.cloud.journal.get(RunId(call.params["move_id"]))
     return Export(msgspec.to_builtins(await exports.export(call.cloud, run)))
 
 
 async def decisions(call: Call) -> Decisions:
-    """Tell which hosts a run chose among each time it chose, and why; of any kind of run, a create too."""
+    """Return the hosts that a run considered at each choice, and why; for any kind of run, creates too."""
     run = await call.cloud.journal.get(RunId(call.params["move_id"]))
     hosts = call.may("whimbrel:moves:decisions:hosts", {"project_id": run.project_id, "user_id": run.user_id})
     made = [
         StepDecision(**asdict(await shown(from_bytes(each.document), call.cloud.zones, hosts=hosts)), step=each.step)
         for each in await call.cloud.journal.evidence(run.id)
     ]
-    message = run.message if hosts else None  # of whatever step failed: it may name a host
+    message = run.message if hosts else None  # of any failed step, so it may name a host
     decider = Decider(id=run.id, saga=run.saga, server_id=run.subject, state=run.state, message=message)
     return Decisions(decider, made)
 
 
 async def project_of_run(call: Call) -> Mapping[str, str]:
-    """Find whose server a run is about. Raises: NotFound: there is none, or it is another project's."""
+    """Return the project of a run's server. Raises: NotFound: no such run, or another project's."""
     run = await call.cloud.journal.get(RunId(call.params["move_id"]))
     if run.project_id != call.principal.project_id and not call.is_admin:
-        raise NotFound(f"no run {run.id}")  # as if it were not there
+        raise NotFound(f"no run {run.id}")  # as if it did not exist
     return {"project_id": run.project_id, "user_id": run.user_id}
 
 
 async def retry(call: Call) -> MoveAnswer:
-    """Have an open move tried again now."""
+    """Retry an open move now."""
     run = await requests.retry(call.cloud, call.engine, RunId(call.params["move_id"]))
     await _note(call, run, "retry")
     return await answer(call, run)
 
 
 async def turn_back(call: Call) -> MoveAnswer:
-    """Have an open move undone."""
+    """Roll back an open move."""
     run = await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"]))
     await _note(call, run, "turn_back")
     return await answer(call, run)
 
 
 async def _note(call: Call, run: Run, word: str) -> None:
-    """Write down in the server's history who said what of its move."""
+    """Record the request in the server's history."""
     requester = call.requester
     action = Action(
         server_id=run.subject,
@@ -107,7 +107,7 @@ async def _note(call: Call, run: Run, word: str) -> None:
 
 
 async def answer(call: Call, run: Run) -> MoveAnswer:
-    """Show all of a move. Zones in its facts are ids."""
+    """Return the representation of a move. Zones in its facts are ids."""
     summary, considered = await _last_choice(call, run)
     more = {
         "request_id": run.action,
@@ -121,7 +121,7 @@ async def answer(call: Call, run: Run) -> MoveAnswer:
 
 
 def _fields(run: Run) -> dict[str, Any]:
-    """Return what a row shows, and more that is left out."""
+    """Return the fields of a row; views ignore those that they do not have."""
     facts = run.facts if isinstance(run.facts, MoveFacts) else None
     source, target = (facts.source, facts.target) if facts else (None, None)
     return asdict(run) | {
@@ -138,7 +138,7 @@ def _fields(run: Run) -> dict[str, Any]:
 
 
 async def _last_choice(call: Call, run: Run) -> tuple[str | None, list[dict[str, Any]]]:
-    """Return the summary of its last choice, and the hosts that were considered, the best first."""
+    """Return the summary of the last choice, and the hosts that were considered, the best first."""
     evidence = await call.cloud.journal.evidence(run.id)
     if not evidence:
         return None, []
@@ -150,7 +150,7 @@ async def _last_choice(call: Call, run: Run) -> tuple[str | None, list[dict[str,
 
 
 def _ahead(saga: Saga, run: Run) -> list[str]:
-    """Name the lines that are still to be walked, the present one first."""
+    """Return the names of the remaining steps, the present one first."""
     if run.is_over:
         return []
     line = [step for step in saga.steps if applies(step, run.facts)]

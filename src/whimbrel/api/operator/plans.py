@@ -1,4 +1,4 @@
-"""What a move of a server or a server group would do: which host it would choose, and why, without moving anything.
+"""Plans of moves of a server or a server group: the host that would be chosen, and why. Nothing is moved.
 
 This is Whimbrel's own part of the API: /v2.1/whimbrel/plans.
 """
@@ -30,7 +30,7 @@ HOSTS = "whimbrel:plans:create:hosts"
 
 
 async def server_in_body(call: Call) -> Mapping[str, str]:
-    """Find the server of a plan; a plan of a server group is about none."""
+    """Return the target of a plan's server; for a server group, the requester's own project."""
     requested = call.body["plan"]
     if ("server" in requested) == ("server_group" in requested):
         raise Invalid("A plan is for a 'server' or for a 'server_group'.")
@@ -38,7 +38,7 @@ async def server_in_body(call: Call) -> Mapping[str, str]:
 
 
 async def create(call: Call) -> PlanAnswer:
-    """Tell which host a resize or a migration would choose now, and why not the others; nothing is moved or written."""
+    """Return the host that a resize or a migration would choose now, and why not the others. Changes nothing."""
     if "server_group" in call.body["plan"]:
         return PlanAnswer(await _of_group(call, call.body["plan"]))
     requested: dict[str, Any] = call.body["plan"]
@@ -65,7 +65,7 @@ async def _decision(call: Call, made: DecisionTrace | str, *, hosts: bool) -> De
 
 
 async def _resize(call: Call, requested: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
-    """Ask what the resize would be asked. Raises: as it does."""
+    """Return the facts of the resize. Raises: as the resize does."""
     call.check("os_compute_api:servers:resize", target)
     if requested.get("flavor") is None:
         raise Invalid("A plan of a resize needs 'flavor'.")
@@ -80,7 +80,7 @@ async def _resize(call: Call, requested: Mapping[str, Any], target: Mapping[str,
 
 
 async def _migrate(call: Call, requested: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
-    """Ask what the migration would be asked. Raises: as it does."""
+    """Return the facts of the migration. Raises: as the migration does."""
     host: HostName | None = requested.get("host")
     zone: str | None = requested.get("availability_zone")
     call.check("os_compute_api:os-migrate-server:migrate", target)
@@ -102,7 +102,7 @@ async def _migrate(call: Call, requested: Mapping[str, Any], target: Mapping[str
 
 
 async def _of_group(call: Call, requested: Mapping[str, Any]) -> Plan:
-    """Tell where a server group would go together. Raises: as moving it does."""
+    """Return where a server group would go together. Raises: as its move does."""
     call.check("whimbrel:server_groups:move")
     if requested["action"] != "migrate" or requested.get("flavor") is not None:
         raise Invalid("A plan of a server group is of a migration: each server keeps its flavor.")

@@ -1,4 +1,4 @@
-"""What servers hold for their ports where it is not what the ports ask for, and healing it. For operators.
+"""Differences between the claims of servers and the requests of their ports, and their repair. For operators.
 
 This is Whimbrel's own part of the API: /v2.1/whimbrel/port-healings.
 """
@@ -26,7 +26,7 @@ from whimbrel.servers.allocations.port_findings import Finding
 
 
 async def index(call: Call) -> PortHealings:
-    """List the servers whose ports are not served as they ask, with what healing would change."""
+    """List the servers whose claims differ from their ports' requests, with the changes that healing would make."""
     only = call.value("server_id")
     if only is not None:
         await lookup.find(call.cloud, ServerId(only))
@@ -35,7 +35,7 @@ async def index(call: Call) -> PortHealings:
 
 
 async def create(call: Call) -> HealingAnswer:
-    """Begin to heal the ports of a server; the move of this id tells how far it is."""
+    """Begin to heal the ports of a server; its progress is that of the move of this id."""
     server = await lookup.find(call.cloud, ServerId(call.body["healing"]["server_id"]))
     run, found = await heal(call.cloud, call.engine, call.requester, server)
     return HealingAnswer(Healing(**asdict(_shown(found)), move_id=run.id))

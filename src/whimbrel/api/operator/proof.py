@@ -1,4 +1,4 @@
-"""The proof of the cloud's books: every law, how many facts were looked at, and what does not hold. For operators.
+"""The proof of the cloud: every invariant, the number of facts checked, and the violations. For operators.
 
 This is Whimbrel's own part of the API: /v2.1/whimbrel/proof.
 """
@@ -17,7 +17,7 @@ from whimbrel.proof.violation import Violation
 
 
 async def show(call: Call) -> ProofAnswer | Reply:
-    """Prove the cloud now. progress: answer with a line for each step, the last of which is the proof."""
+    """Prove the cloud now. progress: answer with a line for each step; the last line is the proof."""
     if truth_of_word(call.value("progress") or "no"):
         return Reply(lines=_told(call))
     proof = await prove(call.cloud)

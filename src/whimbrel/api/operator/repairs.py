@@ -21,7 +21,7 @@ async def index(call: Call) -> Repairs:
 async def create(call: Call) -> RepairAnswer:
     """Begin the repair of one subject; its progress is that of the move `move_id`.
 
-    A cell that does not answer prevents it only if the subject may be there; else it is listed under `unseen`.
+    A cell that does not answer prevents it only if the subject may be in it; else it is listed under `unseen`.
     """
     subject = ServerId(call.body["repair"]["subject"])
     run, found = await repair(call.cloud, call.engine, call.requester, subject)

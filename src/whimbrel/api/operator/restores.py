@@ -1,4 +1,4 @@
-"""A restore of databases: how the journal and the hosts compare, and the steps of it. For operators.
+"""The restore of databases: the comparison of journal and hosts, and its steps. For operators.
 
 This is Whimbrel's own part of the API: /v2.1/whimbrel/restore.
 """
@@ -16,19 +16,19 @@ from whimbrel.restore import restore
 
 
 async def show(call: Call) -> SurveyAnswer:
-    """Compare the journal with the hosts, and say whether all runs are held. Changes nothing."""
+    """Compare the journal with the hosts, and return whether all runs are held. Changes nothing."""
     return _shown(await restore.survey(call.cloud, call.engine.registry))
 
 
 async def begin(call: Call) -> SurveyAnswer:
-    """Hold all runs, begin a new incarnation, and close the runs that the hosts have seen further. Repeatable."""
+    """Hold all runs, begin a new incarnation, and close the runs that hosts have seen at a later step. Repeatable."""
     await restore.begin(call.cloud, call.body["begin"]["because"])
     closed = await restore.close_overtaken(call.cloud, call.engine.registry)
     return _shown(await restore.survey(call.cloud, call.engine.registry), closed)
 
 
 async def end(call: Call) -> EndingAnswer:
-    """Let all runs go on, if the hosts and the journal agree and the proof holds; else say why not."""
+    """Release all runs, if the hosts and the journal agree and the proof holds; else return the reasons."""
     force = call.body["end"]["force"]
     unsettled = await restore.end(call.cloud, call.engine.registry, force=force)
     state = await call.cloud.restores.state()

@@ -1,7 +1,7 @@
-"""Moving a server to where it is wanted: to a zone, to a host, with another flavor or its own.
+"""Moving a server to a zone or a host, with another flavor or its own.
 
-This is Whimbrel's own part of the API: POST /v2.1/whimbrel/servers/{id}/move. What is not said stays as it is: without
-a zone the server stays in the one that it must be in, and without a host one is chosen.
+This is Whimbrel's own part of the API: POST /v2.1/whimbrel/servers/{id}/move. Omitted fields are unchanged: without
+a zone the server stays in the zone it is pinned to, and without a host the scheduler chooses one.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from whimbrel.moves.requests import Wanted
 
 
 async def create(call: Call) -> MoveAnswer:
-    """Begin a move, which waits for its verdict as every resize and migration does; the answer is the move."""
+    """Begin a move, which awaits its verdict as every resize and migration does; the answer is the move."""
     requested, server = call.body["move"], call.server
     zone: str | None = requested.get("availability_zone")
     action_states.check_lock(call)

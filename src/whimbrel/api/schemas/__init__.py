@@ -1,1 +1,1 @@
-"""What may be sent, as data: one module per resource, `Body` and `Query` per URL, by microversion."""
+"""Schemas of requests, as data: one module per resource, `Body` and `Query` per URL, by microversion."""

@@ -1,4 +1,4 @@
-"""What may be sent as an action on a server. Schemas are of the whole body."""
+"""Schemas of actions on a server. They are of the whole body."""
 
 from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import METADATA, NAME, Schema, obj, wrapped
@@ -7,7 +7,7 @@ from whimbrel.api.schemas.servers import DISK_CONFIG, FLAVOR, HOST
 _NULL: Schema = {"type": "null"}
 
 ANYTHING = Body({})
-"""Nova never looked at what these actions bring."""
+"""Actions whose arguments Nova does not check."""
 
 REBOOT = Body(
     {1: wrapped("reboot", obj({"type": {"enum": ["HARD", "Hard", "hard", "SOFT", "Soft", "soft"]}}, ["type"]))}

@@ -1,4 +1,4 @@
-"""What may be sent about aggregates.
+"""Schemas of aggregates.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -7,7 +7,7 @@ from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import NAME, Schema, obj, wrapped
 
 HOST: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-._]*$"}
-# No colon, because servers may be asked for with zone:host:node.
+# No colon, because a request for a server may contain zone:host:node.
 ZONE: Schema = {**NAME, "pattern": "^[^:]*$", "type": ["string", "null"]}
 METADATA_OR_NULL: Schema = {
     "type": "object",

@@ -1,4 +1,4 @@
-"""What may be sent about cells."""
+"""Schemas of cells."""
 
 from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import BOOLEAN, DESCRIPTION, Schema, obj, wrapped
@@ -10,7 +10,7 @@ _STORAGE: Schema = {"type": "string", "pattern": r"^[^@#\s]{1,255}$"}
 
 
 def _all_or(name: Schema) -> Schema:
-    """A list of what is reached, each once; null: all."""
+    """Return the schema of a list of distinct names; null: all."""
     return {"type": ["array", "null"], "items": name, "uniqueItems": True, "maxItems": 1000}
 
 

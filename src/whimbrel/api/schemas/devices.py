@@ -1,4 +1,4 @@
-"""What may be sent about a server's interfaces and volumes, and what other services may tell of them.
+"""Schemas of a server's interfaces and volumes, and of events of other services.
 
 Source: reference of Nova 34, section 2.4, and its list of the versions at which these schemas change.
 """
@@ -65,7 +65,7 @@ CHANGE_VOLUME = Body(
 
 VOLUMES = Query({1: {"limit": many(NUMBER), "offset": many(NUMBER)}}, strict_from=75)
 
-# News of other services
+# Events of other services
 
 _NAMES_SINCE: tuple[tuple[int, tuple[str, ...]], ...] = (
     (1, ("network-changed", "network-vif-plugged", "network-vif-unplugged", "network-vif-deleted")),

@@ -1,4 +1,4 @@
-"""What may be sent about flavors, their extra specs and who has access to them.
+"""Schemas of flavors, their extra specs and their access lists.
 
 Source: reference of Nova 34, section 2.4, and its list of the versions at which these schemas change.
 """

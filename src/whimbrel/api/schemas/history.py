@@ -1,4 +1,4 @@
-"""What may be asked of lists: actions, migrations, moves, and of a server's history."""
+"""Schemas of the queries of lists (actions, migrations, moves) and of a server's history."""
 
 from whimbrel.api.http.schema import Body, Query
 from whimbrel.api.schemas.parameters import ANY, BOOLEAN_WORD, NUMBER, TIME, UUID, Schema, many, obj, single

@@ -1,4 +1,4 @@
-"""What may be sent about keypairs.
+"""Schemas of keypairs.
 
 Source: reference of Nova 34, section 2.4, and its list of the versions at which these schemas change.
 """

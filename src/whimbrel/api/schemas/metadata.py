@@ -1,4 +1,4 @@
-"""What may be sent about a server's metadata and tags."""
+"""Schemas of a server's metadata and tags."""
 
 from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import METADATA, Schema, obj

@@ -1,4 +1,4 @@
-"""Pieces that schemas are made of."""
+"""Parts of schemas."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ METADATA: Schema = {
     "additionalProperties": False,
 }
 
-# Values of query keys: they are always strings.
+# Values of query keys, which are always strings.
 ANY: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "string", "pattern": "^[0-9]{1,9}$"}
 TIME: Schema = {"type": "string", "format": "iso-time"}
@@ -27,17 +27,17 @@ BOOLEAN_WORD: Schema = {"enum": [word for word in (*_TRUE, *_FALSE) if isinstanc
 
 
 def single(value: Schema) -> Schema:
-    """A query key that may be given once."""
+    """Return the schema of a query key that may be given once."""
     return {"type": "array", "items": value, "maxItems": 1}
 
 
 def many(value: Schema) -> Schema:
-    """A query key that may be given several times."""
+    """Return the schema of a query key that may be given several times."""
     return {"type": "array", "items": value}
 
 
 def obj(properties: Mapping[str, Schema], required: tuple[str, ...] | list[str] = ()) -> Schema:
-    """An object with these keys and no others."""
+    """Return the schema of an object with these keys and no others."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -47,15 +47,15 @@ def obj(properties: Mapping[str, Schema], required: tuple[str, ...] | list[str] 
 
 
 def wrapped(key: str, value: Schema) -> Schema:
-    """A body whose only key is `key`."""
+    """Return the schema of a body with the only key `key`."""
     return obj({key: value}, [key])
 
 
 def truth(value: Any) -> bool:
-    """Read a value that BOOLEAN allows."""
+    """Return the truth of a value that BOOLEAN permits."""
     return value in _TRUE
 
 
 def truth_of_word(text: str) -> bool:
-    """Read a word of a query string; what is not a yes is a no."""
+    """Return the truth of a word of a query string; unknown words are false."""
     return text.lower() in ("1", "true", "on", "yes", "y", "t")

@@ -1,4 +1,4 @@
-"""What may be asked of a plan."""
+"""Schemas of plans."""
 
 from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import NAME, UUID, Schema, obj, wrapped

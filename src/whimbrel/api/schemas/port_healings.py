@@ -1,4 +1,4 @@
-"""What may be asked and sent about the healing of ports."""
+"""Schemas of the healing of ports."""
 
 from whimbrel.api.http.schema import Body, Query
 from whimbrel.api.schemas.parameters import UUID, obj, single, wrapped

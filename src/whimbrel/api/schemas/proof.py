@@ -1,4 +1,4 @@
-"""What may be asked of the proof."""
+"""Schemas of the proof."""
 
 from whimbrel.api.http.schema import Query
 from whimbrel.api.schemas.parameters import BOOLEAN_WORD, single

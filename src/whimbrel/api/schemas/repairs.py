@@ -1,4 +1,4 @@
-"""Request bodies of repairs."""
+"""Schemas of repairs."""
 
 from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import UUID, obj, wrapped

@@ -1,4 +1,4 @@
-"""What may be sent about a restore."""
+"""Schemas of restores."""
 
 from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import BOOLEAN, obj, wrapped

@@ -1,4 +1,4 @@
-"""What may be sent about servers: creating, listing, changing them.
+"""Schemas of servers: create, list, change.
 
 Source: reference of Nova 34, section 2.1, and its list of the versions at which these schemas change.
 """
@@ -49,7 +49,7 @@ USER_DATA: Schema = {"type": "string", "format": "base-64", "maxLength": 65535}
 MANY: Schema = {"type": ["integer", "string"], "pattern": "^0*[1-9][0-9]{0,3}$", "minimum": 1, "maximum": 9999}
 PORT: Schema = {"anyOf": [UUID, {"type": "null"}]}
 
-# Creating: what a server may be asked to be, piece by piece as versions came.
+# Create: the fields of a request, in the order of the versions that added them.
 
 _OLD_DEVICE: Mapping[str, Schema] = {
     "virtual_name": {"type": "string", "maxLength": 255},
@@ -124,7 +124,7 @@ _CERTIFICATES: Schema = {
 
 
 def _networks(minor: int) -> Schema:
-    """From 2.37 they must be said; the tag of one was there at 2.32 to 2.36 and is again from 2.42."""
+    """From 2.37 on networks are required; a network's tag exists at 2.32 to 2.36 and again from 2.42."""
     one: dict[str, Schema] = {
         "fixed_ip": ADDRESS,
         "port": PORT,
@@ -137,7 +137,7 @@ def _networks(minor: int) -> Schema:
 
 
 def _devices(minor: int) -> Schema:
-    """The tag of one was there at 2.32 only and is again from 2.42; the volume type from 2.67."""
+    """A device's tag exists at 2.32 only and again from 2.42; the volume type from 2.67."""
     one = dict(_DEVICE)
     if minor == 32 or minor >= 42:
         one["tag"] = TAG
@@ -146,7 +146,7 @@ def _devices(minor: int) -> Schema:
     return {"type": "array", "items": obj(one)}
 
 
-# (first minor, key, its schema) of what came later
+# (first minor, key, its schema) of keys that later versions added
 _CREATE_SINCE: tuple[tuple[int, str, Schema], ...] = (
     (19, "description", DESCRIPTION),
     (52, "tags", {"type": "array", "items": TAG, "maxItems": MAX_TAGS}),
@@ -172,7 +172,7 @@ def _create(minor: int) -> Schema:
 
 CREATE = Body({minor: _create(minor) for minor in (1, 19, 32, 33, 37, 42, 52, 57, 63, 67, 74, 90, 94)})
 
-# Changing
+# Change
 
 _UPDATE: Mapping[str, Schema] = {
     "name": NAME,
@@ -196,7 +196,7 @@ def _update(minor: int) -> Schema:
 
 UPDATE = Body({minor: _update(minor) for minor in (1, 19, 90, 94, 104)})
 
-# Listing
+# List
 
 SORT_KEYS = (
     *("access_ip_v4", "access_ip_v6", "auto_disk_config", "availability_zone", "config_drive", "created_at"),
@@ -217,7 +217,7 @@ _LIST: Mapping[str, Schema] = {
         for key in (
             *("user_id", "project_id", "tenant_id", "launch_index", "image_ref", "image", "vm_state", "task_state"),
             *("host", "uuid", "all_tenants", "soft_deleted", "deleted", "status", "sort_dir"),
-            # Not filters: a reader of Nova's records might try them, and is told so.
+            # Not filters, but fields of Nova's records: rejected explicitly.
             *("block_device_mapping", "services", "metadata", "system_metadata", "info_cache", "security_groups"),
             "pci_devices",
         )

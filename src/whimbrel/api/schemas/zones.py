@@ -1,4 +1,4 @@
-"""What may be sent about zones, and about moving a server to one."""
+"""Schemas of zones, and of moves of servers to one."""
 
 from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.aggregates import HOST, ZONE

@@ -1,1 +1,1 @@
-"""Servers and what belongs to one: actions, interfaces, volumes, metadata, lists."""
+"""Servers and their parts: actions, interfaces, volumes, metadata, lists."""

@@ -1,5 +1,6 @@
-"""Whether a server is in a state in which something may be asked of it, in Nova's words. What counts is checked again
-when the request takes the server's lock; here the caller gets his answer with the reason."""
+"""Checks of whether a server's state permits an action, with Nova's words. The binding check is made again when the
+request takes the server's lock; the check here returns the reason to the requester.
+"""
 
 from whimbrel.api.http.call import Call
 from whimbrel.domain.errors import Conflict, WrongState
@@ -9,7 +10,7 @@ LIVING = ("active", "stopped")
 
 
 def check_lock(call: Call) -> None:
-    """Raises: Conflict: the server is locked, and the caller is no administrator."""
+    """Raises: Conflict: the server is locked, and the requester is not an administrator."""
     if call.server.locked_by is not None and not call.is_admin:
         raise Conflict(f"Instance {call.server.id} is locked")
 
@@ -17,7 +18,7 @@ def check_lock(call: Call) -> None:
 def check(server: Server, action: str, vm_states: tuple[str, ...], *, tasks: tuple[str | None, ...] = (None,)) -> None:
     """Raises: WrongState: another vm_state, busy, or never launched.
 
-    tasks: task_states under which it may be; () means any.
+    tasks: permitted task_states; () means any.
     """
     if server.vm_state not in vm_states:
         raise _wrong(server, action, f"vm_state {server.vm_state}")

@@ -1,4 +1,6 @@
-"""POST /servers/{id}/action: each checks who, what and the state, and has it done. Nothing here waits for the work."""
+"""POST /servers/{id}/action: each action checks policy, arguments and state, and records its run. None waits for the
+work.
+"""
 
 from typing import Any, Literal
 
@@ -65,14 +67,14 @@ async def migrate(call: Call) -> None:
 
 
 async def confirm_resize(call: Call) -> None:
-    """May be asked again: it goes on where it stands."""
+    """Confirm a move. Repeatable: it continues from its present step."""
     action_states.check_lock(call)
     action_states.check(call.server, "confirmResize", ("resized",))
     await requests.confirm(call.cloud, call.engine, call.requester, call.server)
 
 
 async def revert_resize(call: Call) -> None:
-    """May be asked again: it goes on where it stands."""
+    """Revert a move. Repeatable: it continues from its present step."""
     action_states.check_lock(call)
     action_states.check(call.server, "revertResize", ("resized",), tasks=(None, "resize_reverting"))
     await requests.revert(call.cloud, call.engine, call.requester, call.server)
@@ -105,7 +107,7 @@ async def reset_state(call: Call) -> None:
 
 
 async def _remember(call: Call, name: str) -> None:
-    """Write down a request that was done at once."""
+    """Record a request that was completed immediately."""
     now = call.cloud.clock.now()
     action = Action(
         server_id=call.server.id,

@@ -1,4 +1,4 @@
-"""A server's addresses by the names of its networks, as its record has them."""
+"""A server's addresses by the names of its networks, from its record."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Block devices as both forms of a POST say them, and whether they go together: nothing is looked up here."""
+"""Block devices in both forms of a POST, and their consistency. Nothing is looked up here."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ ROOT = "/dev/vda"
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """One block device as both forms of it say it."""
+    """One block device, in the common representation of both forms."""
 
     source: str  # "image" | "volume" | "snapshot" | "blank"
     id: str | None
     is_local: bool = False
-    size_gib: int | None = None  # of a swap disk: in MiB
+    size_gib: int | None = None  # in MiB for a swap disk
     volume_type: str | None = None
     boot_index: int | None = None
     name: str | None = None
@@ -29,7 +29,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_blank_disk(self) -> bool:
-        """Tell whether it is an ephemeral or a swap disk of the host."""
+        """Check whether it is an ephemeral or a swap disk of the host."""
         return self.is_local and self.source == "blank"
 
 
@@ -37,7 +37,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(requested: Mapping[str, Any], image_id: str) -> list[Device]:
-    """Read the devices of a request, in whichever form. Raises: Invalid."""
+    """Parse the devices of a request, in either form. Raises: Invalid."""
     old, new = requested.get("block_device_mapping"), requested.get("block_device_mapping_v2")
     if old and new:
         raise Invalid("Using different block_device_mapping syntaxes is not allowed in the same request.")
@@ -72,7 +72,7 @@ def _new_form(sent: Mapping[str, Any]) -> Device:
 
 
 def _possible(device: Device) -> Device:
-    """Raises: Invalid: such a device cannot be."""
+    """Raises: Invalid: the combination of fields is impossible."""
     if device.is_local and device.volume_type:
         raise Invalid("Specifying a volume_type with destination_type=local is not supported.")
     if device.source == "volume" and device.volume_type:
@@ -92,7 +92,7 @@ def _possible(device: Device) -> Device:
 
 
 def _old_form(sent: Sequence[Mapping[str, Any]], image_id: str) -> list[Device]:
-    """Read the first form, in which a server without an image boots from its device vda, or from its first."""
+    """Parse the first form, in which a server without an image boots from its device vda, or from its first."""
     devices = [
         _possible(
             Device(
@@ -120,11 +120,11 @@ def _name(sent: str | None) -> str | None:
     return f"/dev/{sent.removeprefix('/dev/')}" if sent else None
 
 
-# Whether they go together
+# Consistency
 
 
 def root_image(image_id: str, devices: Sequence[Device], *, new: bool) -> str | None:
-    """Give the image of the local root disk; None: the root is a volume. Raises: Invalid: two roots, or none."""
+    """Return the image of the local root disk; None: the root is a volume. Raises: Invalid: two roots, or none."""
     local = [device.id for device in devices if device.is_local and not device.is_blank_disk]
     roots = [device for device in devices if device.boot_index == 0 and not device.is_local]
     if local:
@@ -141,7 +141,7 @@ def root_image(image_id: str, devices: Sequence[Device], *, new: bool) -> str | 
 
 
 def check_blank(devices: Sequence[Device], flavor: Flavor) -> None:
-    """See that the ephemeral and swap disks that are asked for are those that the flavor gives. Raises: Invalid."""
+    """Ensure that the requested ephemeral and swap disks match the flavor's. Raises: Invalid."""
     blank = [device for device in devices if device.is_blank_disk]
     swaps = [device for device in blank if device.guest_format == "swap"]
     ephemerals = [device for device in blank if device.guest_format != "swap"]
@@ -174,7 +174,7 @@ def check_order(devices: Sequence[Device], root: str | None, *, new: bool) -> No
 
 
 def check_names(volumes: Sequence[Device], root: str | None) -> None:
-    """root: the image of a local root disk. Raises: Invalid: a name or a volume is given twice."""
+    """root: the image of a local root disk. Raises: Invalid: a duplicate name or volume."""
     names = [device.name for device in volumes if device.name]
     if root and ROOT in names:
         raise Invalid(f"The volume cannot be assigned the same device name as the root device {ROOT}")

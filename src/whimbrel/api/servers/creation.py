@@ -1,6 +1,7 @@
-"""POST /servers: reads the request, checks what can be checked before anything is written, and has the servers made.
+"""POST /servers: parses the request, checks all that can be checked before anything is written, and creates the
+servers.
 
-Law: a request that cannot be fulfilled as it was made is refused with the reason, never fulfilled in part.
+Invariant: a request that cannot be fulfilled exactly is refused with the reason, never fulfilled in part.
 """
 
 import re
@@ -27,7 +28,7 @@ ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server is to be: the id of the zone that it keeps to, and the host it must start on."""
+    """Where a server may be: the id of its zone pin, and the host it must start on."""
 
     zone_pin: str | None = None
     host: HostName | None = None
@@ -85,7 +86,7 @@ async def create(call: Call) -> Reply:
 
 
 async def _accept(call: Call, servers: list[Server], host: HostName | None, note: str | None) -> None:
-    """Have them all made, or none: where the quota was used up meanwhile, those that were begun go again."""
+    """Create all servers or none: if the quota is exhausted meanwhile, those already begun are rolled back."""
     try:
         await births.accept(call.cloud, call.engine, call.requester, servers, host, note)
     except OverQuota:
@@ -117,11 +118,11 @@ def _reply(call: Call, requested: dict[str, Any], first: Server) -> Reply:
     return Reply(body={"server": shown}, headers=headers)
 
 
-# What cannot be had
+# Unsupported fields
 
 
 def check_rest(requested: dict[str, Any]) -> None:
-    """Raises: Invalid: something that this cloud does not do."""
+    """Raises: Invalid: a field that this cloud does not support."""
     if requested.get("personality"):
         raise Invalid("Files cannot be injected: use user_data instead of personality.")
     if requested.get("trusted_image_certificates"):
@@ -129,7 +130,7 @@ def check_rest(requested: dict[str, Any]) -> None:
 
 
 def guest_data_note(call: Call, requested: dict[str, Any]) -> str | None:
-    """Return a note for the server's history if something is sent that does not reach its guest.
+    """Return a note for the server's history if the request has data that does not reach its guest.
 
     There is no config drive, no metadata service and no password injection yet.
     Raises: Invalid: a rule refuses such requests.
@@ -145,7 +146,7 @@ def guest_data_note(call: Call, requested: dict[str, Any]) -> str | None:
     return f"{' and '.join(sent)}: recorded, but not delivered to the guest (no config drive or metadata service yet)."
 
 
-# What must be there
+# Required resources
 
 
 async def check_metadata(call: Call, requested: dict[str, Any]) -> None:
@@ -181,7 +182,7 @@ async def find_destination(call: Call, requested: dict[str, Any]) -> Destination
         call.check("os_compute_api:servers:create:forced_host")
         if wanted:
             raise Invalid("The host is given twice: in availability_zone, and as host or hypervisor_hostname.")
-        # As in Nova the host wins over a zone that it is not in.
+        # As in Nova the host takes precedence over a zone that does not contain it.
         return Destination(zone_pin=zone if await _host_zone(call, forced) == zone else None, host=HostName(forced))
     if wanted:
         call.check("compute:servers:create:requested_destination")
@@ -202,16 +203,18 @@ async def find_destination(call: Call, requested: dict[str, Any]) -> Destination
 
 
 async def _zone(call: Call, name: str | None) -> str | None:
-    """Give the zone that is asked for, or that the rules say for those who ask for none; "": there is no such zone."""
+    """Return the requested zone, or the default zone of the rules; "": no such zone."""
     rule = call.cloud.rules.default_schedule_zone
     if name or rule is None:
         return await locations.zone_named(call, name) or "" if name else None
     zone = await locations.zone_named(call, rule)
-    return zone or (rule if rule in await locations.zone_names(call) else "")  # its id, since it was renamed
+    return zone or (rule if rule in await locations.zone_names(call) else "")  # an id if it was renamed
 
 
 async def beside_volumes(call: Call, wanted: Destination, disks: requested_volumes.Disks) -> Destination:
-    """Have a server where its volumes are, if it must. Raises: Invalid: another zone or host was asked for."""
+    """Restrict the server to the zone of its volumes, if required. Raises: Invalid: another zone or host was
+    requested.
+    """
     name = disks.zone or (disks.zone_of_snapshots if wanted.zone_pin is None else None)
     if name is None:
         return wanted
@@ -229,7 +232,7 @@ async def beside_volumes(call: Call, wanted: Destination, disks: requested_volum
 
 
 def zone_and_host(text: str | None) -> tuple[str | None, str | None]:
-    """Read ZONE, ZONE:HOST and ZONE:HOST:NODE. Raises: Invalid."""
+    """Parse ZONE, ZONE:HOST and ZONE:HOST:NODE. Raises: Invalid."""
     parts = (text or "").split(":")
     if len(parts) > 3:
         raise Invalid("Unable to parse availability_zone: it is ZONE, ZONE:HOST or ZONE:HOST:NODE.")
@@ -247,7 +250,7 @@ async def _host_zone(call: Call, name: str) -> str:
 
 
 async def how_many(call: Call, requested: dict[str, Any], flavor: Flavor) -> int:
-    """Give how many servers to make: as many as are wanted, or as the quota allows if that is not too few.
+    """Return the number of servers to create: max_count, or what the quota permits if that is at least min_count.
 
     Raises: Invalid: min_count above max_count; OverQuota.
     """
@@ -256,7 +259,7 @@ async def how_many(call: Call, requested: dict[str, Any], flavor: Flavor) -> int
     if least > most:
         raise Invalid("min_count must be <= max_count")
     if most == 1:
-        return 1  # the quota is checked when it is booked
+        return 1  # the quota is checked when it is claimed
     room = await _room(call, flavor)
     if room < least:
         raise OverQuota(f"Quota exceeded: {least} servers of this flavor are wanted, there is room for {room}.")
@@ -264,7 +267,7 @@ async def how_many(call: Call, requested: dict[str, Any], flavor: Flavor) -> int
 
 
 async def _room(call: Call, flavor: Flavor) -> int:
-    """Give how many servers of a flavor the project's quota has room for."""
+    """Return how many servers of a flavor the project's quota permits."""
     limits = await call.cloud.quotas.limits(call.principal.project_id)
     usage = await call.cloud.directory.usage(call.principal.project_id)
     rooms = [
@@ -279,11 +282,11 @@ async def _room(call: Call, flavor: Flavor) -> int:
     return max(min(rooms, default=1000), 0)
 
 
-# What is made up
+# Generated values
 
 
 def _numbered(call: Call, first: Server, count: int) -> list[Server]:
-    """Give `count` servers like the first; several have numbers in their names."""
+    """Return `count` servers like the first; if there are several, their names are numbered."""
     if count == 1:
         return [first]
     named = first.hostname != hostname_from(first.name)  # the user chose it
@@ -297,7 +300,7 @@ def _numbered(call: Call, first: Server, count: int) -> list[Server]:
 
 
 def hostname_from(name: str) -> str:
-    """Make a hostname of a server's name: what a hostname cannot have is left out or becomes a dash."""
+    """Return a hostname for a server's name: invalid characters are removed or become a dash."""
     text = re.sub(r"[ _.]", "-", name).lower()
     return re.sub(r"[^a-z0-9-]+", "", text).strip("-")[:63].rstrip("-")
 
@@ -309,11 +312,11 @@ def _hints(call: Call) -> dict[str, Any]:
 
 
 def _short(uuid: str) -> str:
-    """Make eight letters and digits of a random id."""
+    """Return eight letters and digits of a random id."""
     number = int(uuid.replace("-", ""), 16)
     return "".join(ALPHABET[number // 36**place % 36] for place in range(8))
 
 
 def _password(uuid: str) -> str:
-    """Make a password of a random id: the 48 bits at its start."""
+    """Return a password from the first 48 bits of a random id."""
     return uuid.replace("-", "")[:12]

@@ -1,4 +1,4 @@
-"""Flavors and images as a request names them, and whether they go together."""
+"""Flavors and images in requests, and their consistency."""
 
 from whimbrel.api.http.call import Call
 from whimbrel.domain.errors import Forbidden, Invalid, NotFound
@@ -9,7 +9,7 @@ GIB = 1 << 30
 
 
 async def flavor(call: Call, ref: str | int) -> Flavor:
-    """Find a flavor by its id or URL. Raises: Invalid: there is none, or not for this caller."""
+    """Return a flavor by its id or URL. Raises: Invalid: not found, or not visible to the requester."""
     flavor_id = last_part(str(ref))
     try:
         found = await call.cloud.flavors.get(flavor_id)
@@ -21,7 +21,7 @@ async def flavor(call: Call, ref: str | int) -> Flavor:
 
 
 async def image(call: Call, ref: str) -> Image:
-    """Find an image by its id or URL. Raises: Invalid: there is none, or not for this caller, or it is not ready."""
+    """Return an image by its id or URL. Raises: Invalid: not found, not visible to the requester, or not ready."""
     image_id = last_part(ref)
     try:
         found = await call.cloud.images.show(image_id)
@@ -52,14 +52,14 @@ def check_fit(call: Call, size: Flavor, source: Image) -> None:
 def check_growth(old: Flavor, new: Flavor) -> None:
     """Raises: Invalid: the root disk would shrink.
 
-    Nova finds that out on the host, with the guest stopped; nobody has to stop a guest to know it.
+    Nova detects this on the host, with the guest stopped; here it is checked before the guest is stopped.
     """
     if new.root_gib < old.root_gib:
         raise Invalid(f"A disk cannot shrink: the server has {old.root_gib} GiB, the flavor {new.root_gib}.")
 
 
 def last_part(ref: str) -> str:
-    """Take the id out of a reference that may be a URL."""
+    """Return the id in a reference that may be a URL."""
     return ref.rstrip("/").rsplit("/", 1)[-1]
 
 

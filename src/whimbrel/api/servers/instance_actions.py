@@ -1,7 +1,7 @@
-"""What was done to a server: one action per request, its events taken from the log of the run that serves it.
+"""The actions on a server: one action per request, its events taken from the log of its run.
 
-Details of events are for administrators, as in Nova. The sentence in which a choice of hosts ended, which names none,
-is for its owner too: it is in the message of the action, when that one is shown.
+Details of events are for administrators, as in Nova. The summary of a choice of hosts names no host, so its owner
+sees it too: it is in the message of the action, when that one is shown.
 
 Source: reference of Nova 34, section 1.0.5.
 """
@@ -34,7 +34,7 @@ class Event(msgspec.Struct, kw_only=True):
     host: str | None
     started_at: float
     finished_at: float | None
-    result: str | None = "Success"  # None: it is under way
+    result: str | None = "Success"  # None: in progress
     details: str | None = None
     traceback: str | None = None
 
@@ -74,13 +74,13 @@ async def show(call: Call) -> Any:
 
 
 async def _summaries(call: Call, run: Run) -> Mapping[tuple[str, float], str]:
-    """Give in a sentence what the choices of a run came to, by step and when it began."""
+    """Return the summaries of a run's choices of hosts, by step and start time."""
     evidence = await call.cloud.journal.evidence(run.id)
     return {(each.step, each.at): from_bytes(each.document).summary() for each in evidence}
 
 
 def _message(action: Action, run: Run, summaries: Mapping[tuple[str, float], str], message: str | None) -> str | None:
-    """Add to a message what the last choice of a host for an action came to, unless something else failed."""
+    """Add to a message the summary of an action's last choice of a host, unless another step failed."""
     choices = [entry for entry in run.log if entry.action == action.request_id and entry.step == _CHOICE]
     if not choices:
         return message
@@ -139,13 +139,13 @@ def _shown(call: Call, action: Action, runs: Mapping[RunId, Run]) -> dict[str, A
 
 
 def _failure(call: Call, action: Action, run: Run | None) -> str | None:
-    """Return Nova's word for an action that failed; None: it did not."""
+    """Return Nova's word for an action that failed; None: it did not fail."""
     failed = run is not None and any(event.result == "Error" for event in events(call, action, run))
     return "Error" if failed else None
 
 
 def _noted(message: str | None, action: Action) -> str | None:
-    """Add the note that was written down with the action."""
+    """Add the note that was recorded with the action."""
     if message and action.message:
         return f"{message.removesuffix('.')}. {action.message}"
     return message or action.message
@@ -157,9 +157,9 @@ def _noted(message: str | None, action: Action) -> str | None:
 def events(
     call: Call, action: Action, run: Run, summaries: Mapping[tuple[str, float], str] = MappingProxyType({})
 ) -> list[Event]:
-    """Group the steps that a run took for an action by the names under which users see them.
+    """Group the steps of an action's run by the event names of users.
 
-    summaries: details of steps that went well, by step and when it began.
+    summaries: details of successful steps, by step and start time.
     """
     found: list[Event] = []
     for entry in run.log:
@@ -183,7 +183,7 @@ def _add(found: list[Event], entry: LogEntry, run: Run, summary: str | None) -> 
 
 
 def _add_present(call: Call, found: list[Event], action: Action, run: Run) -> None:
-    """Show the step that is under way as an event without an end."""
+    """Add the step in progress as an event without an end."""
     if run.state != "open" or run.action != action.request_id:
         return
     steps = call.engine.registry.of(run).steps
@@ -206,7 +206,7 @@ _NOWHERE = ("conductor_", "cold_migrate")
 
 
 def _host(name: str, run: Run) -> str | None:
-    """Give the host on which an event of this name happens, None: on none."""
+    """Return the host of an event of this name, or None."""
     if name.startswith(_NOWHERE):
         return None
     facts = run.facts

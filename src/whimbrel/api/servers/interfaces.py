@@ -44,7 +44,7 @@ async def show(call: Call) -> Any:
 
 
 async def create(call: Call) -> Any:
-    """Attach an interface: by a port, by a network, or by the only network that there is."""
+    """Attach an interface: by a port, by a network, or by the only available network."""
     requested = await _requested(call, call.body.get("interfaceAttachment", {}))
     action_states.check_lock(call)
     action_states.check(call.server, "attach_interface", interfaces.STATES)

@@ -1,6 +1,6 @@
-"""In which order GET /servers lists, and after which server a page of it goes on.
+"""Sort order and markers of GET /servers.
 
-Law: no two servers are equal in it, so that none is on two pages, and none on no page.
+Invariant: the order is total, so that each server is on exactly one page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ _SORT: Mapping[str, str] = {
 
 
 def sort_of(call: Call, sent: Mapping[str, list[str]]) -> list[tuple[str, str]]:
-    """Give the columns to sort by, each with its direction. Raises: Invalid; Forbidden."""
+    """Return the columns to sort by, each with its direction. Raises: Invalid; Forbidden."""
     keys, directions = sent.get("sort_key", ["created_at"]), sent.get("sort_dir", ["desc"])
     if {"host", "node"} & set(keys) and not call.is_admin:
         raise Forbidden("Only administrators can sort servers by host.")
@@ -54,7 +54,7 @@ def sort_of(call: Call, sent: Mapping[str, list[str]]) -> list[tuple[str, str]]:
 
 
 async def marker_of(call: Call, sort: Sequence[tuple[str, str]]) -> Server | None:
-    """Find the server after which the list goes on. Raises: Invalid: there is none."""
+    """Return the server after which the list continues. Raises: Invalid: not found."""
     marker = call.value("marker")
     if marker is None:
         return None
@@ -69,9 +69,9 @@ async def marker_of(call: Call, sort: Sequence[tuple[str, str]]) -> Server | Non
 
 
 async def _absent_marker(call: Call, marker: ServerId, sort: Sequence[tuple[str, str]]) -> Server:
-    """Give something that stands where a server of a silent cell does: a page may have ended there.
+    """Return a stand-in with the sort position of a server in an unreachable cell: a page may have ended there.
 
-    Raises: Invalid: another project's; Unavailable: in this order nobody knows where that is.
+    Raises: Invalid: another project's; Unavailable: its position in this order is unknown.
     """
     entry = await call.cloud.directory.entry(marker, deleted_too=True)
     if entry.project_id != call.principal.project_id and not call.is_admin:

@@ -1,6 +1,6 @@
-"""GET /servers and its query string: what of it may be asked by whom, and what it means.
+"""GET /servers and its query string: which filters are permitted to the requester, and their meaning.
 
-Law: what the stores can answer is asked of them; only what is in no column is looked at record by record.
+Invariant: the stores evaluate all filters that are columns; only the others are evaluated record by record.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from whimbrel.servers.listing.all_cells import AllCells
 
 Predicate = Callable[[Server], bool]
 
-# Which filters users may set, by the first version at which they may; administrators may set all.
+# Filters that users may set, by first version; administrators may set all.
 _FOR_EVERYBODY: Mapping[str, int] = {
     **dict.fromkeys(("reservation_id", "name", "status", "image", "flavor", "ip", "changes-since", "all_tenants"), 1),
     **dict.fromkeys(("limit", "marker", "sort_key", "sort_dir"), 1),
@@ -39,7 +39,7 @@ _FOR_EVERYBODY: Mapping[str, int] = {
     "hostname": 90,
 }
 
-# Filters that are a field of ServerQuery under another name or the same.
+# Filters that are a field of ServerQuery, and its name.
 _COLUMNS: Mapping[str, str] = {
     "user_id": "user_id",
     "host": "host",
@@ -52,7 +52,7 @@ _COLUMNS: Mapping[str, str] = {
     "reservation_id": "reservation_id",
 }
 
-# Filters by what is in no column: a regular expression is searched in what is given here.
+# Filters that are not a column: the regular expression is searched in this text.
 _TEXTS: Mapping[str, Callable[[Server], str]] = {
     "name": lambda server: server.name,
     "display_name": lambda server: server.name,
@@ -66,7 +66,7 @@ _TEXTS: Mapping[str, Callable[[Server], str]] = {
     "ramdisk_id": lambda server: "",
 }
 
-# The same, compared as a whole.
+# Filters that are not a column, compared as a whole.
 _VALUES: Mapping[str, Callable[[Server], str]] = {
     "power_state": lambda server: str(server.power_state),
     "progress": lambda server: "0",
@@ -74,7 +74,7 @@ _VALUES: Mapping[str, Callable[[Server], str]] = {
     "root_device_name": lambda server: server_view.root_device(server) or "",
 }
 
-# Filters by addresses: one of them must fit.
+# Filters by addresses: one of them must match.
 _ADDRESSES: Mapping[str, int] = {"ip": 4, "ip6": 6}
 
 _TIMES: Mapping[str, Callable[[Server], float | None]] = {
@@ -93,7 +93,7 @@ _NOT_FILTERS = frozenset(
 
 @dataclass
 class _Wanted:
-    """What is asked for, as it is read from the query string piece by piece."""
+    """The query, filled while the query string is parsed."""
 
     query: dict[str, Any] = field(default_factory=dict)
     also: list[Predicate] = field(default_factory=list)
@@ -101,9 +101,9 @@ class _Wanted:
 
 
 async def servers(call: Call, *, detail: bool) -> list[Server | Entry]:
-    """Give the servers that a GET /servers asks for; of one whose cell does not answer, its entry in the directory.
+    """Return the servers of a GET /servers; for one in a cell that does not answer, its entry in the directory.
 
-    Raises: Invalid; Forbidden; Unavailable: a cell is silent, and the rules do not have it left out.
+    Raises: Invalid; Forbidden; Unavailable: a cell is unreachable, and the rules do not permit leaving it out.
     """
     sent = _permitted(call)
     wanted = _Wanted()
@@ -137,7 +137,8 @@ _KNOWN_OF_ABSENT = frozenset({"all_tenants", "tenant_id", "project_id", "deleted
 
 
 def _shows_absent(call: Call, sent: Mapping[str, list[str]]) -> bool:
-    """Tell whether servers of silent cells are shown: as in Nova not where something is asked that nobody knows.
+    """Check whether servers of unreachable cells are shown: as in Nova, not with filters on fields that are unknown
+    then.
 
     Source: the API guide's page on down cells.
     """
@@ -147,7 +148,7 @@ def _shows_absent(call: Call, sent: Mapping[str, list[str]]) -> bool:
 
 
 def _with_absent(found: Sequence[Server], absent: Sequence[Entry]) -> list[Server | Entry]:
-    """Put them where they belong in the order of a list that nobody has asked to be sorted."""
+    """Merge the entries into a list in the default order."""
     if not absent:
         return [*found]
     every: list[tuple[float, str, Server | Entry]] = [(entry.created_at, entry.server_id, entry) for entry in absent]
@@ -156,7 +157,7 @@ def _with_absent(found: Sequence[Server], absent: Sequence[Entry]) -> list[Serve
 
 
 def _permitted(call: Call) -> dict[str, list[str]]:
-    """Give the query without what this caller may not ask for: as in Nova it is ignored."""
+    """Return the query without the filters that the requester may not use: as in Nova they are ignored."""
     refused = sorted(key for key in call.query if key in _NOT_FILTERS or key.startswith("_"))
     if refused:
         raise Invalid(f"Servers cannot be filtered by {refused[0]}.")
@@ -166,7 +167,7 @@ def _permitted(call: Call) -> dict[str, list[str]]:
 
 
 def _project(call: Call, sent: dict[str, list[str]], wanted: _Wanted, *, detail: bool) -> None:
-    """Everybody sees his project's servers; who asks for others' needs the rule for it."""
+    """Restrict the list to the requester's project; others need the rule for it."""
     one = _last(sent, "tenant_id") or _last(sent, "project_id")
     everywhere = _last(sent, "all_tenants")
     if everywhere is None:
@@ -200,7 +201,7 @@ def _states(call: Call, sent: dict[str, list[str]], wanted: _Wanted) -> None:
 
 
 def _existence(call: Call, sent: dict[str, list[str]], wanted: _Wanted) -> None:
-    """Deleted servers are shown to whoever asks what has changed, and to administrators who ask for them."""
+    """Read the filters for deleted servers: with changes-since they are shown, and to administrators on request."""
     since, before = times.span(_last(sent, "changes-since"), _last(sent, "changes-before"))
     wanted.query |= {"changed_since": since, "changed_before": before}
     deleted = _last(sent, "deleted")
@@ -228,12 +229,12 @@ def _fields(sent: dict[str, list[str]], wanted: _Wanted) -> None:
     wanted.also += [_value(read, sent[key][-1]) for key, read in _VALUES.items() if key in sent]
     wanted.also += [_time(read, key, sent[key][-1]) for key, read in _TIMES.items() if key in sent]
     wanted.also += [_address(version, sent[key][-1]) for key, version in _ADDRESSES.items() if key in sent]
-    if truth_of_word(_last(sent, "soft_deleted") or ""):  # deleting is never soft
+    if truth_of_word(_last(sent, "soft_deleted") or ""):  # there is no soft deletion
         wanted.nothing = True
 
 
 async def _zone(call: Call, wanted: _Wanted) -> None:
-    """A zone is asked for by its name; records know its id."""
+    """Replace the name of the zone by its id, which records contain."""
     name = wanted.query.get("zone")
     if name is not None:
         wanted.query["zone"] = await locations.zone_named(call, name)
@@ -255,7 +256,7 @@ def _value(read: Callable[[Server], str], value: str) -> Predicate:
 
 
 def _time(read: Callable[[Server], float | None], key: str, text: str) -> Predicate:
-    """Times are compared by the second, as precisely as they are shown."""
+    """Return a predicate that compares times by the second, the precision that is shown."""
     try:
         wanted = times.read(text)
     except ValueError:

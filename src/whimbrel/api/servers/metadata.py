@@ -1,4 +1,4 @@
-"""A server's metadata: keys and values of the owner's own."""
+"""A server's metadata: the owner's keys and values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -47,7 +47,7 @@ def _value(call: Call) -> str:
 
 
 async def _set(call: Call, metadata: Mapping[str, str]) -> Mapping[str, str]:
-    """Raises: Conflict: locked, or in a state in which it cannot be changed; OverQuota."""
+    """Raises: Conflict: locked, or in a state that forbids changes; OverQuota."""
     action_states.check_lock(call)
     action_states.check(call.server, "update metadata", action_states.LIVING, tasks=())
     limit = (await call.cloud.quotas.limits(call.server.project_id)).get("metadata_items", -1)

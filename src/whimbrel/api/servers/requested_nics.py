@@ -1,6 +1,6 @@
-"""The networks and security groups that a POST names: what is there, what may be used, and which is meant by default.
+"""The networks and security groups of a POST: existence, permission and defaults.
 
-Law: what is not named is not looked up.
+Invariant: only resources that the request names are looked up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from whimbrel.domain.server_devices import RequestedNic
 from whimbrel.ports.services.network import NetworkInfo, Port
 
 PORTS_WITH_REQUESTS = 72
-"""The minor version from which a server may be created with a port that asks for guaranteed resources."""
+"""The first minor version in which a server may be created with a port that requests guaranteed resources."""
 
 
 async def read(call: Call, requested: Mapping[str, Any], *, several: bool) -> tuple[RequestedNic, ...]:
-    """Read `networks` of a server to be created. several: the same request is for several servers.
+    """Parse `networks` of a server to be created. several: the request is for several servers.
 
-    Raises: Invalid; Forbidden: an external network; Conflict: a port is in use, or a choice is to be made.
+    Raises: Invalid; Forbidden: an external network; Conflict: a port is in use, or the choice is ambiguous.
     """
     named = requested.get("networks")
     if named == "none":
@@ -65,7 +65,7 @@ async def _checked(call: Call, nic: RequestedNic, networks: Mapping[str, Network
 
 
 async def own_port(call: Call, port_id: str, project: ProjectId) -> Port:
-    """Give a free port of a project. Raises: NotFound; Conflict: it is in use."""
+    """Return a free port of a project. Raises: NotFound; Conflict: it is in use."""
     port = await call.cloud.network.port(port_id)
     if port.project_id != project:
         raise NotFound(f"Port id {port_id} could not be found.")
@@ -80,7 +80,7 @@ async def _networks(call: Call, ids: Sequence[str]) -> dict[str, NetworkInfo]:
 
 
 def check_network(call: Call, network_id: str, networks: Mapping[str, NetworkInfo]) -> NetworkInfo:
-    """Give the network of this id. Raises: Invalid: no such network, or no subnet; Forbidden: it is external."""
+    """Return the network of this id. Raises: Invalid: no such network, or no subnet; Forbidden: it is external."""
     network = networks.get(network_id)
     if network is None:
         raise Invalid(f"Network {network_id} could not be found.")
@@ -92,7 +92,7 @@ def check_network(call: Call, network_id: str, networks: Mapping[str, NetworkInf
 
 
 async def by_default(call: Call, project: ProjectId) -> tuple[RequestedNic, ...]:
-    """Give the one network of a project, or else the one that is shared; none where there is none.
+    """Return the project's only network, else the only shared one, else none.
 
     Raises: Conflict: there are several.
     """
@@ -105,7 +105,7 @@ async def by_default(call: Call, project: ProjectId) -> tuple[RequestedNic, ...]
 
 
 async def security_groups(call: Call, names: Sequence[str]) -> dict[str, str]:
-    """Find security groups by name or id: id -> name; the project's default alone is said by none.
+    """Return security groups by name or id: id -> name; empty for the project's default alone.
 
     Raises: Invalid: there is no such group; Conflict: several have this name.
     """
@@ -117,7 +117,7 @@ async def security_groups(call: Call, names: Sequence[str]) -> dict[str, str]:
 
 
 def find_group(known: Mapping[str, str], wanted: str) -> str:
-    """Give the id of the group of this id or name. Raises: Invalid: there is none; Conflict: there are several."""
+    """Return the id of the group of this id or name. Raises: Invalid: there is none; Conflict: there are several."""
     if wanted in known:
         return wanted
     found = [group for group, name in known.items() if name == wanted]

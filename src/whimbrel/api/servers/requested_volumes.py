@@ -1,6 +1,6 @@
-"""The block devices that a POST names: from what each is made, from what the server boots, and whether that can be.
+"""The block devices of a POST: their sources, the boot device, and whether the request is possible.
 
-Law: a device that cannot be had as it was said is refused with the reason.
+Invariant: a device that cannot be provided exactly as requested is refused with the reason.
 """
 
 from collections.abc import Mapping
@@ -19,21 +19,21 @@ from whimbrel.ports.services.images import Image
 from whimbrel.ports.services.volumes import Volume
 
 MULTIATTACH = 60
-"""The minor version from which a volume may be attached more than once."""
+"""The first minor version in which a volume may be attached more than once."""
 
 
 class Disks(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server is to have of disks."""
+    """The requested disks of a server."""
 
     image: Image | None  # of its local root disk; None: it boots from a volume
     volumes: tuple[RequestedVolume, ...] = ()
-    root_properties: dict[str, str] = {}  # of the image that its root is, or was made of
-    zone: str | None = None  # the name of that of its volumes, where it must be in the same
-    zone_of_snapshots: str | None = None  # the same of the volumes whose snapshots it is made of, if nothing else says
+    root_properties: dict[str, str] = {}  # of the image that its root is, or was created from
+    zone: str | None = None  # the name of its volumes' zone, if it must be in the same
+    zone_of_snapshots: str | None = None  # the same for the volumes of its snapshots, if nothing else determines it
 
 
 async def read(call: Call, requested: Mapping[str, Any], flavor: Flavor, *, several: bool) -> Disks:
-    """Read imageRef and the block devices. several: the request is for several servers. Raises: Invalid; Forbidden."""
+    """Parse imageRef and the block devices. several: the request is for several servers. Raises: Invalid; Forbidden."""
     image_id, new = (
         flavor_and_image.last_part(requested.get("imageRef", "")),
         bool(requested.get("block_device_mapping_v2")),
@@ -58,11 +58,11 @@ async def read(call: Call, requested: Mapping[str, Any], flavor: Flavor, *, seve
     return found
 
 
-# What they are made from
+# Sources
 
 
 async def _with(call: Call, found: Disks, device: Device, flavor: Flavor) -> Disks:
-    """Add one volume, after a look at its source."""
+    """Look up the source of one volume and add the volume."""
     properties: Mapping[str, str] = {}
     needs: tuple[int, int] = (0, 0)  # MiB of memory, GiB of disk
     size = device.size_gib
@@ -79,7 +79,7 @@ async def _with(call: Call, found: Disks, device: Device, flavor: Flavor) -> Dis
             _check_volume(call, volume)
             found = replace(found, zone=_one_zone(call, found.zone, volume))
         elif not call.cloud.rules.cross_az_attach:
-            # As a rule a volume service makes a volume where the snapshot is that it is made of.
+            # Volume services usually create a volume in the zone of its snapshot.
             found = replace(found, zone_of_snapshots=found.zone_of_snapshots or volume.zone)
         if device.boot_index == 0 and not volume.is_bootable:
             raise Invalid(f"Block Device {device.id} is not bootable.")
@@ -107,7 +107,7 @@ def _requested(device: Device, size: int | None) -> RequestedVolume:
 
 
 async def _source(call: Call, device: Device) -> Volume:
-    """Give the volume, or the one that the snapshot was taken of. Raises: Invalid: it is not there for the caller."""
+    """Return the volume, or the volume of the snapshot. Raises: Invalid: not visible to the requester."""
     assert device.id, "a volume or a snapshot has an id"
     volumes = call.cloud.volumes
     try:
@@ -138,13 +138,13 @@ def _check_volume(call: Call, volume: Volume) -> None:
 
 
 def check_multiattach(call: Call, volume: Volume) -> None:
-    """Raises: Invalid: an old version cannot say what is to come of it."""
+    """Raises: Invalid: the microversion is too old for a multiattach volume."""
     if volume.is_multiattach and call.minor < MULTIATTACH:
         raise Invalid(f"Multiattach volumes are only supported starting with compute API version 2.{MULTIATTACH}.")
 
 
 def _one_zone(call: Call, zone: str | None, volume: Volume) -> str | None:
-    """Raises: Invalid: volumes in two zones, where a server must be in theirs."""
+    """Raises: Invalid: volumes in two zones, if servers must be in the zone of their volumes."""
     if call.cloud.rules.cross_az_attach:
         return None
     if zone not in (None, volume.zone):
@@ -152,11 +152,11 @@ def _one_zone(call: Call, zone: str | None, volume: Volume) -> str | None:
     return volume.zone
 
 
-# Whether the root is large enough
+# Size of the root disk
 
 
 def _number(metadata: Mapping[str, str], name: str) -> int:
-    """Read a number of an image's metadata; whoever wrote something else there meant none."""
+    """Return a number in an image's metadata; 0 if it is not a number."""
     text = metadata.get(name, "")
     return int(text) if text.isdecimal() else 0
 

@@ -1,4 +1,4 @@
-"""A server's security groups: those of its ports. What they allow is asked of the network service."""
+"""A server's security groups: those of its ports. Their rules are read from the network service."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Servers: list, show, change, delete. How they are created is in creation.py, how they are listed in list_query.py."""
+"""Servers: list, show, change, delete. creation.py creates them, list_query.py lists them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -77,9 +77,9 @@ _FIELDS: Mapping[str, str] = {
 
 
 async def _repinned(call: Call, server: Server, name: str | None) -> RequestSpec:
-    """Give the spec pinned to a zone, None: to none.
+    """Return the spec pinned to a zone; None: unpinned.
 
-    Raises: Invalid: no such zone; Conflict: pinned to another, or not there now, or under way.
+    Raises: Invalid: no such zone; Conflict: pinned to another, not in it now, or moving.
     """
     names = await locations.zone_names(call)
     pin, zone = server.spec.zone_pin, None if name is None else await locations.zone_id(call, name)
@@ -108,12 +108,12 @@ async def _sight(call: Call, server: Server) -> server_view.Sight:
 
 
 async def _zones_of(call: Call, server: Server) -> Mapping[str, str]:
-    """Read the names of zones only where one is shown."""
+    """Read the names of zones, only if one is shown."""
     return await locations.zone_names(call) if server.zone or server.spec.zone_pin else {}
 
 
 async def _host_of(call: Call, server: Server) -> Mapping[HostName, Host]:
-    """Read its host only where that one's state may be shown."""
+    """Read the server's host, only if its state may be shown."""
     if server.cell is None or server.host is None or not _shows_hosts(call):
         return {}
     try:
@@ -123,7 +123,7 @@ async def _host_of(call: Call, server: Server) -> Mapping[HostName, Host]:
 
 
 async def _hosts(call: Call) -> Mapping[HostName, Host]:
-    """Read the hosts only where their state may be shown."""
+    """Read the hosts, only if their state may be shown."""
     return (await locations.known_hosts(call)).by_name if _shows_hosts(call) else {}
 
 

@@ -27,7 +27,7 @@ async def replace(call: Call) -> Any:
 
 
 async def add(call: Call) -> Reply:
-    """201 where it is new, 204 where it was there."""
+    """Add a tag: 201 if it is new, 204 if it exists."""
     tag, tags = call.params["tag"], call.server.tags
     if not _is_tag(tag):
         raise Invalid(f"Tag {tag[:80]!r} is invalid: it has 1 to 60 characters, and neither / nor a comma.")

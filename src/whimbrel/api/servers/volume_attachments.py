@@ -1,4 +1,4 @@
-"""A server's volumes: listed from its record, attached and detached by errands."""
+"""A server's volumes: listed from its record, attached and detached by operations."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ async def show(call: Call) -> Any:
 
 
 async def create(call: Call) -> Any:
-    """Attach a volume. From 2.101 on the answer does not wait until it is reserved, and is empty."""
+    """Attach a volume. From 2.101 on the answer does not wait for its reservation, and is empty."""
     sent = call.body["volumeAttachment"]
     action_states.check_lock(call)
     action_states.check(call.server, "attach_volume", volumes.STATES)
@@ -61,7 +61,7 @@ async def create(call: Call) -> Any:
 
 
 async def update(call: Call) -> None:
-    """Change whether the volume goes with its server. One cannot be swapped for another: nothing here migrates them."""
+    """Change whether the volume is deleted with its server. Volumes cannot be swapped: there is no volume migration."""
     sent = call.body["volumeAttachment"]
     target = {"project_id": call.server.project_id, "user_id": call.server.user_id}
     swaps = call.minor < TERMINATION_CHANGES or sent["volumeId"] != call.params["volume_id"]
@@ -115,7 +115,7 @@ def _new_device(call: Call, sent: dict[str, Any]) -> BlockDevice:
 
 
 def _check_same(sent: dict[str, Any], device: BlockDevice, server_id: ServerId) -> None:
-    """Raises: Invalid: something else is to change."""
+    """Raises: Invalid: the request changes another field."""
     now = {"id": device.volume_id, "serverId": server_id, "device": device.device, "tag": device.tag}
     for key, value in now.items():
         if key in sent and sent[key] != value:

@@ -22,7 +22,7 @@ class Cell(msgspec.Struct, kw_only=True):
 
 
 class Unplaced(msgspec.Struct):
-    """Servers that found no host; the directory keeps them."""
+    """Servers without a host; the directory stores them."""
 
     servers: int
 

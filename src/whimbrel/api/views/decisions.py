@@ -1,4 +1,4 @@
-"""Decisions about hosts: which were considered, and what became of each. Owners of servers see no hosts."""
+"""Decisions about hosts: which were considered, and the result for each. Owners of servers see no hosts."""
 
 import msgspec
 
@@ -34,7 +34,7 @@ class Miss(msgspec.Struct, kw_only=True):
 
 
 class Decision(msgspec.Struct, kw_only=True):
-    """untold: how many hosts were considered and are only counted."""
+    """untold: the number of considered hosts that are not listed."""
 
     found: bool
     summary: str

@@ -46,7 +46,7 @@ class State(msgspec.Struct, kw_only=True):
 
 
 class History(msgspec.Struct, kw_only=True):
-    """at, state: where a time was asked for; state None: the server did not exist yet."""
+    """at, state: if a time was requested; state None: the server did not exist yet."""
 
     server_id: str
     project_id: str | None = None

@@ -1,7 +1,7 @@
-"""Hosts of all cells with their zones, as the API needs them. Inside a zone is its id; callers know its name.
+"""Hosts of all cells with their zones, as the API needs them. Internally a zone is its id; users see its name.
 
-Law: who guards something asks for all hosts, and gets an error where a cell does not answer; who shows or looks for
-something goes on with those that are known.
+Invariant: code that guards a change requests all hosts, and gets an error if a cell does not answer; code that shows
+or searches continues with the known hosts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ class KnownHosts(Struct, frozen=True):
     unreachable: frozenset[CellName]
 
     def not_found(self, sentence: str) -> NotFound:
-        """Give the error that something is on none of them. Raises: Unavailable: a cell is silent that may have it."""
+        """Return the error that an object is on none of them. Raises: Unavailable: it may be in an unreachable cell."""
         cell_fanout.check(self.unreachable)
         return NotFound(sentence)
 
 
 async def hosts(call: Call) -> dict[HostName, Host]:
-    """Give every host of the cloud by its name. Raises: Unavailable: a cell does not answer."""
+    """Return every host of the cloud by its name. Raises: Unavailable: a cell does not answer."""
     known = await known_hosts(call)
     cell_fanout.check(known.unreachable)
     return known.by_name
@@ -43,7 +43,7 @@ async def known_hosts(call: Call) -> KnownHosts:
 
 
 async def absent_hosts(call: Call, known: KnownHosts) -> list[HostName]:
-    """Name the hosts of silent cells: placement knows all hosts, and these are the ones that nobody else named."""
+    """Return the names of hosts in unreachable cells: those that placement has and no reachable cell."""
     if not known.unreachable:
         return []
     ids = {host.id for host in known.by_name.values()}
@@ -53,12 +53,14 @@ async def absent_hosts(call: Call, known: KnownHosts) -> list[HostName]:
 
 
 async def zones(call: Call) -> dict[HostName, str]:
-    """Give the zone of every host that is known and whose service is enabled."""
+    """Return the zone of every known host with an enabled service."""
     return _zones(call, await known_hosts(call), await call.cloud.aggregates.all())
 
 
 async def has_hosts(call: Call, zone: str) -> bool:
-    """Tell whether a zone has a host whose service is enabled. Raises: Unavailable: only a silent cell may have one."""
+    """Check whether a zone has a host with an enabled service. Raises: Unavailable: only an unreachable cell may
+    have one.
+    """
     known = await known_hosts(call)
     if zone in _zones(call, known, await call.cloud.aggregates.all()).values():
         return True
@@ -71,7 +73,7 @@ def _zones(call: Call, known: KnownHosts, aggregates: Sequence[Aggregate]) -> di
 
 
 async def zone_of_host(call: Call, name: HostName) -> str:
-    """Give the zone of one host. Raises: NotFound; Unavailable: it may be in a cell that does not answer."""
+    """Return the zone of one host. Raises: NotFound; Unavailable: it may be in a cell that does not answer."""
     known = await known_hosts(call)
     if name not in known.by_name:
         raise known.not_found(f"Compute host {name} could not be found.")
@@ -79,7 +81,7 @@ async def zone_of_host(call: Call, name: HostName) -> str:
 
 
 def zone_among(call: Call, name: HostName, aggregates: Sequence[Aggregate]) -> str:
-    """Give the zone of a host, where these are the aggregates."""
+    """Return the zone of a host, given the aggregates."""
     return zone_of(name, aggregates) or call.cloud.rules.default_availability_zone
 
 
@@ -87,23 +89,23 @@ def zone_among(call: Call, name: HostName, aggregates: Sequence[Aggregate]) -> s
 
 
 async def zone_names(call: Call) -> dict[str, str]:
-    """Give the name of every zone by its id."""
+    """Return the name of every zone by its id."""
     return {zone.id: zone.name for zone in await call.cloud.zones.all()}
 
 
 def zone_name(names: Mapping[str, str], zone_id: str) -> str:
-    """Give what a caller sees of a zone. An id that nobody knows is from before zones had ids: it was the name."""
+    """Return the name of a zone. An unknown id is from before zones had ids, and is the name itself."""
     return names.get(zone_id, zone_id)
 
 
 async def zone_named(call: Call, name: str) -> str | None:
-    """Give the id of the zone that a caller names, None: there is none."""
+    """Return the id of the zone of this name, or None."""
     zone = await call.cloud.zones.by_name(name)
     return zone.id if zone else None
 
 
 async def zone_id(call: Call, name: str) -> str:
-    """Give the id of the zone that a caller names. Raises: Invalid: there is none."""
+    """Return the id of the zone of this name. Raises: Invalid: there is none."""
     zone = await zone_named(call, name)
     if zone is None:
         raise Invalid(f"The availability zone {name} is not there.")

@@ -19,7 +19,7 @@ class StepTaken(msgspec.Struct, kw_only=True):
 
 
 class MoveRow(msgspec.Struct, kw_only=True):
-    """A move in a list. due_at: until when its owner's lease holds; without an owner, when it is tried again."""
+    """A move in a list. due_at: the end of its owner's lease; without an owner, the time of the next attempt."""
 
     id: str
     number: int = 0
@@ -55,7 +55,7 @@ class MoveRow(msgspec.Struct, kw_only=True):
 
     @property
     def source_path(self) -> str | None:
-        """Return the host that it leaves, with its cell if that is not the target's."""
+        """Return the source host, with its cell if that is not the target's."""
         return f"{self.source_cell}/{self.source}" if self.cross_cell else self.source
 
     @property
@@ -68,12 +68,12 @@ class MoveRow(msgspec.Struct, kw_only=True):
 
     @property
     def needs_person(self) -> bool:
-        """Check whether it goes on only when it is confirmed, reverted or retried."""
+        """Check whether it continues only when it is confirmed, reverted or retried."""
         return self.state == "parked" or self.problem is not None
 
     @property
     def trouble(self) -> tuple[str, ...]:
-        """Return what keeps it from going on; empty: nothing that is known."""
+        """Return what blocks it; empty: nothing known."""
         unanswered = (self.at, self.message or "") if self.tries else ()
         return (*unanswered, *self.debts, *([self.problem] if self.problem else []))
 
@@ -87,7 +87,7 @@ class Candidate(msgspec.Struct, kw_only=True):
 
 
 class Move(MoveRow, kw_only=True):
-    """ahead: the steps that follow if it goes on as it goes, the present one first. summary: of its last choice."""
+    """ahead: the remaining steps in its present direction, the present one first. summary: of its last choice."""
 
     version: int = 1
     request_id: str | None = None

@@ -1,4 +1,4 @@
-"""The addresses of a server's NICs: by the names of their networks, by version of IP, in short and in full."""
+"""The addresses of a server's NICs: by network name, by IP version, in short and in full."""
 
 from collections.abc import Iterable
 from ipaddress import ip_address
@@ -9,7 +9,7 @@ from whimbrel.domain.server_devices import Nic
 
 
 def by_label(server: Server) -> dict[str, list[tuple[str, Nic]]]:
-    """Give the addresses under each network's name, each with its nic."""
+    """Return the addresses by network name, each with its NIC."""
     found: dict[str, list[tuple[str, Nic]]] = {}
     for nic in server.nics:
         found.setdefault(nic.label, []).extend((ip.address, nic) for ip in nic.addresses)
@@ -17,7 +17,7 @@ def by_label(server: Server) -> dict[str, list[tuple[str, Nic]]]:
 
 
 def of_version(server: Server, version: int) -> list[str]:
-    """Give all addresses of IPv4 or IPv6."""
+    """Return all addresses of IPv4 or IPv6."""
     addresses = (ip.address for nic in server.nics for ip in nic.addresses)
     return [address for address in addresses if ip_address(address).version == version]
 
@@ -27,7 +27,7 @@ def short(addresses: Iterable[tuple[str, Nic]]) -> list[dict[str, Any]]:
 
 
 def full(addresses: Iterable[tuple[str, Nic]]) -> list[dict[str, Any]]:
-    """Show addresses as a server's own page does. Floating ones are not known here, only those of its ports."""
+    """Return addresses as a server shows them. Floating addresses are not included, only those of its ports."""
     return [
         {
             "version": ip_address(address).version,

@@ -1,4 +1,4 @@
-"""Plans: where a move of a server or of a server group would go."""
+"""Plans: the destination of a move of a server or of a server group."""
 
 import msgspec
 from msgspec import UNSET, UnsetType

@@ -21,7 +21,7 @@ class ProviderClaim(msgspec.Struct, kw_only=True):
 
 
 class ProfileChange(msgspec.Struct, kw_only=True):
-    """What the profile of a port's binding says of its allocation, and what it will say."""
+    """The allocation in the profile of a port's binding, before and after healing."""
 
     port_id: str
     before: Any = msgspec.field(name="allocation")

@@ -24,7 +24,7 @@ class Violation(msgspec.Struct, kw_only=True, rename={"invariant": "law"}):
 
 
 class Proof(msgspec.Struct, kw_only=True, rename={"not_checked": "unseen", "invariants": "laws"}):
-    """not_checked: what could not be checked; warnings: what is wrong and violates no invariant. Both in sentences."""
+    """not_checked: what could not be checked; warnings: problems that violate no invariant. Both in sentences."""
 
     holds: bool
     began_at: float
@@ -37,7 +37,7 @@ class Proof(msgspec.Struct, kw_only=True, rename={"not_checked": "unseen", "inva
     warnings: list[str] = []
 
     def faults(self) -> list[str]:
-        """Return one sentence for each thing that is wrong."""
+        """Return one sentence for each problem."""
         return [each.sentence for each in self.violations] + self.not_checked
 
 

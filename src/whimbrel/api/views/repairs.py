@@ -1,4 +1,4 @@
-"""Repairs: what violates the invariants, and what is done about it."""
+"""Repairs: violations of invariants, and the actions that repair them."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ class RepairAction(msgspec.Struct, kw_only=True):
 
 
 class RepairFinding(msgspec.Struct, kw_only=True):
-    """The violations of one subject. left: what is not repaired, and why. mends: what 0.1 calls the actions."""
+    """The violations of one subject. left: what is not repaired, and why. mends: the name of `actions` in 0.1."""
 
     subject: str
     violations: list[Violation]

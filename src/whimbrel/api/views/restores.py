@@ -48,7 +48,7 @@ class Survey(msgspec.Struct, kw_only=True):
 
 
 class Ending(msgspec.Struct, kw_only=True):
-    """Whether runs go on; reasons: why not."""
+    """Whether runs continue; reasons: why not."""
 
     held: Hold | None
     reasons: list[str]

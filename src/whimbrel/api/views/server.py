@@ -1,4 +1,6 @@
-"""How a server is shown, by microversion. Law: what is shown depends on the record, the version and the policy alone.
+"""Representations of servers, by microversion.
+
+Invariant: they depend on the record, the version and the policy alone.
 
 Source: reference of Nova 34, sections 1.0.1 and 2.1.
 """
@@ -24,16 +26,16 @@ WITH_FAULT = frozenset({"ERROR", "DELETED"})
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What a caller may see of a server beyond what everybody sees."""
+    """What the requester may see of a server beyond the public fields."""
 
     attributes: bool  # OS-EXT-SRV-ATTR:*
     host_status: bool
     unknown_host: bool  # host_status where it is UNKNOWN
     extra_specs: bool
-    details: bool  # of a fault that is our fault
+    details: bool  # of faults that are internal errors
     hosts: Mapping[HostName, Host]
     zones: Mapping[str, str]  # their names
-    groups: Sequence[str] = ()  # that the server is in, where it is shown alone
+    groups: Sequence[str] = ()  # of the server, if it is shown alone
 
 
 def sight(
@@ -42,7 +44,7 @@ def sight(
     zones: Mapping[str, str],
     target: Mapping[str, str] | None = None,
 ) -> Sight:
-    """Ask the policy once for all servers of an answer. target: of one server; None: the caller's project."""
+    """Check the policy once for all servers of an answer. target: of one server; None: the requester's project."""
     return Sight(
         attributes=call.may("os_compute_api:os-extended-server-attributes", target),
         host_status=call.minor >= 16 and call.may("os_compute_api:servers:show:host_status", target),
@@ -55,17 +57,17 @@ def sight(
 
 
 def brief(call: Call, server: Server) -> dict[str, Any]:
-    """Show a server as GET /servers does."""
+    """Return a server as GET /servers shows it."""
     return {"id": server.id, "name": server.name, "links": call.links("servers", server.id)}
 
 
 def full(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, Any]:
-    """Show a server with everything. alone: not in a list."""
+    """Return a server with all fields. alone: not in a list."""
     return _core(call, server, may, alone=alone) | _extended(call, server, may)
 
 
 def changed(call: Call, server: Server, may: Sight) -> dict[str, Any]:
-    """Show a server as PUT does: below 2.75 less than GET."""
+    """Return a server as PUT shows it: below 2.75 with fewer fields than GET."""
     return full(call, server, may, alone=True) if call.minor >= 75 else _core(call, server, may, alone=True)
 
 
@@ -162,7 +164,7 @@ def _attributes(call: Call, server: Server) -> dict[str, Any]:
 
 
 def root_device(server: Server) -> str | None:
-    """Give the name of the disk that it boots from, as soon as it has one."""
+    """Return the name of the boot disk, as soon as it has one."""
     if server.launched_at is None:
         return None
     return next((device.device for device in server.volumes if device.boot_index == 0), "/dev/vda")
@@ -177,12 +179,12 @@ def _volumes(call: Call, server: Server) -> list[dict[str, Any]]:
 
 
 def host_id(project_id: str, host: str | None) -> str:
-    """Hide a host's name so that its servers in one project can still be told to be together."""
+    """Return a hash of a host's name, by which servers of one project on the same host can be recognised."""
     return sha224((project_id + host).encode()).hexdigest() if host else ""
 
 
 def host_status(server: Server, hosts: Mapping[HostName, Host], now: float) -> str:
-    """Tell how its host is: UP, UNKNOWN, DOWN (declared), MAINTENANCE, or nothing."""
+    """Return the state of its host: UP, UNKNOWN, DOWN (declared), MAINTENANCE, or "" without a host."""
     host = hosts.get(server.host) if server.host else None
     if host is None:
         return ""

@@ -4,7 +4,7 @@ import msgspec
 
 
 class GroupServer(msgspec.Struct, kw_only=True):
-    """moves_along: its latest move goes where the group goes. reason: why it has not arrived."""
+    """moves_along: its latest move has the group's destination. reason: why it has not arrived."""
 
     id: str
     name: str
@@ -18,7 +18,7 @@ class GroupServer(msgspec.Struct, kw_only=True):
 
     @property
     def awaits_verdict(self) -> bool:
-        """Check whether it has arrived with its group and is to be confirmed or reverted."""
+        """Check whether it has arrived with its group and awaits confirmation or reversion."""
         return self.arrived and self.moves_along and self.move_state == "parked"
 
 

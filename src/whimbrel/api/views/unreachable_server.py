@@ -1,4 +1,4 @@
-"""How a server is shown whose cell does not answer: what the global database knows, and UNKNOWN for the rest.
+"""Representation of a server whose cell does not answer: the data of the global database, and UNKNOWN for the rest.
 
 Source: the API guide's page on down cells, microversion 2.69.
 """
@@ -24,7 +24,7 @@ def detailed(call: Call, entry: Entry) -> dict[str, Any]:
 
 
 async def full(call: Call, entry: Entry) -> dict[str, Any]:
-    """Show one alone. Raises: Unavailable: nothing more is known of it."""
+    """Return one server alone. Raises: Unavailable: no more data is available."""
     known = await last_known(call.cloud, entry)
     zones = await locations.zone_names(call)
     may = server.sight(call, {}, zones, {"project_id": entry.project_id, "user_id": entry.user_id})
