@@ -1,4 +1,4 @@
-"""Real guests: libvirt and QEMU behind the hypervisor port. Nothing outside this package knows libvirt."""
+"""The hypervisor port on libvirt and QEMU. Only this package imports libvirt."""
 
 from whimbrel.adapters.libvirt.host_capabilities import VirtType
 from whimbrel.adapters.libvirt.hypervisor import LibvirtHypervisor

@@ -1,4 +1,4 @@
-"""Disks that are made of nothing: an ephemeral disk with an empty file system, a swap disk that is ready to be used.
+"""Blank disks: an ephemeral disk with an empty file system, a formatted swap disk.
 
 Source: Nova's defaults: ext4 with the label ephemeral0, by which cloud-init mounts it; mkswap.
 """
@@ -11,14 +11,14 @@ from whimbrel.adapters.qemu.durable_files import Owner, in_thread
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.guest import DiskName
 
-# What is not written is zero in a new file: to write the tables of a large file system would only take time.
+# A new file is zero where it is not written, so writing all tables of a large file system would only take time.
 _EXT4 = ("mkfs.ext4", "-q", "-F", "-L", "ephemeral0", "-E", "lazy_itable_init=1,lazy_journal_init=1")
 MAKERS: dict[DiskName, tuple[str, ...]] = {"ephemeral": _EXT4, "swap": ("mkswap",)}
 PROGRAMS = tuple(words[0] for words in MAKERS.values())
 
 
 async def make(tools: Tools, name: DiskName, size_bytes: int, part: Path, owner: Owner | None) -> None:
-    """Make `part` such a disk, as qcow2. Raises: Refused: a tool is not installed; Unavailable."""
+    """Create `part` as such a disk, as qcow2. Raises: Refused: a tool is not installed; Unavailable."""
     raw = part.with_name(f"{name}-raw{durable_files.PART}")
     await in_thread(lambda: _make_sparse(raw, size_bytes, owner))
     try:

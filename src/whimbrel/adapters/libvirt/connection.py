@@ -1,8 +1,8 @@
-"""A connection to libvirtd that comes back by itself, and the table from libvirt's errors to ours.
+"""A connection to libvirtd that reconnects by itself, and the table that maps libvirt's errors to Whimbrel's.
 
-Law: no call is made over a connection that was not seen alive just before it, and none on a libvirtd that has just
-begun until it has hold of its guests again: it answers before that, and an order given in between can kill a guest.
-A guest that it cannot get hold of is stuck, and keeps the others waiting for so long only.
+Invariant: every call is preceded by a check that the connection is alive. After libvirtd has started, no call is made
+until it has reattached to its guests: it answers earlier, but an order given then can kill a guest. For a guest to
+which it cannot reattach, calls wait for at most ATTACHED_WITHIN_S.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from whimbrel.domain.guest import NAME_PREFIX
 T = TypeVar("T")
 
 Libvirt = Any
-"""The Python binding has no types: a module, a connection, a domain."""
+"""The Python binding is untyped: a module, a connection, a domain."""
 
 CALL_TIMEOUT_S = 90.0
 ATTACHED_WITHIN_S = 30.0
 POLL_S = 0.05
 THREADS = 4
 
-# By name, because the binding is loaded late. What is not here may have happened: Unavailable.
+# By name, because the binding is imported late. Any other error is Unavailable: the order may have been executed.
 ERRORS: dict[str, type[WorldError]] = {
     "VIR_ERR_NO_DOMAIN": NotFound,
     "VIR_ERR_NO_SUPPORT": Refused,
@@ -48,7 +48,7 @@ ERRORS: dict[str, type[WorldError]] = {
 
 
 def load_libvirt() -> Libvirt:
-    """Import the binding, quiet. Raises: Refused: it is not installed."""
+    """Import the binding and silence its error output. Raises: Refused: it is not installed."""
     try:
         libvirt = importlib.import_module("libvirt")
     except ImportError as error:
@@ -56,7 +56,7 @@ def load_libvirt() -> Libvirt:
             "driver libvirt needs the package libvirt-python: apt-get install libvirt-dev pkg-config gcc "
             "&& pip install 'whimbrel[libvirt]'"
         ) from error
-    libvirt.registerErrorHandler(_say_nothing, None)  # it would write every error to standard error as well
+    libvirt.registerErrorHandler(_say_nothing, None)  # by default it writes every error to stderr too
     return libvirt
 
 
@@ -68,15 +68,15 @@ class Connection:
         self._uri = uri
         self._opened: Libvirt = None
         self._opening = threading.Lock()
-        self._threads = ThreadPoolExecutor(THREADS, f"libvirt {uri}")  # one that hangs holds up nobody else's work
+        self._threads = ThreadPoolExecutor(THREADS, f"libvirt {uri}")  # several: one that hangs does not block others
 
     async def run(self, work: Callable[[Libvirt], T]) -> T:
-        """Call `work` with a live connection, in a thread: the binding blocks. Raises: see ERRORS."""
+        """Call `work` with a live connection, in a thread, because the binding blocks. Raises: see ERRORS."""
         try:
             call = asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
             return await asyncio.wait_for(call, CALL_TIMEOUT_S)
         except TimeoutError as error:
-            self._opened = None  # its thread waits on; nobody else shall
+            self._opened = None  # its thread keeps waiting; later calls reconnect
             raise Unavailable(f"libvirt at {self._uri} gave no answer in {CALL_TIMEOUT_S:.0f} s") from error
 
     def _run(self, work: Callable[[Libvirt], T]) -> T:
@@ -101,7 +101,7 @@ class Connection:
             return False
 
     def _await_attached(self, connection: Libvirt) -> None:
-        """Wait until libvirtd has hold of every guest of ours that runs, or time is up."""
+        """Wait until libvirtd has reattached to all of this cloud's running guests, or until the time is up."""
         deadline = time.monotonic() + ATTACHED_WITHIN_S
         for domain in connection.listAllDomains(self.libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
             ours = domain.name().startswith(NAME_PREFIX)
@@ -116,7 +116,7 @@ class Connection:
             pass
         try:
             return not domain.isActive()
-        except self.libvirt.libvirtError:  # it has gone altogether
+        except self.libvirt.libvirtError:  # the domain is gone
             return True
 
     def _named(self, error: Any) -> WorldError:

@@ -1,7 +1,7 @@
-"""A libvirtd of one's own, rootless, with everything it has under one directory: a host without an operator.
+"""A private, rootless libvirtd with all its files under one directory: a host that needs no administrator.
 
-Law: it and its guests go on when we end or are killed; only `power_off` ends them. Several run side by side on one
-machine, and to each other they are different hosts.
+Invariant: the daemon and its guests survive this process, even if it is killed; only `power_off` ends them. Several
+daemons can run on one machine, and treat each other as different hosts.
 Source: libvirt's session mode, which reads XDG_* and listens on a socket in XDG_RUNTIME_DIR.
 """
 
@@ -20,10 +20,10 @@ from whimbrel.domain.errors import Refused, Unavailable
 
 INSTALL = "apt-get install qemu-system-x86 qemu-utils libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients"
 USERS = ("libvirt-qemu", "nobody")
-"""Who runs it where we are root: root's libvirtd would be the machine's own. The first that there is."""
+"""The user of the daemon if this process is root: root's libvirtd would be the machine's own. The first that exists."""
 
 PATH_MAX = 45
-"""QEMU's sockets lie deep below the directory, and a socket's path ends at 107 bytes."""
+"""QEMU's sockets are deep below the directory, and a socket's path is limited to 107 bytes."""
 
 STARTS_WITHIN_S = 20
 
@@ -33,7 +33,7 @@ auth_unix_rw = "none"
 log_outputs = "3:file:{log}"
 """
 
-# No virtlogd is there to write consoles, and no security driver for a user's own guests.
+# There is no virtlogd for consoles, and no security driver for guests of an unprivileged user.
 QEMU_CONF = """\
 security_driver = "none"
 stdio_handler = "file"
@@ -41,7 +41,7 @@ stdio_handler = "file"
 
 
 class PrivateDaemon:
-    """A libvirtd under `directory`. probes: a directory in which several may share what they learn about QEMU."""
+    """A libvirtd under `directory`. probes: a directory in which daemons may share QEMU's probed capabilities."""
 
     def __init__(self, directory: Path, probes: Path | None = None) -> None:
         self.directory = directory.resolve()
@@ -56,7 +56,7 @@ class PrivateDaemon:
 
     @property
     def guests_dir(self) -> Path:
-        """Where its guests may lie: a directory that belongs to its user."""
+        """Return the parent directory for guests: a directory that belongs to the daemon's user."""
         return self.directory / "host"
 
     @property
@@ -65,7 +65,7 @@ class PrivateDaemon:
             return client.connect_ex(str(self._socket)) == 0
 
     async def start(self) -> None:
-        """Have it running; fine if it runs. Raises: Refused: not installed; Unavailable: it does not start."""
+        """Ensure that it runs. Raises: Refused: not installed; Unavailable: it does not start."""
         if self.answers:
             return
         program = shutil.which("libvirtd", path=os.defpath + os.pathsep + "/usr/sbin")
@@ -79,7 +79,7 @@ class PrivateDaemon:
         await own_processes.end(await own_processes.at_work("libvirtd", self._pid_file))
 
     async def power_off(self) -> None:
-        """End the daemon and all its guests at once, like a power cut; fine if nothing runs."""
+        """Kill the daemon and all its guests, like a power failure. Idempotent."""
         await self.kill()
         await own_processes.end(await own_processes.at_work("qemu-", self.directory))
 

@@ -1,6 +1,6 @@
-"""A guest's nics, volumes and PCI devices in libvirt's words, and which of them a domain's XML has.
+"""A guest's NICs, volumes and PCI devices as libvirt XML, and which of them a domain's XML contains.
 
-Law: a nic is found again by its alias, which bears the port's id, a volume by its serial, which is its id.
+Invariant: a NIC is identified by its alias, which contains the port's id; a volume by its serial, which is its id.
 Source: https://libvirt.org/formatdomain.html
 """
 
@@ -14,31 +14,33 @@ from whimbrel.domain.errors import Refused
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 
 Plugging = Literal["tap", "user"]
-"""tap: libvirt makes a tap device for each nic, named as Neutron's agents expect it, which needs root's libvirtd.
-user: QEMU's own network, out to the world only, which needs no rights."""
+"""tap: libvirt creates a tap device per NIC, named as Neutron's agents expect; requires root's libvirtd.
+user: QEMU's user-mode network, outbound only; requires no privileges.
+"""
 
 TAPPED = ("ovs", "bridge", "tap", "distributed", "midonet")
 NAME_MAX = 14
 RECONNECT_S = 60
-"""How long a guest waits for a volume's server that went away, before its reads and writes fail. Older libvirts pass
-over it: then they fail at once, until the server is back."""
+"""How long a guest waits for a volume's unreachable server before its I/O fails. Older versions of libvirt ignore this:
+then I/O fails immediately.
+"""
 
 NIC_ALIAS = "ua-nic-"
 
 
 class Fitted(NamedTuple):
-    """What a domain has now."""
+    """The devices that a domain has now."""
 
     ports: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
     pci: tuple[str, ...] = ()
 
 
-# Nics
+# NICs
 
 
 def nic_xml(nic: GuestNic, plugging: Plugging | None) -> ET.Element:
-    """Give one nic. plugging: None: this host can do neither. Raises: Refused: nothing here can plug it."""
+    """Return the XML of a NIC. plugging: None: unsupported on this host. Raises: Refused: the host cannot plug it."""
     if nic.pci_address:
         interface = _virtual_function(nic, nic.pci_address)
     elif nic.vif_type not in TAPPED:
@@ -65,7 +67,7 @@ def _tap(nic: GuestNic) -> ET.Element:
 
 
 def tap_name(nic: GuestNic) -> str:
-    """Give the name by which Neutron's agents know a port's tap."""
+    """Return the name by which Neutron's agents know a port's tap device."""
     return f"tap{nic.port_id}"[:NAME_MAX]
 
 
@@ -87,7 +89,7 @@ def pci_xml(address: str) -> ET.Element:
 
 
 def _address(address: str) -> ET.Element:
-    """Give `0000:81:00.1` as libvirt's element."""
+    """Return libvirt's element for `0000:81:00.1`."""
     domain, bus, rest = address.split(":")
     slot, _, function = rest.partition(".")
     numbers = {"domain": domain, "bus": bus, "slot": slot, "function": function}
@@ -98,7 +100,7 @@ def _address(address: str) -> ET.Element:
 
 
 def volume_xml(volume: GuestVolume) -> ET.Element:
-    """Give one volume. Raises: Refused: this host cannot reach it."""
+    """Return the XML of a volume. Raises: Refused: this host cannot reach it."""
     kind, data = volume.connection.get("driver_volume_type"), volume.connection.get("data", {})
     source = SOURCES.get(str(kind))
     if source is None:
@@ -137,14 +139,13 @@ def _local(data: dict[str, Any]) -> ET.Element:
 
 
 SOURCES: dict[str, Callable[[dict[str, Any]], ET.Element]] = {"nbd": _nbd, "local": _local}
-"""Kinds of connections -> the disk with its source."""
+"""Kind of connection -> the disk element with its source."""
 
 
-# What is there
+# Reading a domain's XML
 
 
 def fitted(domain_xml: str) -> Fitted:
-    """Read a domain's XML."""
     devices = ET.fromstring(domain_xml).find("devices")
     if devices is None:
         return Fitted()
@@ -156,12 +157,12 @@ def fitted(domain_xml: str) -> Fitted:
 
 
 def nic_in(domain_xml: str, port_id: str) -> ET.Element | None:
-    """Give the nic of a port as a domain has it."""
+    """Return the NIC of a port in a domain's XML."""
     return next((nic for nic in ET.fromstring(domain_xml).iterfind("devices/interface") if _port(nic) == port_id), None)
 
 
 def volume_in(domain_xml: str, volume_id: str) -> ET.Element | None:
-    """Give a volume as a domain has it."""
+    """Return a volume in a domain's XML."""
     disks = ET.fromstring(domain_xml).iterfind("devices/disk")
     return next((disk for disk in disks if disk.findtext("serial") == volume_id), None)
 

@@ -1,8 +1,8 @@
-"""A stopped guest's disk, offered to another host of the cell: a read-only qemu-nbd with a key of its own.
+"""Exports a stopped guest's disk to another host of the cell: a read-only qemu-nbd with a key of its own.
 
-Law: an export is its process, and the process bears all that there is to know on its command line; so it is found again
-by whoever comes after us. Only who has the key can read (TLS with a pre-shared key), and the key dies with the export:
-treat `DiskExport.location` as a secret.
+Invariant: an export is its process, whose command line contains all its data, so any later process finds it again.
+Reading requires the key (TLS with a pre-shared key), which is deleted with the export: treat `DiskExport.location` as a
+secret.
 Source: qemu-nbd(8), tls-creds-psk.
 """
 
@@ -26,20 +26,20 @@ from whimbrel.domain.guest import DiskExport, DiskName
 PROGRAM = "qemu-nbd"
 SCHEME = "nbd"
 USER = "whimbrel"
-KEY_FILE = "keys.psk"  # the name that QEMU looks for
+KEY_FILE = "keys.psk"  # the name that QEMU expects
 KEY_BYTES = 32
 PORT_TRIES = 5
 
 
 class Exports:
-    """The exports of one host. address: where it listens and where readers find it."""
+    """The exports of one host. address: the listen address, at which readers connect."""
 
     def __init__(self, tools: Tools, address: str) -> None:
         self._tools = tools
         self._address = address
 
     async def open(self, slot: SlotDirectory, name: DiskName) -> DiskExport:
-        """Offer a disk; the same offer if it is made already."""
+        """Export a disk. Idempotent: returns the existing export."""
         info = await self._tools.info(slot.disk_file(name), "qcow2")
         server, key = await self._found(slot, name) or await self._started(slot, name)
         address = server.option("--bind")
@@ -48,7 +48,7 @@ class Exports:
         return DiskExport(scheme=SCHEME, location=location, size_bytes=info.virtual_size)
 
     async def close(self, slot: SlotDirectory) -> None:
-        """Take the offers of all its disks back; fine if there is none."""
+        """End the exports of all its disks. Idempotent."""
         await own_processes.end(await own_processes.at_work(PROGRAM, slot.path))
         await in_thread(lambda: _forget([slot.keys(name) for name in get_args(DiskName)]))
 
@@ -72,7 +72,7 @@ class Exports:
         disk, keys = slot.disk_file(name), slot.keys(name)
         for tries_left in reversed(range(PORT_TRIES)):
             try:
-                # With --fork it returns when it listens, and what it leaves behind is nobody's child.
+                # With --fork it returns once it listens, and leaves a daemon that is not a child process.
                 await self._tools.run(
                     *(PROGRAM, "--fork", "--persistent", "--read-only", "--format", "qcow2", "--shared", "0"),
                     *(
@@ -91,7 +91,7 @@ class Exports:
 
 @contextlib.asynccontextmanager
 async def reading(export: DiskExport, slot: SlotDirectory) -> AsyncIterator[list[str]]:
-    """Give the arguments with which qemu-img reads an export, while its key lies at hand."""
+    """Yield the arguments with which qemu-img reads an export; its key file exists meanwhile."""
     if export.scheme != SCHEME:
         raise Refused(f"this host cannot read a disk that is offered as {export.scheme!r}")
     url = urlsplit(export.location)
@@ -108,7 +108,7 @@ async def reading(export: DiskExport, slot: SlotDirectory) -> AsyncIterator[list
 
 
 def _quoted(path: Path) -> str:
-    """Give a path as a value in QEMU's lists of options."""
+    """Quote a path for QEMU's option lists."""
     return str(path).replace(",", ",,")
 
 

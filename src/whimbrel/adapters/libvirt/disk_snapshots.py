@@ -1,8 +1,8 @@
-"""One of a guest's disks as one compressed qcow2 image, taken while the guest is stopped or runs.
+"""Reads one of a guest's disks as a compressed qcow2 image, while the guest is stopped or runs.
 
-Law: of a running guest it is the disk at one instant, as a power cut would leave it, and the guest is never
-paused: a pause would need somebody to end it, and we may be killed. libvirt's backup job (push mode) keeps the
-instant; it goes on without us, and whoever takes the next snapshot ends what is left of it.
+Invariant: the image of a running guest is crash-consistent: the disk at one instant. The guest is never paused, because
+a killed process would leave it paused. libvirt's backup job (push mode) preserves the instant; it continues if this
+process dies, and the next snapshot ends a leftover job.
 Source: virDomainBackupBegin, https://libvirt.org/formatbackup.html
 """
 
@@ -36,7 +36,7 @@ class Snapshots:
     async def read(
         self, slot: SlotDirectory, name: DiskName, domain: Domain | None, percent: Percent
     ) -> AsyncIterator[bytes]:
-        """Give the image in chunks. domain: what was just seen of it.
+        """Yield the image in chunks. domain: its last observed state.
 
         Raises: NotFound: no disk. Refused: not the root disk, and the guest runs. Unavailable.
         """
@@ -80,7 +80,7 @@ class Snapshots:
         self._domain(libvirtd, server).backupBegin(ET.tostring(root, encoding="unicode"), None, 0)
 
     def _percent(self, libvirtd: Libvirt, server: ServerId) -> int | None:
-        """Tell how far the backup is; None: it is complete. Raises: Unavailable: it failed."""
+        """Return the progress of the backup; None: it is complete. Raises: Unavailable: it failed."""
         domain, libvirt = self._domain(libvirtd, server), self._connection.libvirt
         job = domain.jobStats()
         if job["type"] != libvirt.VIR_DOMAIN_JOB_NONE:
@@ -91,7 +91,7 @@ class Snapshots:
         return None
 
     async def _end_backup(self, server: ServerId) -> None:
-        """Have no backup going on that a killed process began. Raises: Unavailable: it does not end."""
+        """Abort a backup job left by a killed process. Raises: Unavailable: it does not end."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ENDS_WITHIN_S
         while await self._connection.run(lambda libvirtd: self._abort_backup(libvirtd, server)):
@@ -100,11 +100,11 @@ class Snapshots:
             await asyncio.sleep(POLL_S)
 
     def _abort_backup(self, libvirtd: Libvirt, server: ServerId) -> bool:
-        """Tell whether there was one to abort."""
+        """Abort the backup job; return whether there was one."""
         domain, libvirt = self._domain(libvirtd, server), self._connection.libvirt
         if domain.jobStats().get("operation") != libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP:
             return False
-        with contextlib.suppress(libvirt.libvirtError):  # it ended in between: look again
+        with contextlib.suppress(libvirt.libvirtError):  # it ended in between: check again
             domain.abortJob()
         return True
 

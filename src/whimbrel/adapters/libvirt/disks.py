@@ -1,6 +1,6 @@
-"""How a slot gets its disks: from an image, as a copy of another host's, or made of nothing.
+"""Creates a slot's disks: from an image, as a copy of another host's disk, or blank.
 
-Law: a disk is filled as a part of our own, grown, and only then given its name.
+Invariant: a disk is filled and grown as a part file, and renamed to its final name last.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ class Disks:
         self._cache = cache
 
     async def create(self, slot: SlotDirectory, spec: GuestSpec, percent: Percent) -> None:
-        """Have all disks: the root disk from the image, or empty; the others blank."""
+        """Ensure that all disks exist: the root disk from the image, or empty; the others blank."""
         names = local_disks.names_of(spec)
         if not names:
             raise Refused("a guest that boots from a volume has no root disk, and this one no other")
@@ -52,7 +52,7 @@ class Disks:
     async def fetch(
         self, slot: SlotDirectory, spec: GuestSpec, image_id: str, percent: Percent, name: DiskName
     ) -> None:
-        """Have a disk from an image that is read once: it is not kept for others."""
+        """Ensure that a disk exists, filled from an image that is not cached."""
 
         async def fill(part: Path) -> None:
             fetched = slot.part("fetched")
@@ -69,7 +69,7 @@ class Disks:
     async def copy(
         self, slot: SlotDirectory, spec: GuestSpec, export: DiskExport, percent: Percent, name: DiskName
     ) -> None:
-        """Have a disk that is a copy of an exported one."""
+        """Ensure that a disk exists as a copy of an exported one."""
 
         async def fill(part: Path) -> None:
             _size_of(spec, name, export.size_bytes)
@@ -80,7 +80,7 @@ class Disks:
         percent(100)
 
     async def end_tools(self, slot: SlotDirectory) -> None:
-        """End what works on the slot's disks, of whatever process it was."""
+        """Kill tools that work on the slot's disks, of any process."""
         await own_processes.end(await own_processes.at_work(("qemu-img", *blank_disks.PROGRAMS), slot.path))
 
     async def _make(
@@ -91,7 +91,7 @@ class Disks:
         part, file = slot.disk_part(name), slot.disk_file(name)
         if file.exists():
             return
-        await self.end_tools(slot)  # of a process before us, that would write beside us
+        await self.end_tools(slot)  # of an earlier process, which would write too
         await in_thread(slot.remove_parts)
         try:
             await fill(part)
@@ -108,7 +108,7 @@ class Disks:
 
 
 def _size_of(spec: GuestSpec, name: DiskName, contents_bytes: int) -> int:
-    """Give the size of the disk that shall hold these contents. Raises: Refused: they do not fit."""
+    """Return the size of a disk for these contents. Raises: Refused: they do not fit."""
     wanted_bytes = local_disks.size_bytes(spec, name) or contents_bytes
     if not wanted_bytes:
         raise Refused("a disk without an image needs a size")

@@ -1,6 +1,6 @@
-"""What is done with libvirt's domains: defined, booted, asked to go down, switched off, removed.
+"""Operations on libvirt's domains: define, boot, shut down, switch off, remove.
 
-Law: a domain is touched on behalf of the slot that it is, and of no other slot of its server.
+Invariant: an operation for a slot only affects the domain of this slot, not of another slot of its server.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ from whimbrel.domain.ids import ServerId
 
 
 def runs(domain: Domain | None, key: GuestKey) -> bool:
-    """Tell whether a domain, as it was seen, is this slot and runs."""
+    """Check whether an observed domain is of this slot and runs."""
     return domain is not None and domain.runs and domain.is_of(key)
 
 
 class Domains:
-    """The domains of one libvirtd. Each method is one call in a thread; what it raises, see connection.ERRORS."""
+    """The domains of one libvirtd. Each method is one call in a thread; raises: see connection.ERRORS."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -44,29 +44,29 @@ class Domains:
         await self._connection.run(lambda c: self._define(c, key, xml))
 
     async def boot(self, key: GuestKey, xml: str) -> None:
-        """Define it and have it running; fine if it runs."""
+        """Define and start the domain. Idempotent."""
         await self._connection.run(lambda c: self._boot(c, key, xml))
 
     async def ask_down(self, server: ServerId) -> None:
-        """Press the power button; whether anybody hears it is seen later."""
+        """Press the power button. Whether the guest reacts is observed later."""
         await self._connection.run(lambda c: self._ask_down(c, server))
 
     async def ask_reboot(self, key: GuestKey) -> None:
-        """Press the power button, and boot when the guest is down. Refused: it does not run."""
+        """Press the power button, and boot again when the guest is down. Raises: Refused: it does not run."""
         await self._connection.run(lambda c: self._ask_reboot(c, key))
 
     async def switch_off(self, key: GuestKey) -> None:
-        """Fine if it does not run."""
+        """Switch it off. Idempotent."""
         await self._connection.run(lambda c: self._switch_off(c, key))
 
     async def undefine(self, key: GuestKey) -> None:
-        """Switch it off and forget it; fine if it is not there."""
+        """Switch it off and remove its definition. Idempotent."""
         await self._connection.run(lambda c: self._undefine(c, key))
 
-    # In a thread
+    # Run in a thread
 
     def _define(self, libvirtd: Libvirt, key: GuestKey, xml: str) -> Libvirt:
-        """Make libvirt's domain of the server this slot's. A saved memory image of another slot must not come back."""
+        """Define the server's domain for this slot. A saved memory image of another slot must not be restored."""
         domain, seen = self._found(libvirtd, key.server)
         if domain and not (seen and seen.is_of(key)) and domain.hasManagedSaveImage():
             domain.managedSaveRemove()
@@ -82,7 +82,7 @@ class Domains:
 
     def _ask_down(self, libvirtd: Libvirt, server: ServerId) -> None:
         domain, _ = self._found(libvirtd, server)
-        with contextlib.suppress(self._libvirt.libvirtError):  # down already, or deaf: that is seen soon
+        with contextlib.suppress(self._libvirt.libvirtError):  # down already, or unresponsive: observed later
             if domain:
                 domain.shutdown()
 

@@ -1,7 +1,7 @@
-"""A guest in libvirt's words: the domain's XML, and what a domain tells of itself.
+"""A guest as libvirt XML: the domain's definition, and the state read from a domain.
 
-Law: a domain's uuid is its server's, so libvirt itself forbids two running guests of one server on a host; which slot a
-domain is stands in its metadata and nowhere else.
+Invariant: a domain's uuid is its server's, so libvirt itself prevents two running guests of one server on a host; the
+domain's slot is recorded only in its metadata.
 Source: https://libvirt.org/formatdomain.html
 """
 
@@ -28,7 +28,7 @@ ET.register_namespace("whimbrel", NAMESPACE)
 
 @dataclass(frozen=True)
 class Domain:
-    """What libvirt says of a server's domain now. slot and home are None where it does not bear our metadata."""
+    """The state of a server's domain in libvirt. slot and home are None if it lacks Whimbrel's metadata."""
 
     server: ServerId
     slot: Slot | None
@@ -36,13 +36,13 @@ class Domain:
     runs: bool
     vcpus: int
     memory_mib: int
-    fitted: Fitted = field(default_factory=Fitted)  # what a running one has
+    fitted: Fitted = field(default_factory=Fitted)  # devices, if it runs
 
     def is_of(self, key: GuestKey) -> bool:
         return (self.server, self.slot) == (key.server, key.slot)
 
     def as_guest(self) -> Guest:
-        """Give what can be told of a guest whose directory has gone."""
+        """Return a guest whose directory is gone, as far as it is known."""
         assert self.slot, "a foreign domain is no guest of ours"
         return Guest(
             key=GuestKey(self.server, self.slot),
@@ -58,7 +58,7 @@ class Domain:
 
 
 def domain_xml(spec: GuestSpec, slot: SlotDirectory, virt_type: str, plugging: Plugging | None) -> str:
-    """Give the definition of one slot's guest. Raises: Refused: one of its devices cannot be on this host."""
+    """Return the definition of a slot's guest. Raises: Refused: this host does not support one of its devices."""
     root = ET.Element("domain", type=virt_type)
     _text(root, "name", instance_name(spec.key.server))
     _text(root, "uuid", spec.key.server)
@@ -108,7 +108,7 @@ def _disk(name: DiskName, file: Path, device: str) -> ET.Element:
 
 
 def _cache(disk: Path) -> str:
-    """Give QEMU's cache mode: none, so that what a guest wrote is on the disk, where the file system can do that."""
+    """Return QEMU's cache mode: none where the file system supports it, so that guests' flushed writes are on disk."""
     try:
         os.close(os.open(disk, os.O_RDONLY | os.O_DIRECT))
     except OSError:
@@ -121,7 +121,7 @@ def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
 
 
 def find_domain(libvirt: Libvirt, connection: Libvirt, server: ServerId) -> Libvirt | None:
-    """Give libvirt's domain of a server, to act upon."""
+    """Return libvirt's domain of a server, for operations."""
     try:
         return connection.lookupByUUIDString(server)
     except libvirt.libvirtError as error:
@@ -131,7 +131,7 @@ def find_domain(libvirt: Libvirt, connection: Libvirt, server: ServerId) -> Libv
 
 
 def observe(libvirt: Libvirt, domain: Libvirt) -> Domain | None:
-    """Look at a domain; None: it has gone in between. A running domain tells what runs, not what is configured."""
+    """Read a domain's state; None: it is gone. Reads the live XML of a running domain, not the configured one."""
     try:
         runs = bool(domain.isActive())
         _, max_memory_kib, _, vcpus, _ = domain.info()
@@ -147,7 +147,7 @@ def observe(libvirt: Libvirt, domain: Libvirt) -> Domain | None:
 
 
 def observe_all(libvirt: Libvirt, connection: Libvirt) -> dict[ServerId, Domain]:
-    """Look at every domain that bears our kind of name."""
+    """Read the state of every domain with Whimbrel's name prefix."""
     named = (domain for domain in connection.listAllDomains() if domain.name().startswith(NAME_PREFIX))
     seen = (observe(libvirt, domain) for domain in named)
     return {domain.server: domain for domain in seen if domain}
@@ -164,7 +164,7 @@ def _mark(libvirt: Libvirt, domain: Libvirt) -> dict[str, Any]:
 
 
 def guest_of(slot: SlotDirectory, domain: Domain | None) -> Guest | None:
-    """Give a slot's guest; None: nothing is there. domain: what was just seen of its server."""
+    """Return a slot's guest; None: there is none. domain: the last observed state of its server's domain."""
     spec = slot.read_spec()
     if spec is None:
         return None

@@ -1,6 +1,6 @@
-"""The power of guests: on, off, on again.
+"""Power operations on guests: start, stop, reboot.
 
-Law: who asks lets nobody else change that server's guests meanwhile.
+Invariant: the caller holds the lock of the server's guests.
 """
 
 import asyncio
@@ -16,12 +16,10 @@ from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey
 
 POLL_S = 0.1
-ASK_AGAIN_S = 10.0  # a guest that still boots does not hear its power button
+ASK_AGAIN_S = 10.0  # a guest that is booting ignores its power button
 
 
 class Power:
-    """The power of one host's guests."""
-
     def __init__(self, domains: Domains, slots: Slots, sight: Sight, exports: Exports) -> None:
         self._domains = domains
         self._slots = slots
@@ -43,7 +41,7 @@ class Power:
         await self._sight.check_pci_free(spec)
         for volume in spec.volumes:
             await volume_reachability.check(volume)
-        await self._exports.close(slot)  # whoever reads it gets an error and not a torn copy
+        await self._exports.close(slot)  # a reader gets an error, not a torn copy
         await self._domains.boot(key, xml)
 
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
@@ -51,7 +49,7 @@ class Power:
             await self._domains.switch_off(key)
 
     async def reboot(self, key: GuestKey, hard: bool) -> None:
-        # Soft presses the power button and boots when the guest is down; a later look shows whether it obeyed.
+        # A soft reboot presses the power button and boots when the guest is down; a later observation shows the result.
         if hard:
             await self._domains.switch_off(key)
             await self.start(key)
@@ -61,7 +59,7 @@ class Power:
         await self._domains.ask_reboot(key)
 
     async def _goes_down(self, key: GuestKey, timeout_s: float) -> bool:
-        """Ask the guest to shut down and wait; true when it does not run."""
+        """Ask the guest to shut down and wait; return whether it is down."""
         loop = asyncio.get_running_loop()
         begun, asked = loop.time(), -ASK_AGAIN_S
         while (domain := await self._domains.seen(key.server)) and domain.runs and domain.is_of(key):

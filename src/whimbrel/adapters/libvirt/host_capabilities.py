@@ -1,4 +1,4 @@
-"""What a host is: its size, its processor, whether guests run natively on it."""
+"""A host's capabilities: its size, its processor, and whether it supports KVM."""
 
 import json
 import platform
@@ -20,7 +20,7 @@ INITIATOR = re.compile(r"^InitiatorName=(\S+)", re.MULTILINE)
 
 
 def capacity(libvirtd: Libvirt) -> Capacity:
-    """Ask libvirtd for all but the disk."""
+    """Return the capacity reported by libvirtd, without the disk."""
     _, memory_mib, cpus, *_ = libvirtd.getInfo()
     capabilities = libvirtd.getCapabilities()
     return Capacity(
@@ -43,12 +43,12 @@ def numa_nodes(capabilities: str) -> tuple[NumaNode, ...]:
 
 
 def cpu_times(libvirtd: Libvirt) -> tuple[dict[str, int], int]:
-    """Give how long all processors together have been at what, in nanoseconds, and their frequency in MHz."""
+    """Return the CPU time per state of all processors together in nanoseconds, and their frequency in MHz."""
     return libvirtd.getCPUStats(-1), libvirtd.getInfo()[3]
 
 
 def metrics(times: Mapping[str, int], before: Mapping[str, int], mhz: int) -> dict[str, float]:
-    """Name these figures as Nova does. before: the times when it was asked before; none: there are no shares."""
+    """Return these figures by Nova's names. before: the previous times; empty: percentages are left out."""
     told = {"cpu.frequency": float(mhz)} | {f"cpu.{kind}.time": float(spent) for kind, spent in times.items()}
     since = {kind: times[kind] - before.get(kind, 0) for kind in times}
     if before and (passed := sum(since.values())) > 0:
@@ -58,7 +58,7 @@ def metrics(times: Mapping[str, int], before: Mapping[str, int], mhz: int) -> di
 
 
 def usable_virt_type(libvirt: Libvirt, libvirtd: Libvirt, wanted: VirtType) -> str:
-    """Tell kvm from qemu. /dev/kvm can be there, and be advertised, where no guest would run: ask the processor."""
+    """Return kvm or qemu. /dev/kvm may exist and be advertised although no guest would run: check the processor."""
     if wanted != "auto":
         return wanted
     if not has_virtualization(Path("/proc/cpuinfo").read_text()):
@@ -76,7 +76,7 @@ def has_virtualization(cpuinfo: str) -> bool:
 
 
 def cpu_info(capabilities: str) -> str:
-    """Give the host's processor as Nova's clients read it."""
+    """Return the host's processor in the format of Nova's clients."""
     cpu = ET.fromstring(capabilities).find("host/cpu")
     if cpu is None:
         return "{}"
@@ -93,9 +93,9 @@ def cpu_info(capabilities: str) -> str:
 
 
 def iscsi_initiator() -> dict[str, str]:
-    """Give the name under which iSCSI targets know this host, for a connector; nothing where it has none."""
+    """Return the host's iSCSI initiator name, for a connector; empty if it has none."""
     try:
         found = INITIATOR.search(ISCSI_NAME.read_text())
-    except OSError:  # most hosts have none, and it is root's to read
+    except OSError:  # most hosts have none, and only root can read it
         return {}
     return {"initiator": found[1]} if found else {}

@@ -1,7 +1,7 @@
-"""Devices that a running guest is given and gives back.
+"""Hot-plugs devices into running guests, and unplugs them.
 
-Law: what a domain's XML says is what it has. A guest lets go of a device when it hears that it shall, which one that
-still boots does not: it is asked again and again, and waited for so long only.
+Invariant: the domain's XML shows which devices it has. A guest releases a device when it handles the request, which a
+booting guest does not: the request is repeated, for a limited time.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ServerId
 
 Finding = Callable[[str], ET.Element | None]
-"""Gives a device as a domain's XML has it."""
+"""Returns a device's element in a domain's XML."""
 
 RELEASES_WITHIN_S = 15.0
 ASK_AGAIN_S = 2.0
@@ -28,11 +28,11 @@ class HotPlug:
         self._releases_within_s = releases_within_s
 
     async def attach(self, server: ServerId, device: ET.Element, found: Finding) -> None:
-        """Have a device in the server's running guest. Raises: Unavailable: it went down, or what it needs does."""
+        """Ensure that the running guest has a device. Raises: Unavailable: the guest or the backend is down."""
         await self._connection.run(lambda libvirtd: self._attach(libvirtd, server, device, found))
 
     async def detach(self, server: ServerId, found: Finding) -> None:
-        """Have a device out of the server's guest; fine if it does not run. Raises: Unavailable: it keeps it."""
+        """Ensure that the guest, if it runs, does not have a device. Raises: Unavailable: it keeps it."""
         loop = asyncio.get_running_loop()
         begun, asked = loop.time(), -ASK_AGAIN_S
         while await self._connection.run(lambda libvirtd: self._has(libvirtd, server, found)):
@@ -61,6 +61,6 @@ class HotPlug:
         libvirt = self._connection.libvirt
         domain = find_domain(libvirt, libvirtd, server)
         device = found(domain.XMLDesc(0)) if domain else None
-        with contextlib.suppress(libvirt.libvirtError):  # asked already, or gone: that is seen soon
+        with contextlib.suppress(libvirt.libvirtError):  # requested already, or gone: observed later
             if domain and device is not None:
                 domain.detachDeviceFlags(ET.tostring(device, encoding="unicode"), libvirt.VIR_DOMAIN_AFFECT_LIVE)

@@ -1,7 +1,7 @@
-"""The hypervisor port over one libvirtd and one directory (see slots.py).
+"""The hypervisor port on one libvirtd and one directory (see slots.py).
 
-Law: nothing is remembered between calls. What is, is found by asking libvirt, the directory and /proc, so that a new
-process goes on where a killed one stood; and a guest is never touched on behalf of another slot of its server.
+Invariant: no state is kept between calls. All state is read from libvirt, the directory and /proc, so that a new
+process continues where a killed one stopped; an operation for a slot never affects another slot of its server.
 """
 
 import asyncio
@@ -44,13 +44,13 @@ from whimbrel.ports.services.images import Images
 class LibvirtHypervisor:
     """One host.
 
-    directory: this host's guests; where libvirtd runs rootless it belongs to libvirtd's user.
-    vcpus, memory_mib, disk_gib: what to offer; None: what the machine has.
-    virt_type: auto takes KVM where the processor has it, else emulates.
-    nbd_address: the address of this host at which others of its cell read disks.
-    host: the name by which the volume service knows this host; None: the machine's.
-    nics: how they are plugged, see devices.Plugging.
-    lets_go_within_s: how long a running guest is waited for that shall give a device back.
+    directory: this host's guests; if libvirtd runs rootless, it belongs to libvirtd's user.
+    vcpus, memory_mib, disk_gib: the capacity to offer; None: the machine's.
+    virt_type: auto uses KVM if the processor supports it, else emulation.
+    nbd_address: the address of this host at which other hosts of its cell read disks.
+    host: the host's name in the volume service; None: the machine's.
+    nics: how they are plugged, see device_xml.Plugging.
+    releases_within_s: how long to wait for a running guest to release a device.
     image_cache: a directory that hosts on this machine may share; None: one under `directory`.
     """
 
@@ -88,10 +88,10 @@ class LibvirtHypervisor:
         self._power = Power(self._domains, self._slots, self._sight, self._exports)
         cache = ImageCache(image_cache or self._directory / "images", images, self._slots.owner)
         self._disks = Disks(tools, cache)
-        self._cpu_times: dict[str, int] = {}  # when it was asked last
+        self._cpu_times: dict[str, int] = {}  # at the last request
         self._locks: WeakValueDictionary[ServerId, asyncio.Lock] = WeakValueDictionary()
 
-    # Looking. No lock.
+    # Observation, without a lock
 
     async def capacity(self) -> Capacity:
         found = await self._domains.capacity()
@@ -128,15 +128,15 @@ class LibvirtHypervisor:
         return await self._sight.look(key)
 
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
-        # Only the last MiB of a long console is kept.
+        # Only the last MiB of a long console log is kept.
         slot = self._slots.reserved(key)
         text = await in_thread(slot.read_console)
         return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:] if lines > 0 else [])
 
-    # Making and removing.
+    # Creation and removal
 
     async def reserve(self, spec: GuestSpec) -> None:
-        # Only a guest that is larger than the whole host is refused: Placement counts the sums.
+        # Refuse only guests larger than the whole host: Placement accounts for the sums.
         room = await self.capacity()
         wants = {"vcpus": spec.vcpus, "memory_mib": spec.memory_mib, "disk_gib": local_disks.gib_of(spec)}
         for what, amount in wants.items():
@@ -173,7 +173,7 @@ class LibvirtHypervisor:
             await in_thread(slot.remove_disks)
 
     async def define(self, spec: GuestSpec) -> None:
-        # libvirt gets the definition now or, while another slot of the server runs, at the start.
+        # libvirt gets the definition now or, while another slot of the server runs, at start.
         async with self._alone(spec.key.server):
             slot = self._slots.reserved(spec.key)
             if reserved := await in_thread(slot.read_spec):
@@ -186,7 +186,7 @@ class LibvirtHypervisor:
                 await self._write(spec, domain)
 
     async def _write(self, spec: GuestSpec, domain: Domain | None) -> None:
-        """Make `spec` the slot's definition. domain: what was just seen of the server."""
+        """Write `spec` as the slot's definition. domain: the last observed state of the server's domain."""
         slot = self._slots.at(spec.key)
         virt_type = await self._domains.virt_type(self._virt_type)
         xml = domain_xml(spec, slot, virt_type, self._plugging)
@@ -206,8 +206,8 @@ class LibvirtHypervisor:
         await self._exports.close(slot)
         await self._disks.end_tools(slot)
 
-    # Devices. The definition comes first where something is added and last where it goes: a killed process is asked
-    # again, and then finds what it did and does the rest.
+    # Devices. The definition changes first when a device is added, and last when it is removed: after a crash the
+    # operation is repeated, and completes what is missing.
 
     async def plug(self, key: GuestKey, nic: GuestNic) -> None:
         async with self._alone(key.server):
@@ -239,7 +239,7 @@ class LibvirtHypervisor:
             await self._take_out(key, rest, lambda xml: device_xml.volume_in(xml, volume_id))
 
     async def _add(self, spec: GuestSpec, device: ET.Element, found: Finding) -> None:
-        """Have a device in a guest whose new definition is `spec`."""
+        """Add a device to a guest. spec: its new definition."""
         domain = await self._domains.seen(spec.key.server)
         if runs(domain, spec.key):
             await self._sight.check_pci_free(spec)
@@ -248,7 +248,7 @@ class LibvirtHypervisor:
             await self._hotplug.attach(spec.key.server, device, found)
 
     async def _take_out(self, key: GuestKey, rest: GuestSpec | None, found: Finding) -> None:
-        """Have a device out of a guest. rest: its new definition; None: nothing but libvirt knows the guest."""
+        """Remove a device from a guest. rest: its new definition; None: only libvirt knows the guest."""
         domain = await self._domains.seen(key.server)
         if runs(domain, key):
             await self._hotplug.detach(key.server, found)
@@ -262,7 +262,7 @@ class LibvirtHypervisor:
             raise NotFound(f"no guest {key.slot} of server {key.server} is defined here")
         return spec
 
-    # Power.
+    # Power
 
     async def start(self, key: GuestKey) -> None:
         async with self._alone(key.server):
@@ -276,19 +276,19 @@ class LibvirtHypervisor:
         async with self._alone(key.server):
             await self._power.reboot(key, hard)
 
-    # Snapshots.
+    # Snapshots
 
     async def read_snapshot(self, key: GuestKey, percent: Percent, disk: DiskName = "root") -> AsyncIterator[bytes]:
-        # A compressed qcow2; of a running guest by libvirt's backup job, without a pause.
+        # A compressed qcow2; for a running guest by libvirt's backup job, without a pause.
         slot = self._slots.at(key)
         domain = await self._domains.seen(key.server)
         async for chunk in self._snapshots.read(slot, disk, domain, percent):
             yield chunk
 
-    # Common to several verbs.
+    # Shared by several operations
 
     def _alone(self, server: ServerId) -> asyncio.Lock:
-        """Let one verb at a time change a server's guests."""
+        """Return the lock that serializes changes of a server's guests."""
         return self._locks.setdefault(server, asyncio.Lock())
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""Images on a host: fetched once from the image service, kept by id, never changed.
+"""Images on a host: downloaded once from the image service, cached by id, never changed.
 
-Law: a file under an image's id is that image, whole: its bytes were counted, and its checksum compared where the image
-service told one, before it got its name.
+Invariant: a file under an image's id is the complete image: its size is verified, and its checksum if the image service
+has one, before the file gets its name.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class ImageCache:
         self._fetches: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def fetch(self, image_id: str) -> tuple[Path, str]:
-        """Give an image's file and its format. Raises: Refused: no such image, or not one that we run; Unavailable."""
+        """Return an image's file and format. Raises: Refused: no such image, or an unsupported one; Unavailable."""
         path = self._directory / safe_name(image_id)
         image, disk_format = await self._shown(image_id)
         async with self._fetches.setdefault(image_id, asyncio.Lock()):
@@ -38,14 +38,14 @@ class ImageCache:
         return path, disk_format
 
     async def download(self, image_id: str, path: Path) -> str:
-        """Fetch an image to a place of the caller's and do not keep it; give its format. Raises: as `fetch`."""
+        """Download an image to `path` without caching it; return its format. Raises: as `fetch`."""
         image, disk_format = await self._shown(image_id)
         await self._receive(image, path)
         await in_thread(lambda: durable_files.hand_over(path, self._owner))
         return disk_format
 
     async def _shown(self, image_id: str) -> tuple[Image, str]:
-        """Give an image with its format. Raises: Refused: no such image, or not one that we run."""
+        """Return an image and its format. Raises: Refused: no such image, or an unsupported one."""
         try:
             image = await self._images.show(image_id)
         except NotFound as error:
@@ -56,7 +56,7 @@ class ImageCache:
 
     async def _download(self, image: Image, path: Path) -> None:
         await in_thread(lambda: durable_files.make_directory(self._directory, self._owner))
-        part = path.with_name(f"{image.id}.{uuid.uuid4()}{PART}")  # other hosts may fetch into this directory too
+        part = path.with_name(f"{image.id}.{uuid.uuid4()}{PART}")  # other hosts may download into this directory too
         try:
             await self._receive(image, part)
             await in_thread(lambda: durable_files.hand_over(part, self._owner))

@@ -1,6 +1,6 @@
-"""What is on a host now: guests as libvirt, the directory and /proc tell of them, and what they hold.
+"""Observes a host: its guests according to libvirt, the directory and /proc, and the devices that they use.
 
-Law: nothing is remembered; an observation may be old when it is read, whatever we do.
+Invariant: nothing is cached; still, an observation may be stale when it is used.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from whimbrel.domain.guest import Guest, GuestKey, GuestSpec
 
 
 class Sight:
-    """The guests of one host. directory: what lies below it is this host's."""
+    """The guests of one host. directory: everything below it belongs to this host."""
 
     def __init__(self, domains: Domains, slots: Slots, directory: Path) -> None:
         self._domains = domains
@@ -38,7 +38,7 @@ class Sight:
         return guest
 
     async def check_ports_free(self, spec: GuestSpec) -> None:
-        """Raises: Refused: another server's guest has one of these ports."""
+        """Raises: Refused: the guest of another server has one of these ports."""
         wanted = {nic.port_id for nic in spec.nics}
         if not wanted:
             return
@@ -56,7 +56,7 @@ class Sight:
                 raise Refused(f"PCI device {min(taken)} is in a running guest of server {other.server}")
 
     def _is_ours(self, domain: Domain) -> bool:
-        """Tell whether a domain is a guest of this host, also where its directory has gone."""
+        """Check whether a domain is a guest of this host, even if its directory is gone."""
         if domain.slot is None or domain.home is None:
             return False
         return Path(domain.home).is_relative_to(self._directory)

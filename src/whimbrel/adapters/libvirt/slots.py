@@ -1,8 +1,8 @@
-"""Where a host keeps its guests: one directory per slot, DIR/guests/<server>/<slot>/.
+"""Storage of a host's guests: one directory per slot, DIR/guests/<server>/<slot>/.
 
-Law: a slot is what its directory holds. Its `spec.json`: reserved; its `domain.xml`: defined; its `disk.qcow2`: a whole
-root disk, which needs no other file; its `ephemeral.qcow2` and `swap.qcow2`: those disks, likewise. A slot that was
-removed has left its place in one rename.
+Invariant: the files of the directory are the state of the slot. `spec.json`: reserved; `domain.xml`: defined;
+`disk.qcow2`: a complete root disk without a backing file; `ephemeral.qcow2` and `swap.qcow2`: the same for those disks.
+A slot is removed by one rename.
 """
 
 import os
@@ -30,7 +30,7 @@ SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def safe_name(name: str) -> str:
-    """Give the name back if it can be a file's. Raises: Refused."""
+    """Return the name if it is valid as a file name. Raises: Refused."""
     if not SAFE_NAME.fullmatch(name):
         raise Refused(f"not a name for a file: {name!r}")
     return name
@@ -60,15 +60,15 @@ class SlotDirectory:
         return self.path / f"{_FILES.get(name, name)}.qcow2"
 
     def disk_part(self, name: DiskName) -> Path:
-        """Give the file that becomes this disk."""
+        """Return the part file of this disk."""
         return self.part(_FILES.get(name, name))
 
     def whole_disks(self, spec: GuestSpec) -> tuple[DiskName, ...]:
-        """List the disks that are here of those that `spec` says."""
+        """Return those disks of `spec` that exist."""
         return tuple(name for name in local_disks.names_of(spec) if self.disk_file(name).exists())
 
     def check_disks(self, spec: GuestSpec) -> None:
-        """Raises: NotFound: a disk is not here."""
+        """Raises: NotFound: a disk is missing."""
         here = self.whole_disks(spec)
         for name in local_disks.names_of(spec):
             if name not in here:
@@ -79,15 +79,15 @@ class SlotDirectory:
         return self.path / "console.log"
 
     def keys(self, name: DiskName) -> Path:
-        """Where the key of a disk's export lies."""
+        """Return the directory of the key of a disk's export."""
         return self.path / ("export" if name == "root" else f"export-{name}")
 
     def part(self, name: str) -> Path:
-        """Give the name of a file that is being made."""
+        """Return the path of a file in progress."""
         return self.path / (name + PART)
 
     def read_spec(self) -> GuestSpec | None:
-        """Give what was reserved here; None: nothing."""
+        """Return the reserved spec; None: nothing is reserved."""
         try:
             return msgspec.json.decode(self.spec.read_bytes(), type=GuestSpec)
         except FileNotFoundError:
@@ -102,14 +102,14 @@ class SlotDirectory:
         durable_files.write(self.definition, xml.encode(), self.owner)
 
     def read_definition(self) -> str | None:
-        """Give the domain's XML; None: it is not defined."""
+        """Return the domain's XML; None: it is not defined."""
         try:
             return self.definition.read_text()
         except FileNotFoundError:
             return None
 
     def read_console(self) -> str:
-        """Give the end of what the guest wrote on its console."""
+        """Return the end of the guest's console log."""
         try:
             with self.console.open("rb") as file:
                 file.seek(max(0, self.console.stat().st_size - CONSOLE_KEPT_BYTES))
@@ -118,7 +118,7 @@ class SlotDirectory:
             return ""
 
     def remove_parts(self) -> None:
-        """Throw away what nobody finished."""
+        """Delete unfinished files."""
         for part in self.path.glob(f"*{PART}"):
             part.unlink(missing_ok=True)
 
@@ -129,19 +129,17 @@ class SlotDirectory:
 
 
 class Slots:
-    """All slots of one host."""
-
     def __init__(self, directory: Path) -> None:
         self._guests = directory / "guests"
         self._trash = directory / "trash"
         self.owner = Owner.of(directory)
 
     def at(self, key: GuestKey) -> SlotDirectory:
-        """Give the place of a slot, whether anything is there or not. Raises: Refused: not a name for a file."""
+        """Return the directory of a slot, whether it exists or not. Raises: Refused: not a valid file name."""
         return SlotDirectory(key, self._guests / safe_name(key.server) / safe_name(key.slot), self.owner)
 
     def reserved(self, key: GuestKey) -> SlotDirectory:
-        """Give the place of a slot that was reserved: what was destroyed does not come back by a late order.
+        """Return the directory of a reserved slot, so that a stale order cannot recreate a destroyed one.
 
         Raises: NotFound.
         """
@@ -151,18 +149,18 @@ class Slots:
         return slot
 
     def all(self) -> list[SlotDirectory]:
-        """List the slots that are there."""
+        """Return the existing slots."""
         return [
             self.at(GuestKey(ServerId(spec.parent.parent.name), Slot(spec.parent.name)))
             for spec in sorted(self._guests.glob("*/*/spec.json"))
         ]
 
     def remove(self, slot: SlotDirectory) -> None:
-        """Take a slot away with all that is in it; fine if it is not there."""
+        """Remove a slot with all its files. Idempotent."""
         durable_files.make_directory(self._trash, self.owner)
         if slot.path.exists():
             slot.path.replace(self._trash / str(uuid.uuid4()))
-        for removed in self._trash.iterdir():  # with what a killed process did not come to
+        for removed in self._trash.iterdir():  # including leftovers of a killed process
             shutil.rmtree(removed, ignore_errors=True)
         if slot.path.parent.is_dir() and not os.listdir(slot.path.parent):
             slot.path.parent.rmdir()

@@ -1,4 +1,4 @@
-"""Whether a volume's server answers, asked before QEMU asks it: while that waits for it, the guest stands still."""
+"""Checks whether a volume's server is reachable before QEMU connects: a guest is blocked while QEMU waits for it."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ ANSWERS_WITHIN_S = 5.0
 
 
 async def check(volume: GuestVolume) -> None:
-    """Raises: Unavailable: nobody answers where the volume is served. One that is not over a network is fine."""
+    """Raises: Unavailable: the volume's server is unreachable. A volume without a network server passes."""
     if volume.connection.get("driver_volume_type") != "nbd":
         return
     server, port = volume.connection["data"]["server"], int(volume.connection["data"]["port"])
