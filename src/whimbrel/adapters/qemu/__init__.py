@@ -1,4 +1,4 @@
-"""QEMU's tools and processes, and the files that they work on: for guests' disks, and for volumes.
+"""QEMU's tools and processes, and their files: for guests' disks and for volumes.
 
-Law: it knows neither libvirt nor the volume service; both use it.
+Invariant: this package depends neither on libvirt nor on the volume service; both use it.
 """

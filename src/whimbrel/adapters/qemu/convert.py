@@ -1,4 +1,4 @@
-"""Images made raw by qemu-img, for volumes that are filled with them."""
+"""Converts images to raw with qemu-img, to fill volumes."""
 
 from pathlib import Path
 
@@ -9,20 +9,18 @@ from whimbrel.domain.errors import Refused
 
 
 class _Extent(msgspec.Struct):
-    """One line of `qemu-img map`."""
-
     length: int
     zero: bool = False
 
 
 class QemuConverter:
-    """Fulfils ports.volume_backing.ImageConverter."""
+    """Implements ports.embedded.volume_backing.ImageConverter."""
 
     def __init__(self) -> None:
         self._tools = Tools(None)
 
     async def data_bytes(self, source: Path, disk_format: str) -> int:
-        await self._tools.info(source, disk_format)  # which refuses one that refers to other files: those would be read
+        await self._tools.info(source, disk_format)  # rejects backing files, which would be read
         extents = await self._tools.run("qemu-img", "map", "--output=json", "-f", disk_format, str(source))
         return sum(each.length for each in msgspec.json.decode(extents, type=list[_Extent]) if not each.zero)
 

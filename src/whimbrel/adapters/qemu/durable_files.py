@@ -1,6 +1,6 @@
-"""Files that outlive us: whole or not there, and on the disk before anybody is told.
+"""Durable files: complete or absent, and on disk before the caller continues.
 
-Law: what has its final name is complete. What is being made has a name that ends in PART, and may be thrown away.
+Invariant: a file with its final name is complete. A file in progress has a name that ends in PART, and may be deleted.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Do file work beside the event loop. Raises: Refused: the file system is full; Unavailable: any other trouble."""
+    """Run file operations in a thread. Raises: Refused: the file system is full; Unavailable: any other error."""
     try:
         return await asyncio.to_thread(work)
     except OSError as error:
@@ -28,16 +28,15 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 def named(error: OSError) -> WorldError:
-    """Give the world's error for the operating system's."""
     if error.errno in FULL:
         return Refused(f"no space left on the host: {error}")
     return Unavailable(f"the host's files: {error}")
 
 
 class Owner(NamedTuple):
-    """Whose files they are: where we are root and the directory is another user's, they are his, and so are our tools.
+    """The owner of files: if this process is root and the directory is another user's, that user owns files and tools.
 
-    A rootless libvirtd can then read and write what root's agent makes; system libvirtd changes owners by itself.
+    A rootless libvirtd can then access what root's agent creates; the system libvirtd changes owners by itself.
     """
 
     uid: int
@@ -45,19 +44,18 @@ class Owner(NamedTuple):
 
     @classmethod
     def of(cls, directory: Path) -> "Owner | None":
-        """Give whom to hand new files to; None: they are the right one's already."""
+        """Return the owner for new files; None: they have the right one already."""
         found = directory.stat()
         return cls(found.st_uid, found.st_gid) if os.geteuid() == 0 and found.st_uid != 0 else None
 
 
 def hand_over(path: Path, owner: Owner | None) -> None:
-    """Give a new file or directory to its owner."""
     if owner:
         os.chown(path, owner.uid, owner.gid)
 
 
 def make_directory(path: Path, owner: Owner | None) -> None:
-    """Have a directory and those above it; fine if they are there. QEMU may run as another user, and pass through."""
+    """Ensure that a directory and its parents exist, searchable for QEMU, which may run as another user."""
     if not path.is_dir():
         make_directory(path.parent, owner)
         path.mkdir(exist_ok=True)
@@ -66,7 +64,7 @@ def make_directory(path: Path, owner: Owner | None) -> None:
 
 
 def write(path: Path, content: bytes, owner: Owner | None) -> None:
-    """Write a small file for its owner only, durably and at once or not at all."""
+    """Write a small file for its owner only, durably and atomically."""
     part = path.with_name(path.name + PART)
     part.unlink(missing_ok=True)
     with open(part, "wb", opener=lambda name, flags: os.open(name, flags, file_modes.FILE)) as file:
@@ -76,7 +74,7 @@ def write(path: Path, content: bytes, owner: Owner | None) -> None:
 
 
 def finish(part: Path, path: Path) -> None:
-    """Give a file that is complete its final name, when its bytes are on the disk."""
+    """Sync a complete file and rename it to its final name."""
     _sync(part)
     part.replace(path)
     _sync(path.parent)

@@ -1,7 +1,7 @@
-"""Processes of ours that may have outlived the process that started them, found by their command lines.
+"""Finds processes by their command lines: Whimbrel's, even if they outlived the process that started them.
 
-Law: /proc is asked each time; a file with a process id in it can be late, stale or reused. A zombie has no command line
-and so counts as dead, which it is (some machines collect their orphans seconds late).
+Invariant: /proc is read each time; a pid file can be late, stale or reused. A zombie has no command line and so counts
+as dead, which it is (some machines reap orphans seconds late).
 """
 
 import asyncio
@@ -23,14 +23,14 @@ class Process:
     command: tuple[str, ...]
 
     def option(self, name: str) -> str:
-        """Give the value that follows an option."""
+        """Return the value that follows an option."""
         return self.command[self.command.index(name) + 1]
 
 
 async def at_work(program: str | tuple[str, ...], path: Path) -> list[Process]:
-    """List the processes whose program begins so, with `path`, or what lies in it, on their command line.
+    """Return the processes of this program that have `path`, or a path below it, on their command line.
 
-    program: several: begins with one of them.
+    program: prefixes of the program's name.
     """
     named = await in_thread(lambda: _naming(path))
     return [process for process in named if os.path.basename(process.command[0]).startswith(program)]
@@ -42,7 +42,7 @@ def _naming(path: Path) -> list[Process]:
 
 
 async def end(processes: list[Process]) -> None:
-    """Kill them and see them dead. Raises: Unavailable: one does not die."""
+    """Kill processes and wait for their end. Raises: Unavailable: one does not die."""
     for process in processes:
         _kill(process)
     loop = asyncio.get_running_loop()
@@ -54,10 +54,10 @@ async def end(processes: list[Process]) -> None:
 
 
 def _is_dead(process: Process) -> bool:
-    """Tell whether it let go of all that it held: its memory goes first, its files and sockets with its last thread."""
+    """Check whether all resources are released: memory goes first, files and sockets with the last thread."""
     command = _command(process.pid)
     if command:
-        return command != process.command  # somebody else has its id by now
+        return command != process.command  # the pid was reused
     try:
         threads = os.listdir(f"/proc/{process.pid}/task")
         state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -78,7 +78,7 @@ def _kill(process: Process) -> None:
 def _command(pid: int) -> tuple[str, ...]:
     try:
         raw = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # it has gone
+    except OSError:  # it is gone
         return ()
     return tuple(word.decode(errors="replace") for word in raw.rstrip(b"\0").split(b"\0")) if raw else ()
 

@@ -1,6 +1,6 @@
-"""QMP: how a QEMU process is told what to do, over its unix socket.
+"""QMP: commands to a QEMU process over its unix socket.
 
-Law: a conversation is short, for a monitor listens to one at a time; whoever waits for something asks again later.
+Invariant: conversations are short, because a monitor serves one client at a time; to wait for something, poll.
 Source: QEMU's QMP specification.
 """
 
@@ -20,7 +20,7 @@ LINE_BYTES = 1 << 24
 
 
 class Complaint(Unavailable):
-    """The process does not do it; `reason` is what it says. It may do it another time."""
+    """The process rejects a command; `reason` is its message. A retry may succeed."""
 
 
 class Monitor:
@@ -29,7 +29,7 @@ class Monitor:
         self._writer = writer
 
     async def run(self, command: str, **arguments: Any) -> Any:
-        """Have a command done; `_` in the names of its arguments is `-`. Raises: Complaint; Unavailable."""
+        """Execute a command; `_` in argument names becomes `-`. Raises: Complaint; Unavailable."""
         named = {name.replace("_", "-"): value for name, value in arguments.items()}
         self._writer.write(msgspec.json.encode({"execute": command, "arguments": named}) + b"\n")
         while True:
@@ -40,7 +40,7 @@ class Monitor:
                 return said["return"]
 
     async def _heard(self) -> dict[str, Any]:
-        """Give the next thing that it says; events are among it."""
+        """Return the next message, which may be an event."""
         line = await self._reader.readline()
         if not line:
             raise Unavailable("QEMU has ended the conversation")
@@ -50,13 +50,13 @@ class Monitor:
 
 @contextlib.asynccontextmanager
 async def conversation(socket: Path) -> AsyncIterator[Monitor]:
-    """Speak with the process that listens at a socket. Raises: Unavailable: it does not, or not in time."""
+    """Open a conversation over a socket. Raises: Unavailable: no answer, or not in time."""
     try:
         async with asyncio.timeout(ANSWERS_WITHIN_S):
             reader, writer = await _connected(socket)
             try:
                 monitor = Monitor(reader, writer)
-                await monitor._heard()  # it greets
+                await monitor._heard()  # the greeting
                 await monitor.run("qmp_capabilities")
                 yield monitor
             finally:
@@ -66,7 +66,7 @@ async def conversation(socket: Path) -> AsyncIterator[Monitor]:
 
 
 async def _connected(socket: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a socket whose path may be longer than the 107 bytes that one may have: through its directory."""
+    """Connect to a socket through its directory: its path may exceed the limit of 107 bytes."""
     directory = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{socket.name}", limit=LINE_BYTES)

@@ -1,7 +1,7 @@
-"""The one qemu-storage-daemon of a cloud: a process that outlives us, with an NBD server for all volumes in use.
+"""The one qemu-storage-daemon of a cloud, with an NBD server for all volumes in use. It survives this process.
 
-Law: it is found again by its command line, never by what we remember; it keeps its port as long as the directory, so
-that guests find their volumes again after it was started anew.
+Invariant: it is found by its command line, never by stored state. It keeps its port as long as the directory exists, so
+that guests find their volumes again after a restart.
 Source: qemu-storage-daemon(1).
 """
 
@@ -20,7 +20,7 @@ PROGRAM = "qemu-storage-daemon"
 
 
 class StorageDaemon:
-    """directory: where its socket lies, and nobody else's. port: 0: a free one, which it keeps."""
+    """directory: for its socket, used by nothing else. port: 0: choose a free one and keep it."""
 
     def __init__(self, directory: Path, address: str, port: int) -> None:
         self._directory = directory
@@ -37,7 +37,7 @@ class StorageDaemon:
         return self._directory / "port"
 
     async def port(self) -> int:
-        """Give the port at which it serves."""
+        """Return the port of its NBD server."""
         if not self._port:
             self._port = await in_thread(self._kept_port)
         return self._port
@@ -47,14 +47,14 @@ class StorageDaemon:
 
     @asynccontextmanager
     async def told(self) -> AsyncIterator[Monitor]:
-        """Speak with it, after starting it if need be. Raises: Refused: it is not installed; Unavailable."""
+        """Open a conversation; start the daemon if necessary. Raises: Refused: it is not installed; Unavailable."""
         if not await self.runs():
             await self._start()
         async with conversation(self._socket) as monitor:
             yield monitor
 
     async def end(self) -> None:
-        """End it, and cut off all who use a volume; fine if it does not run."""
+        """End the daemon, which disconnects all users of volumes. Idempotent."""
         await own_processes.end(await self._at_work())
 
     async def _at_work(self) -> list[own_processes.Process]:
@@ -66,7 +66,7 @@ class StorageDaemon:
         try:
             await self._tools.run(
                 *(PROGRAM, "--daemonize", "--pidfile", str(self._directory / "pid")),
-                # A relative path: one of a socket may have 107 bytes only.
+                # A relative path, because a socket's path is limited to 107 bytes.
                 *("--chardev", f"socket,id=qmp,path={self._socket.name},server=on,wait=off"),
                 *("--monitor", "chardev=qmp"),
                 *("--nbd-server", f"addr.type=inet,addr.host={self.address},addr.port={port},max-connections=0"),

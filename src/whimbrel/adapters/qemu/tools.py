@@ -1,7 +1,7 @@
-"""Tools for disks, QEMU's and others: information about an image, a whole copy of it, growing it.
+"""Disk tools, of QEMU and others: inspect, copy, and grow images.
 
-Law: an image is read in the format that it was declared to have, never in one that its own bytes claim; and one that
-refers to another file is refused, because it could name any file of the host.
+Invariant: an image is read in its declared format, never in a format detected from its contents; an image with a
+backing file is rejected, because it could name any file of the host.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ STALLED_S = 120.0
 SHOWN_BYTES = 500
 PACKAGES = {"qemu-storage-daemon": "qemu-system-x86", "mkfs.ext4": "e2fsprogs", "mkswap": "util-linux"}
 SYSTEM_PLACES = "/usr/sbin:/sbin"
-"""Where mkfs lies, and where not every user's PATH looks."""
+"""Where mkfs is installed, which is not in every user's PATH."""
 
 PROGRESS = re.compile(rb"\((\d+)\.\d+/100%\)")
 
 
 class DiskInfo(msgspec.Struct, frozen=True, rename="kebab"):
-    """What `qemu-img info` says."""
+    """Fields of the output of `qemu-img info`."""
 
     format: str
     virtual_size: int
@@ -41,13 +41,13 @@ class DiskInfo(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Tools:
-    """Runs the tools as the user whose files they are: a malicious image then meets no root."""
+    """Runs the tools as the owner of the files, so that a malicious image cannot attack a root process."""
 
     def __init__(self, owner: Owner | None) -> None:
         self._owner = owner
 
     async def info(self, path: Path, disk_format: str) -> DiskInfo:
-        """Read a disk's header. Raises: NotFound: no such file; Refused: it is not of this format, or not whole."""
+        """Read a disk's header. Raises: NotFound: no such file; Refused: not of this format, or incomplete."""
         if not await in_thread(path.exists):
             raise NotFound(f"no disk: {path.name}")
         try:
@@ -60,11 +60,11 @@ class Tools:
         return info
 
     async def create(self, target: Path, size_bytes: int) -> None:
-        """Make an empty disk."""
+        """Create an empty disk."""
         await self.run("qemu-img", "create", "-q", "-f", "qcow2", str(target), str(size_bytes))
 
     async def copy(self, source: list[str], target: Path, percent: Percent, compress: bool = False) -> None:
-        """Make `target` a whole qcow2 copy. source: the arguments that say what to read."""
+        """Write a complete qcow2 copy to `target`. source: the arguments that select the input."""
         packed = ["-c"] if compress else []
         await self.run("qemu-img", "convert", "-p", *packed, "-O", "qcow2", *source, str(target), percent=percent)
 
@@ -74,10 +74,10 @@ class Tools:
     async def run(
         self, program: str, *arguments: str, percent: Percent | None = None, directory: Path | None = None
     ) -> bytes:
-        """Run a tool to its end and give what it printed; end it where our caller is cancelled.
+        """Run a tool and return its output; kill it if the caller is cancelled.
 
-        The last argument of a tool that tells its progress is the file that it writes.
-        Raises: Refused: not installed, or the disk is full; Unavailable: it failed, with what it said.
+        The last argument of a tool that reports progress must be the file that it writes.
+        Raises: Refused: not installed, or the disk is full; Unavailable: it failed, with its message.
         """
         process = await asyncio.create_subprocess_exec(
             *self._command(program, *arguments),
@@ -117,13 +117,13 @@ def _failure(reason: str) -> Refused | Unavailable:
 
 
 async def _chunks(stream: asyncio.StreamReader, target: Path, percent: Percent | None) -> AsyncIterator[bytes]:
-    """Pass on what a tool prints, and tell how far it says it is. Raises: Unavailable: nothing moves any more."""
+    """Yield a tool's output and report its progress. Raises: Unavailable: no progress any more."""
     written = -1
     while True:
         try:
             chunk = await asyncio.wait_for(stream.read(65536), STALLED_S)
         except TimeoutError:
-            # A peer that lost its power never closes its connection: neither a percent more nor a byte more is dead.
+            # A peer that lost power never closes its connection: without output and without new data it counts as dead.
             if written == (written := _written(target)):
                 raise Unavailable(f"nothing moved for {STALLED_S:.0f} s") from None
             continue

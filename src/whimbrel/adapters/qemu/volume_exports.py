@@ -1,9 +1,9 @@
-"""Volumes served to real guests over NBD, by the cloud's qemu-storage-daemon.
+"""Exports volumes to guests over NBD, by the cloud's qemu-storage-daemon.
 
-Law: a volume is one node of the daemon, however many attachments it has, each with an export of its own; so what one
-writes the other reads. All that is served is asked of the daemon each time.
+Invariant: a volume is one node of the daemon, whatever the number of its attachments, each of which has an export of
+its own; so all see the same data. The state is read from the daemon each time.
 
-Who can reach the server can list the names of what it serves: its address belongs into a network of hosts only.
+The NBD port has no authentication and lists the names of all exports. Bind it to a network that only hosts can reach.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ NO_ROOM = "No space left"
 
 
 class NbdExports:
-    """Fulfils ports.volume_backing.VolumeExports."""
+    """Implements ports.embedded.volume_backing.VolumeExports."""
 
     def __init__(self, daemon: StorageDaemon) -> None:
         self._daemon = daemon
@@ -51,7 +51,7 @@ class NbdExports:
                 return
             async with self._daemon.told() as monitor:
                 served = await _served(monitor)
-                # Asked after that: what is served by now and not written down was given up in the meantime.
+                # Read after that: exports that are active but not recorded by now were abandoned meanwhile.
                 exports = await wanted()
                 await _close(monitor, set(served) - {export.name for export in exports})
                 for export in exports:
@@ -63,7 +63,7 @@ class NbdExports:
                 await self._daemon.end()
 
     async def grow(self, exports: Sequence[Export], enlarge: Callable[[], Awaitable[None]]) -> None:
-        # A node that is exported cannot be resized. Guests that lose their connection for a moment come back.
+        # An exported node cannot be resized. Guests reconnect after the short interruption.
         async with self._talking, self._daemon.told() as monitor:
             await _close(monitor, [export.name for export in exports])
             if _node(exports[0].volume_id) in await _nodes(monitor):
@@ -75,11 +75,11 @@ class NbdExports:
                     await _open(monitor, export)
 
     async def copy(self, volume_id: str, source: Path, target: Path) -> bool:
-        # The moment of the copy is its end: what guests write before it is copied again.
+        # The copy is of the moment at which it ends: earlier writes of guests are copied too.
         job, node = _copy_of(target), _node(volume_id)
         await in_thread(lambda: _make_file(target, source.stat().st_size))
         async with self._talking, self._daemon.told() as monitor:
-            await _end_job(monitor, job)  # of an earlier try
+            await _end_job(monitor, job)  # of an earlier attempt
             await _add_node(monitor, node, source)
             await _add_node(monitor, job, target)
             await monitor.run(
@@ -89,7 +89,7 @@ class NbdExports:
         try:
             await self._until(job, "ready")
             async with self._talking, self._daemon.told() as monitor:
-                await monitor.run("block-job-cancel", device=job)  # once it is ready: be done
+                await monitor.run("block-job-cancel", device=job)  # on a ready job: complete it
             await self._until(job, "concluded")
         finally:
             async with self._talking, self._daemon.told() as monitor:
@@ -98,7 +98,7 @@ class NbdExports:
         return True
 
     async def _until(self, job: str, status: str) -> None:
-        """Raises: Refused: the disk is full; Unavailable: it failed, or is gone."""
+        """Wait until a job has this status. Raises: Refused: the disk is full; Unavailable: it failed, or is gone."""
         while True:
             async with self._talking, self._daemon.told() as monitor:
                 found = await _job(monitor, job)
@@ -110,11 +110,11 @@ class NbdExports:
             await asyncio.sleep(POLL_S)
 
 
-# What the daemon is told
+# Commands to the daemon
 
 
 async def _open(monitor: Monitor, export: Export) -> None:
-    """Serve a volume under a name; fine if it is served."""
+    """Export a volume under a name. Idempotent."""
     if export.name in await _served(monitor):
         return
     node = _node(export.volume_id)
@@ -125,7 +125,7 @@ async def _open(monitor: Monitor, export: Export) -> None:
 
 
 async def _close(monitor: Monitor, names: Iterable[str]) -> None:
-    """End exports and wait until they have ended; then let go of volumes that nobody uses."""
+    """End exports, wait until they have ended, then close volumes that are no longer used."""
     served = await _served(monitor)
     ending = {name: served[name] for name in names if name in served}
     for name in ending:
@@ -140,7 +140,7 @@ async def _close(monitor: Monitor, names: Iterable[str]) -> None:
 
 
 async def _served(monitor: Monitor) -> dict[str, str]:
-    """List what is served: name -> node."""
+    """Return the active exports: name -> node."""
     found = await monitor.run("query-block-exports")
     return {each["id"].removeprefix(ID): each["node-name"] for each in found}
 
@@ -153,16 +153,16 @@ async def _add_node(monitor: Monitor, node: str, file: Path) -> None:
 
 
 async def _forget_node(monitor: Monitor, node: str) -> None:
-    """Have the daemon close a file, unless somebody uses it still."""
+    """Close a node's file unless it is in use."""
     if node in await _nodes(monitor) and node not in (await _served(monitor)).values():
         try:
             await monitor.run("blockdev-del", node_name=node)
         except Complaint:
-            return  # it is being copied; whoever copies it lets go of it
+            return  # it is being copied, and closed after that
 
 
 async def _nodes(monitor: Monitor) -> set[str]:
-    """List the volumes that it has open."""
+    """Return the nodes of open volumes."""
     found = await monitor.run("query-named-block-nodes", flat=True)
     return {each["node-name"] for each in found if each["node-name"].startswith(NODE)}
 
@@ -172,7 +172,7 @@ async def _job(monitor: Monitor, job: str) -> dict[str, Any] | None:
 
 
 async def _end_job(monitor: Monitor, job: str) -> None:
-    """Have no such job and no such node."""
+    """Ensure that neither this job nor its node exists."""
     async with asyncio.timeout(ENDS_WITHIN_S):
         while (found := await _job(monitor, job)) and found["status"] != "concluded":
             if found["status"] in ("running", "ready", "paused", "standby"):
@@ -184,7 +184,7 @@ async def _end_job(monitor: Monitor, job: str) -> None:
         await monitor.run("blockdev-del", node_name=job)
 
 
-ID = "export-"  # the daemon's ids begin with a letter
+ID = "export-"  # ids of the daemon begin with a letter
 NODE = "volume"
 
 
@@ -193,7 +193,7 @@ def _id(name: str) -> str:
 
 
 def _node(volume_id: str) -> str:
-    """Name a volume's node: the daemon allows 31 characters."""
+    """Return the node name of a volume: the daemon allows 31 characters."""
     return f"{NODE}{volume_id.replace('-', '')[:25]}"
 
 
