@@ -1,4 +1,4 @@
-"""What the answers of OpenStack services mean: a status as one of our errors, a body as a value."""
+"""Interprets responses of OpenStack services: maps statuses to errors, and decodes bodies."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -7,13 +7,13 @@ import msgspec
 
 from whimbrel.domain.errors import NotFound, Refused, Unavailable, WorldError
 
-OUR_OWN_TROUBLE = (401, 408, 429)  # about our token or our haste: they say nothing about what was asked
+OUR_OWN_TROUBLE = (401, 408, 429)  # about this client's token or request rate, not about the requested object
 
 Body = TypeVar("Body")
 
 
 def decoded(service: str, content: bytes | msgspec.Raw, kind: type[Body]) -> Body:
-    """Raises: Unavailable: it is something else."""
+    """Raises: Unavailable: the body has another form."""
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError as error:
@@ -23,7 +23,7 @@ def decoded(service: str, content: bytes | msgspec.Raw, kind: type[Body]) -> Bod
 def error_of(
     service: str, status: int, message: str, others: Mapping[int, type[WorldError]] | None = None
 ) -> WorldError:
-    """Return what a status that is no success means. others: the statuses that have an error of their own."""
+    """Return the error for an unsuccessful status. others: statuses with an error of their own."""
     reason = f"the {service} service answers {status}: {message}"
     if status in (404, 410):
         return NotFound(reason)

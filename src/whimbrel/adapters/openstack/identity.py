@@ -1,7 +1,7 @@
-"""Who holds a token, asked of Keystone v3 (or of the embedded identity service) over HTTP.
+"""Validates tokens with Keystone v3 (or the embedded identity service) over HTTP.
 
-Law: a token is believed for a minute after Keystone vouched for it, and never beyond its own end; where Keystone does
-not say, the answer is Unavailable, and neither yes nor no.
+Invariant: a validated token is trusted for one minute, and never beyond its expiry; if Keystone does not answer, the
+result is Unavailable, neither valid nor invalid.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from whimbrel.ports.services.identity import Principal
 
 log = structlog.get_logger(__name__)
 
-BELIEVED_S = 60.0  # as long may a revoked token still be good here
+BELIEVED_S = 60.0  # a revoked token may be accepted for this long
 MOST_CALLERS = 10_000
 TOKENS = "/v3/auth/tokens"
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """Where we log in ourselves, and with what. A domain: {"id": ...} or {"name": ...}."""
+    """Where and how this process logs in itself. A domain: {"id": ...} or {"name": ...}."""
 
     auth_url: str  # without /v3
     username: str
@@ -59,7 +59,7 @@ class _Project(msgspec.Struct):
 class _Token(msgspec.Struct):
     user: _User
     expires_at: datetime
-    project: _Project | None = None  # None: of no scope, or of a domain or the system
+    project: _Project | None = None  # None: unscoped, or scoped to a domain or the system
     system: dict[str, bool] = {}  # {"all": True}: for the whole system
     roles: list[_Role] = []
 
@@ -69,9 +69,9 @@ class _Shown(msgspec.Struct):
 
 
 class OwnToken:
-    """The token that we ask other services with. client: has the identity service's address as base URL.
+    """The token for requests to other services. client: has the identity service's address as base URL.
 
-    login: what to log in with, looked up when it is needed: it may not be there from the start.
+    login: returns the credentials, called on demand: they may not exist at start.
     """
 
     def __init__(self, client: httpx.AsyncClient, login: Callable[[], Login]) -> None:
@@ -81,10 +81,10 @@ class OwnToken:
         self._logging_in = asyncio.Lock()
 
     async def get(self, ended: str | None = None) -> str:
-        """Give it. ended: one that is not taken any more. Raises: Unavailable."""
+        """Return the token. ended: one that is no longer accepted. Raises: Unavailable."""
         if self._token not in (None, ended):
             return self._token
-        async with self._logging_in:  # unless somebody got one in the meantime
+        async with self._logging_in:  # unless another task has renewed it meanwhile
             if self._token in (None, ended):
                 answer = _checked(await _send(self._client, "POST", TOKENS, json={"auth": _proof(self._login())}))
                 self._token = answer.headers.get("x-subject-token", "")
@@ -93,13 +93,13 @@ class OwnToken:
 
 
 class KeystoneIdentity:
-    """Fulfils ports.identity.Identity. client: has login.auth_url as base URL."""
+    """Implements ports.services.identity.Identity. client: has login.auth_url as base URL."""
 
     def __init__(self, client: httpx.AsyncClient, login: Login, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._own = OwnToken(client, lambda: login)
-        self._believed: dict[str, tuple[Principal, float]] = {}  # token -> its holder, and until when
+        self._believed: dict[str, tuple[Principal, float]] = {}  # token -> its principal, and trusted until when
 
     async def principal(self, token: str) -> Principal | None:
         now = self._clock.now()
@@ -120,7 +120,7 @@ class KeystoneIdentity:
     async def _ask(self, token: str) -> Principal | None:
         own = await self._own.get()
         answer = await self._show(own, token)
-        if answer.status_code == httpx.codes.UNAUTHORIZED:  # that is about our own token: it has ended
+        if answer.status_code == httpx.codes.UNAUTHORIZED:  # this process's own token has expired
             answer = await self._show(await self._own.get(ended=own), token)
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
@@ -141,7 +141,7 @@ async def _send(client: httpx.AsyncClient, method: str, path: str, **what: objec
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:
-    """Raises: Unavailable: it says anything else than yes."""
+    """Raises: Unavailable: any status but success."""
     if not answer.is_success:
         log.warning("the identity service does not help", status=answer.status_code, said=answer.text[:500])
         raise Unavailable(f"The identity service answers {answer.status_code} to this service.")
@@ -170,7 +170,7 @@ def _principal(content: bytes) -> Principal:
         project_name=project.name if project else "",
         user_domain_id=token.user.domain.id,
         project_domain_id=project.domain.id if project else "",
-        roles=frozenset(role.name.lower() for role in token.roles),  # Keystone has put the implied ones in
+        roles=frozenset(role.name.lower() for role in token.roles),  # Keystone includes implied roles
         expires_at=token.expires_at.timestamp(),
         system_scope="all" if token.system.get("all") else "",
     )

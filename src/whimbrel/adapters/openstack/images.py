@@ -1,6 +1,6 @@
 """The image service over HTTP: Glance v2, or the embedded one.
 
-Law: an answer that did not come, or that says that the service has trouble, is Unavailable and never a no.
+Invariant: a missing response, or one that reports a failure of the service, is Unavailable, never a refusal.
 """
 
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.stores.pages import Page
 
-# The fields that Glance itself gives an image; whatever else stands there is a property of its owner's.
+# The fields that Glance itself defines; all others are custom properties.
 _FIELDS = {
     *("id", "name", "status", "visibility", "protected", "owner", "tags", "disk_format", "container_format"),
     *("size", "virtual_size", "checksum", "min_disk", "min_ram", "created_at", "updated_at", "self", "file"),
@@ -25,7 +25,7 @@ _FIELDS = {
 
 
 class _Shown(msgspec.Struct):
-    """What we read of an image."""
+    """The fields of an image that are used."""
 
     id: str
     status: str
@@ -40,7 +40,7 @@ class _Shown(msgspec.Struct):
 
 
 class HttpImages:
-    """Fulfils ports.images.Images. client: has the service's address as base URL, and puts tokens on requests."""
+    """Implements ports.services.images.Images. client: has the service's address as base URL, and adds tokens."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
@@ -81,7 +81,7 @@ class HttpImages:
         try:
             await self._ask("POST", "/v2/images", json=sent)
         except Conflict:
-            await self.show(image.id)  # it is there: fine
+            await self.show(image.id)  # it exists: done
 
     async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
         if (await self.show(image_id)).status == "active":
@@ -105,13 +105,13 @@ class HttpImages:
 
 
 def _check(response: httpx.Response) -> None:
-    """Raises: what this status means to us."""
+    """Raises: the error for this status."""
     if not response.is_success:
         raise error_of("image", response.status_code, _message(response), {409: Conflict})
 
 
 def _message(response: httpx.Response) -> str:
-    """Give the sentence out of an error, which Glance sends as JSON or as a page."""
+    """Return the message of an error, which Glance sends as JSON or HTML."""
     try:
         return msgspec.json.decode(response.content, type=_Problem).message
     except msgspec.DecodeError:

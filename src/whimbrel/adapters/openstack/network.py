@@ -1,6 +1,6 @@
 """The network service over HTTP: Neutron v2.0, or the embedded one.
 
-Law: an answer that did not come, or that says that the service has trouble, is Unavailable and never a no.
+Invariant: a missing response, or one that reports a failure of the service, is Unavailable, never a refusal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,15 +17,15 @@ from whimbrel.ports.stores.pages import Page
 
 PORTS = "/v2.0/ports"
 MOST_IN_A_QUERY = 50
-TRIES = 8  # to take a port that others change too
+TRIES = 8  # attempts to take a port that others change too
 FAILED = "binding_failed"
 
 OURS = ("allocation", "migrating_to", "pci_slot", "pci_vendor_info", "card_serial_number", "pf_mac_address", "vf_num")
-"""Keys of a binding's profile that are the compute service's: they go with the server."""
+"""Keys of a binding's profile that belong to the compute service: they are removed with the server."""
 
 
 class HttpNetwork:
-    """Fulfils ports.network.Network."""
+    """Implements ports.services.network.Network."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -75,7 +75,7 @@ class HttpNetwork:
         try:
             return neutron.port(await self._send("POST", PORTS, {"port": requested}))
         except No as no:
-            # The address may be the port's own: this was asked before.
+            # The address may be that of this port: an earlier request created it.
             query = [("network_id", new.network_id), ("mac_address", new.mac)]
             there = neutron.ports(await self._get(PORTS, query)) if no.is_conflict else []
             if there:
@@ -110,7 +110,7 @@ class HttpNetwork:
             if revision not in (None, port.revision):
                 raise Conflict(f"Port {port_id} was changed meanwhile.")
             waiting = [binding.host for binding in await self.bindings(port_id) if not binding.is_active]
-            for host in waiting:  # while the port is a server's: ports of nobody have no list of them
+            for host in waiting:  # while the port has a server: Neutron lists no bindings of unowned ports
                 await self._delete(f"{_bindings(port_id)}/{host}")
             seen = (await self.port(port_id)).revision if waiting else port.revision
             theirs = {name: value for name, value in port.profile.items() if name not in OURS}
@@ -140,13 +140,13 @@ class HttpNetwork:
         try:
             await self._change_seen(port.id, {"security_groups": list(groups)}, port.revision)
         except NotFound as missing:
-            await self.port(port.id)  # it is the port that is missing, or else a group
+            await self.port(port.id)  # raises if the port is missing; otherwise a group is
             raise Refused(missing.reason) from missing
 
     async def bindings(self, port_id: str) -> list[Binding]:
         try:
             return neutron.bindings(await self._get(_bindings(port_id)))
-        except Refused:  # ports of nobody have no list of them
+        except Refused:  # Neutron lists no bindings of unowned ports
             port = await self.port(port_id)
             return [neutron.active_binding(port)] if port.host else []
 
@@ -179,12 +179,12 @@ class HttpNetwork:
     # Requests
 
     async def _change(self, port_id: str, requested: Mapping[str, Any], revision: int | None = None) -> Port:
-        """Change a port. revision: only if it is still this one."""
+        """Change a port. revision: only if it still has this revision."""
         headers = {} if revision is None else {"If-Match": f"revision_number={revision}"}
         return neutron.port(await self._send("PUT", f"{PORTS}/{port_id}", {"port": requested}, headers))
 
     async def _change_seen(self, port_id: str, requested: Mapping[str, Any], revision: int | None) -> Port:
-        """Change a port that was seen. Raises: Conflict: it is not as it was."""
+        """Change a port that was read before. Raises: Conflict: it has changed since."""
         try:
             return await self._change(port_id, requested, revision)
         except No as no:
@@ -210,7 +210,7 @@ def _bindings(port_id: str) -> str:
 
 
 def _pieces(ids: Sequence[str] | None) -> list[Sequence[str]]:
-    """Cut a list so that each piece fits into a URL; None: one piece that does not narrow."""
+    """Split ids into pieces that fit into a URL; None: one piece without a filter."""
     if ids is None:
         return [()]
     return [ids[at : at + MOST_IN_A_QUERY] for at in range(0, len(ids), MOST_IN_A_QUERY)]

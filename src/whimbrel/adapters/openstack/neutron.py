@@ -1,4 +1,4 @@
-"""What Neutron says, in our words: its networks, ports and bindings, and its noes."""
+"""Decodes Neutron's responses: networks, ports, bindings, and errors."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.server_devices import FixedIp
 from whimbrel.ports.services.network import Binding, NetworkInfo, Port, PortRequest
 
-CANNOT_BIND = "PortBindingError"  # Neutron answers 500 where a host cannot connect a port
+CANNOT_BIND = "PortBindingError"  # Neutron answers 500 if a host cannot bind a port
 
 
 class No(Refused):
-    """No, with Neutron's name of the reason."""
+    """A refusal, with Neutron's name of the error."""
 
     def __init__(self, reason: str, status: int, name: str) -> None:
         super().__init__(reason)
@@ -28,7 +28,7 @@ class No(Refused):
 
 
 def checked(answer: Answer) -> bytes:
-    """Give the body of an answer that is a yes. Raises: what any other means to us."""
+    """Return the body of a successful response. Raises: the error for any other status."""
     if answer.is_yes:
         return answer.content
     status, (name, message) = answer.status, _problem(answer)
@@ -47,7 +47,7 @@ class _Problem(msgspec.Struct):
 
 
 def _problem(answer: Answer) -> tuple[str, str]:
-    """Give an error's name and sentence; what is not Neutron's own has no name."""
+    """Return an error's name and message; errors that are not Neutron's own have no name."""
     try:
         said = msgspec.json.decode(answer.content, type=_Problem).NeutronError
     except msgspec.DecodeError:
@@ -55,7 +55,7 @@ def _problem(answer: Answer) -> tuple[str, str]:
     return said.type, said.message
 
 
-# What it shows
+# Response bodies
 
 
 class _Segment(msgspec.Struct):
@@ -128,7 +128,7 @@ class _Port(msgspec.Struct):
 
 
 FIELDS = tuple(each.encode_name for each in fields(_Port) if each.name != "resource_request")
-"""What we read of a port, but for what it asks of Placement, which Neutron works out for each port anew."""
+"""The fields of a port that are used, except the resource request, which Neutron computes for each port on demand."""
 
 
 class _OnePort(msgspec.Struct):
@@ -196,12 +196,12 @@ def ports(content: bytes) -> list[Port]:
 
 
 def hosts(content: bytes) -> dict[str, str]:
-    """Give of ports of which little was asked where they are bound, "": nowhere."""
+    """Return the host of each port from a reduced list; "": unbound."""
     return {shown.id: shown.host or "" for shown in _read(content, _PlacedPorts).ports}
 
 
 def holders(content: bytes) -> list[_Holder]:
-    """Give of ports of which little was asked whose they are."""
+    """Return the device of each port from a reduced list."""
     return _read(content, _Holders).ports
 
 
@@ -214,7 +214,7 @@ def bindings(content: bytes) -> list[Binding]:
 
 
 def active_binding(of: Port) -> Binding:
-    """Give the binding that a port itself shows."""
+    """Return the binding that a port itself shows."""
     return Binding(
         host=HostName(of.host),
         is_active=True,

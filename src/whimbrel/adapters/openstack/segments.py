@@ -1,11 +1,11 @@
-"""Which segments the subnets of a network are of, as Neutron says it."""
+"""The segments of a network's subnets, from Neutron."""
 
 import msgspec
 
 
 class _Subnet(msgspec.Struct):
     id: str
-    segment_id: str | None = None  # None too where the service knows no segments
+    segment_id: str | None = None  # None also if the service has no segments
 
 
 class _Subnets(msgspec.Struct):

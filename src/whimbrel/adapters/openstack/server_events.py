@@ -1,7 +1,7 @@
-"""News of ports for the compute service: POST os-server-external-events, in the background, until it is taken.
+"""Port events for the compute service: POST os-server-external-events, in the background, until they are accepted.
 
-Law: who has news never waits; what the compute service does not know or want is dropped, and what it could not be told
-is told again.
+Invariant: the sender never waits; events that the compute service rejects are dropped, and those that could not be
+delivered are sent again.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ MOST_WAITING = 10_000
 
 
 class _Sent(msgspec.Struct):
-    """An event as the compute API takes it."""
+    """An event in the format of the compute API."""
 
     name: str
     server_uuid: str
@@ -35,17 +35,17 @@ class _Sent(msgspec.Struct):
 
 
 class HttpServerEvents:
-    """Fulfils ports.server_events.ServerEvents. service: the compute API, its paths begin behind `/v2.1`."""
+    """Implements ports.services.server_events.ServerEvents. service: the compute API, paths relative to `/v2.1`."""
 
     def __init__(self, service: Service, clock: Clock, rng: Random) -> None:
         self._service = service
         self._clock = clock
         self._rng = rng
-        self._waiting: deque[ServerEvent] = deque(maxlen=MOST_WAITING)  # the oldest go first where it is full
+        self._waiting: deque[ServerEvent] = deque(maxlen=MOST_WAITING)  # drops the oldest when full
         self._something = asyncio.Event()
 
     def reach(self, service: Service) -> None:
-        """Pass on news this way from now on."""
+        """Send events to this service from now on."""
         self._service = service
 
     def tell(self, events: Sequence[ServerEvent]) -> None:
@@ -54,7 +54,7 @@ class HttpServerEvents:
             self._something.set()
 
     async def run(self) -> None:
-        """Pass on what is told, until cancelled."""
+        """Deliver events, until cancelled."""
         while True:
             await self._something.wait()
             self._something.clear()
@@ -74,10 +74,10 @@ class HttpServerEvents:
                 await self._clock.sleep(pause_s(tries, self._rng))
 
     async def _send(self, events: list[ServerEvent]) -> None:
-        """Raises: Unavailable: it has trouble."""
+        """Raises: Unavailable: the service reports a failure."""
         sent = [_Sent(name=e.name, server_uuid=e.server_id, status=e.status, tag=e.tag) for e in events]
         answer = await self._service.ask("POST", "/os-server-external-events", body={"events": sent})
         if answer.status in OUR_OWN_TROUBLE or answer.status >= 500:
             raise Unavailable(f"the compute service answers {answer.status}: {answer.text}")
-        if not answer.is_yes:  # 404: none of the servers is there
+        if not answer.is_yes:  # 404: none of the servers exists
             log.info("the compute service does not want news of ports", status=answer.status, said=answer.text)

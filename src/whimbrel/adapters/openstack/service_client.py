@@ -1,7 +1,7 @@
-"""One service of a cloud, as our clients ask it: over HTTP, or in this very process.
+"""A client of one service of a cloud, over HTTP or in the same process.
 
-Both ways speak the same protocol to the same applications. The one within the process leaves out what nobody needs
-there: sockets, and a client's redirections, cookies and merging of URLs, which cost more than the services' own work.
+Both implementations call the same applications in the same protocol. The one in the process omits sockets, and a
+client's redirects, cookies and URL merging, which take more time than the services themselves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Give what it says to people, as far as anybody reads."""
+        """Return the body as text for users, truncated."""
         return self.content[:500].decode("utf-8", "replace")
 
 
@@ -35,12 +35,12 @@ class Service(Protocol):
     async def ask(
         self, method: str, path: str, *, query: Query = (), body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """Send one request; body: goes as JSON, None: there is none. Raises: Unavailable: no answer came."""
+        """Send one request. body: sent as JSON; None: no body. Raises: Unavailable: no response."""
         ...
 
 
 class HttpService:
-    """Fulfils Service. client: has the service's address as base URL, and puts tokens on requests. name: for errors."""
+    """Implements Service. client: has the service's address as base URL, and adds tokens. name: for error messages."""
 
     def __init__(self, client: httpx.AsyncClient, name: str) -> None:
         self._client = client
@@ -57,9 +57,9 @@ class HttpService:
 
 
 class InnerService:
-    """Fulfils Service by an application of this process. root: what its paths begin with here.
+    """Implements Service with an application of this process. root: the prefix of its paths.
 
-    headers: of every request, in lower case; who asks may be among them.
+    headers: added to every request, in lower case; they may include the requester's identity.
     """
 
     def __init__(self, app: ASGIApp, root: str = "", headers: Mapping[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Requests to other services with a token of our own on them, which is renewed when it is not taken any more."""
+"""Authentication of requests to other services: adds this process's token, and renews it when it is rejected."""
 
 from collections.abc import AsyncGenerator
 
@@ -8,9 +8,9 @@ from whimbrel.adapters.openstack.identity import OwnToken
 
 
 class Session(httpx.Auth):
-    """Put our token on a client's requests: `httpx.AsyncClient(base_url=..., auth=Session(token))`.
+    """Add the token to a client's requests: `httpx.AsyncClient(base_url=..., auth=Session(token))`.
 
-    A request whose body cannot be sent twice is not repeated: its 401 goes to whoever asked.
+    A request with a body that cannot be sent twice is not repeated: the caller gets the 401.
     """
 
     def __init__(self, token: OwnToken) -> None:

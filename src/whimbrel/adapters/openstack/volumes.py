@@ -1,6 +1,6 @@
 """The volume service over HTTP: Cinder v3, or the embedded one.
 
-Law: an answer that did not come, or that says that the service has trouble, is Unavailable and never a no.
+Invariant: a missing response, or one that reports a failure of the service, is Unavailable, never a refusal.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,16 +16,16 @@ from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume, VolumeUse
 from whimbrel.ports.stores.pages import Page
 
-HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first at which attachments are completed
+HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first one with completion of attachments
 
 ServiceOf = Callable[[ProjectId], Service]
 
 
 class HttpVolumes:
-    """Fulfils ports.volumes.Volumes. service: its paths begin behind `/v3`.
+    """Implements ports.services.volumes.Volumes. service: paths are relative to `/v3`.
 
-    service_of: it as a project's own people reach it, where nobody else may make volumes for them, as in Cinder. The
-    embedded one takes them from the cloud's services.
+    service_of: the service as a member of the project, if only members may create its volumes, as in Cinder. The
+    embedded service accepts volumes from the cloud's services.
     """
 
     def __init__(self, service: Service, service_of: ServiceOf | None = None) -> None:
@@ -43,7 +43,7 @@ class HttpVolumes:
         for volume in await self.made(new.project_id, [new.mark]):
             return volume
         requested = {
-            "name": "",  # so does Nova
+            "name": "",  # as in Nova
             "size": new.size_gib,
             "metadata": {MARK: new.mark},
             "availability_zone": new.zone,
@@ -55,7 +55,7 @@ class HttpVolumes:
         sent = {"volume": {name: value for name, value in requested.items() if value is not None}}
         try:
             made = await _asked(self._service_of(new.project_id), "POST", f"/{new.project_id}/volumes", body=sent)
-        except NotFound as error:  # what it is to be made of, or its type
+        except NotFound as error:  # the source of the volume, or its type
             raise Refused(error.reason) from error
         return _volume(decoded("volume", made, _OneVolume).volume)
 
@@ -131,7 +131,7 @@ class HttpVolumes:
         with suppress(NotFound):
             await self._ask("DELETE", f"/attachments/{attachment_id}")
 
-    # Inside
+    # Internal
 
     async def _read(self, method: str, path: str, kind: type[Body], **what: Any) -> Body:
         return decoded("volume", await self._ask(method, path, **what), kind)
@@ -152,7 +152,7 @@ async def _asked(service: Service, method: str, path: str, **what: Any) -> bytes
 
 
 def _message(answer: Answer) -> str:
-    """Give the sentence out of an error, which stands below the name of its kind."""
+    """Return the message of an error, which is nested below the name of its kind."""
     try:
         return next(iter(msgspec.json.decode(answer.content, type=dict[str, _Said]).values())).message
     except (msgspec.DecodeError, StopIteration):
@@ -163,7 +163,7 @@ class _Said(msgspec.Struct):
     message: str
 
 
-# What it shows
+# Response bodies
 
 
 class _Held(msgspec.Struct):
@@ -220,7 +220,7 @@ class _ManyAttachments(msgspec.Struct):
 
 
 def _backend(host: str | None) -> str | None:
-    """Read it out of HOST@BACKEND#POOL."""
+    """Return the backend of HOST@BACKEND#POOL."""
     return (host or "").partition("@")[2].partition("#")[0] or None
 
 
@@ -257,7 +257,7 @@ def _attachment(shown: _Attachment) -> Attachment:
 
 
 def _connection(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a connection in its two parts: Cinder shows the data beside their kind."""
+    """Return a connection in two parts: Cinder puts the data beside their kind."""
     kind = told.get("driver_volume_type")
     if kind is None:
         return {}
