@@ -1,5 +1,4 @@
-"""Figures of a cloud for Prometheus: what this process does, measured as it happens; how the cloud stands, read when
-somebody asks.
+"""Metrics for Prometheus: of this process, measured as events occur; of the cloud, read on each scrape.
 
-Law: names and labels hold no secrets, and their number does not grow with servers, users or requests.
+Invariant: names and labels contain no secrets, and their number does not grow with servers, users or requests.
 """

@@ -1,4 +1,4 @@
-"""The application that Prometheus scrapes, and the count of all requests to a process."""
+"""The application that Prometheus scrapes, and the request counter of a process."""
 
 import hmac
 from time import perf_counter
@@ -13,7 +13,7 @@ from whimbrel.adapters.prometheus.process_metrics import Figures
 from whimbrel.ports.meter import ROUTE
 
 UNKNOWN = "none"
-"""The label of a request without a known service or route: paths that clients choose are not labels."""
+"""The label of a request without a known service or route: paths chosen by clients are not used as labels."""
 UNAUTHORIZED = (
     "Metrics need the bearer token in metrics.secret of the cloud's data directory (a file of --metrics-secret for"
     " whimbrel placement): give it to Prometheus as authorization: {credentials_file: FILE}.\n"
@@ -24,8 +24,8 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 def metrics_app(figures: Figures, readings: Readings | None, secret: str | None) -> ASGIApp:
     """Return the application that Prometheus scrapes.
 
-    readings: of the process that reads the state of the cloud. secret: the bearer token; "" matches nothing, None: no
-    token is needed.
+    readings: only in the process that reads the state of the cloud. secret: the bearer token; "" matches nothing; None:
+    no token is required.
     """
     expected = None if secret is None else f"Bearer {secret}".encode()
     if readings:
@@ -56,7 +56,7 @@ class Counted:
     """An application that counts and times its requests."""
 
     def __init__(self, app: ASGIApp, figures: Figures, services: frozenset[str], alone: str | None = None) -> None:
-        """services: first segments of paths. alone: the only service of a process, whose paths have no such segment."""
+        """services: first path segments. alone: the only service of a process, whose paths have no such segment."""
         self._app = app
         self._figures = figures
         self._services = services

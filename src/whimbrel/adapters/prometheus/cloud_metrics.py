@@ -1,6 +1,6 @@
-"""How the cloud stands, as figures: read from the journal and the cells when somebody asks, and kept for some seconds.
+"""Metrics of the cloud, read from the journal and the cells on a scrape, and cached for some seconds.
 
-Law: a figure that cannot be read is left out, never shown as it was; who asks is answered all the same.
+Invariant: a value that cannot be read is left out, never shown stale; the scrape succeeds without it.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ from whimbrel.ports.stores.journal import LastProof, RunGroup, Tally
 from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 
 FRESH_S = 5.0
-"""How long what was read is good enough for the next who asks."""
+"""How long cached values are served."""
 TIMEOUT_S = 3.0
-"""How long one store is waited for; Prometheus gives up after 10 seconds."""
+"""Time limit per store; Prometheus gives up after 10 seconds."""
 
 AT = ("kind", "step", "way")
 STATES = ("up", "disabled", "down", "forced_down")
 
 
 class Readings(Collector):
-    """What was read last. `refresh` reads; Prometheus's library collects it without waiting."""
+    """The last values read. `refresh` reads them; Prometheus's library collects them synchronously."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -40,7 +40,7 @@ class Readings(Collector):
         self._reading = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Read again, unless that was done just now."""
+        """Read all values, unless they are recent."""
         async with self._reading:
             now = self._cloud.clock.now()
             if 0 <= now - self._read_at < FRESH_S:
@@ -74,7 +74,7 @@ class Readings(Collector):
             return None
 
     async def _names(self) -> list[CellName]:
-        """List the cells that should be there; one whose database does not answer may not be open."""
+        """Return the cells that should exist; a cell whose database is unreachable may not be open."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 return [cell.name for cell in await self._cloud.cell_infos.all()]
@@ -165,7 +165,7 @@ def _of_debts(tally: Tally, now: float) -> Iterator[Metric]:
 
 
 def _of_proof(proof: LastProof | None) -> Iterator[Metric]:
-    """Show the latest proof; before the first there is nothing to show."""
+    """Yield the metrics of the latest proof; none before the first one."""
     if proof is None:
         return
     yield _gauge("whimbrel_last_proof_timestamp_seconds", "When the cloud's books were last checked.", proof.at)
@@ -203,7 +203,7 @@ def _state(host: Host, now: float) -> str:
 
 
 def _of_clocks(processes: Sequence[ProcessRecord]) -> Metric:
-    """Show of processes with the same labels the clock that is furthest off."""
+    """Return, for processes with equal labels, the largest clock offset."""
     offsets = GaugeMetricFamily(
         "whimbrel_process_clock_offset_seconds",
         "How far the clock of a live process is ahead of the database's.",
@@ -218,7 +218,7 @@ def _of_clocks(processes: Sequence[ProcessRecord]) -> Metric:
     return offsets
 
 
-# How they are written
+# Format
 
 
 def _by_step(name: str, says: str, values: Iterable[tuple[RunGroup, float]]) -> Metric:

@@ -1,4 +1,4 @@
-"""The figures that a process measures itself: requests, choices, steps and calls of placement."""
+"""Metrics that a process measures itself: requests, scheduling decisions, steps, and calls of placement."""
 
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -15,19 +15,19 @@ from prometheus_client import (
 
 from whimbrel.domain.run import LogEntry, Run
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # else each counter would bring a second series, of when this process began to count
+disable_created_metrics()  # type: ignore[no-untyped-call]  # else each counter adds a second series: its creation time
 
 QUICK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Buckets of what is done while somebody waits."""
+"""Buckets of interactive operations."""
 STEP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0)
 """Buckets of steps: most take a few milliseconds, some copy disks."""
 
 CHOICE = "choose_target"
-"""The step that chooses among hosts."""
+"""The step that selects a host."""
 
 
 class Figures:
-    """Fulfils ports.meter.Listener. One object, with a registry of its own, for a process."""
+    """Implements ports.meter.Listener. One object, with a registry of its own, per process."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -67,7 +67,7 @@ class Figures:
         )
 
     def await_choices(self, kinds: Iterable[str]) -> None:
-        """Tell of choices from the start: Prometheus sees no rise in what comes into being at 1, as a first refusal."""
+        """Initialize the counters of choices: Prometheus sees no increase in a series that starts at 1."""
         for kind in kinds:
             for outcome in ("done", "refused"):
                 self._steps.labels(kind, CHOICE, "do", outcome)

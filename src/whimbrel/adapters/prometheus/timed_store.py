@@ -1,4 +1,4 @@
-"""A store whose calls are timed, for a process that asks it without a door between."""
+"""A store with timed calls, for a process that calls it directly."""
 
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
@@ -10,7 +10,7 @@ from whimbrel.ports.placement.placement import Placement
 
 
 def timed(placement: Placement, meter: Meter) -> Placement:
-    """Give the same store; the meter is told of each call that ends, whatever comes of it."""
+    """Return the same store; the meter records every call that ends, failed ones included."""
     return cast(Placement, _Timed(placement, meter))
 
 
@@ -20,7 +20,7 @@ class _Timed:
         self._meter = meter
 
     def __getattr__(self, name: str) -> Any:
-        """Make the timed twin of a method, once. What is no call that is waited for is the store's own."""
+        """Return the timed version of a method, created once; return other attributes unchanged."""
         own = getattr(self._placement, name)
         if not iscoroutinefunction(own):
             return own
