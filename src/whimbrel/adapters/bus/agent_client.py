@@ -1,6 +1,6 @@
-"""The callers' end of the HTTP bus.
+"""The client of the HTTP bus.
 
-Law: anything but an answer of the agent itself is Unavailable: the order may have been carried out, or not.
+Invariant: anything but a response of the agent itself is Unavailable: the order may have been executed or not.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,14 +17,14 @@ from whimbrel.domain.ids import HostName
 from whimbrel.ports.hosts.agent import Agent
 
 TIMEOUT_S = 30.0
-"""How long an answer may take, on top of the time that an order itself grants the host (`timeout_s`)."""
+"""How long a response may take, in addition to the time that an order itself grants the host (`timeout_s`)."""
 
 
 class HttpAgents:
-    """Fulfils ports.agent.Agents for the hosts behind one door."""
+    """Implements ports.hosts.agent.Agents for the hosts behind one endpoint."""
 
     def __init__(self, url: str, token: str, client: httpx.AsyncClient, timeout_s: float = TIMEOUT_S) -> None:
-        """url: where `agents_app` is mounted. client: stays its owner's, who closes it."""
+        """url: where `agents_app` is mounted. client: closed by its owner."""
         self._url = url.rstrip("/")
         self._headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
         self._client = client
@@ -34,7 +34,7 @@ class HttpAgents:
         return cast(Agent, _Principal(self, host))
 
     async def ask(self, host: HostName, name: str, question: msgspec.Struct) -> Any:
-        """Send one order and give its answer. Raises: what the agent raised; Unavailable."""
+        """Send one order and return its result. Raises: the agent's error; Unavailable."""
         timeout_s = self._timeout_s + getattr(question, "timeout_s", 0.0)
         url = f"{self._url}/agents/{quote(host, safe='')}/{name}"
         content = encode(question)
@@ -47,7 +47,7 @@ class HttpAgents:
 
 
 class _Principal:
-    """The agent of one host, far away."""
+    """The remote agent of one host."""
 
     def __init__(self, agents: HttpAgents, host: HostName) -> None:
         self._agents = agents
@@ -74,5 +74,5 @@ def _answer(verb: Verb, response: httpx.Response) -> Any:
 
 
 def _error(name: str, reason: str) -> WorldError:
-    """Make the error again; one that only a newer agent knows is one that we do not understand: Unavailable."""
+    """Recreate an error; one that only a newer agent knows becomes Unavailable."""
     return ERRORS.get(name, Unavailable)(reason)

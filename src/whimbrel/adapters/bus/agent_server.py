@@ -1,7 +1,7 @@
-"""The agents' end of the HTTP bus: POST /agents/{host}/{verb}, the arguments as a JSON object, the answer as JSON.
+"""The server of the HTTP bus: POST /agents/{host}/{verb}, the arguments as a JSON object, the result as JSON.
 
 Invariant: a client without the secret learns nothing. A WorldError is sent by its name, with status 409. An order with
-parts that this agent does not know is refused: a newer conductor would mean something else than what is done here.
+fields that this agent does not know is refused: a newer conductor could mean something else than what this agent does.
 """
 
 import hmac
@@ -25,7 +25,7 @@ JSON = "application/json"
 
 
 def agents_app(agents: Agents, token: str) -> Starlette:
-    """Make the application of these agents. token: the secret that clients send."""
+    """Return the application of these agents. token: the secret that clients send."""
     secret = f"Bearer {token}".encode()
 
     async def call(request: Request) -> Response:
@@ -45,12 +45,12 @@ def agents_app(agents: Agents, token: str) -> Starlette:
 
 
 def cells_app(buses: Mapping[CellName, Agents], token: str) -> Starlette:
-    """Make the application of several cells, below /cells/{cell}: no cell serves hosts of another one."""
+    """Return the application of several cells, below /cells/{cell}: no cell serves hosts of another one."""
     return Starlette(routes=[Mount(f"/cells/{cell}", agents_app(bus, token)) for cell, bus in buses.items()])
 
 
 def _question(host: str, name: str, body: bytes) -> Any:
-    """Decode an order. Raises: Refused: this agent does not know all of it; DecodeError: it is not JSON."""
+    """Decode an order. Raises: Refused: it has unknown fields; DecodeError: it is not JSON."""
     verb = VERBS.get(name)
     if verb is None:
         raise _unknown(host, f"the order {name!r}")

@@ -11,10 +11,10 @@ from whimbrel.ports.hosts.agent import Agent
 
 
 class LocalAgents:
-    """Fulfils ports.agent.Agents. A mapping that changes later is looked at afresh each time."""
+    """Implements ports.hosts.agent.Agents. The mapping may change: it is read on each call."""
 
     def __init__(self, agents: Mapping[HostName, Agent], timeout_s: float | None = None) -> None:
-        """patience_s: how long an answer may take, on top of what an order itself grants the host; None: for ever."""
+        """timeout_s: how long an answer may take, beyond what an order itself grants the host; None: unlimited."""
         self._agents = agents
         self._timeout_s = timeout_s
 
@@ -26,7 +26,7 @@ class LocalAgents:
 
 
 class _Impatient:
-    """Stands before an agent and waits no longer than so long; what was ordered goes on, in its turn, unwatched."""
+    """Wraps an agent with a time limit; an order that exceeds it continues in the background."""
 
     def __init__(self, host: HostName, agent: Agent, timeout_s: float) -> None:
         self._host = host
@@ -49,13 +49,13 @@ class _Impatient:
 
 
 def _look(work: "asyncio.Future[Any]") -> None:
-    """Look at how an order ended that nobody waits for any more, so that nothing complains that nobody did."""
+    """Retrieve the exception of an abandoned order, so that asyncio does not log it as never retrieved."""
     if not work.cancelled():
         work.exception()
 
 
 class _Nobody:
-    """Stands where no agent is: whatever it is asked, nobody answers."""
+    """Stands in for a missing agent: never answers."""
 
     def __init__(self, host: HostName) -> None:
         self._host = host

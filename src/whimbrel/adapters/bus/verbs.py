@@ -1,4 +1,4 @@
-"""The verbs of an agent as a table, read off the port: both ends of the HTTP bus are made from it."""
+"""The verbs of an agent as a table, derived from the port: both ends of the HTTP bus are built from it."""
 
 import inspect
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def _verb(name: str, method: Callable[..., Any]) -> Verb:
         (arg, hint) if defaults[arg] is inspect.Parameter.empty else (arg, hint, defaults[arg])
         for arg, hint in hints.items()
     ]
-    # What is not said is its default: an older agent is asked only what it must know.
+    # Fields with default values are omitted: an older agent receives only what it must know.
     question = msgspec.defstruct(name, fields, frozen=True, omit_defaults=True)
     return Verb(question, msgspec.json.Decoder(question).decode, msgspec.json.Decoder(answer).decode)
 
@@ -40,11 +40,11 @@ ERRORS: Final = {
 }
 
 TROUBLE: Final = 409
-"""The HTTP status under which an error of the world travels."""
+"""The HTTP status of a WorldError."""
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """An error on its way over the bus."""
+    """An error as transferred over the bus."""
 
     error: str
     reason: str
