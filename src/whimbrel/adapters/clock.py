@@ -1,4 +1,4 @@
-"""The real time, and ids by chance."""
+"""The real time, and random ids."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from whimbrel.ports.stores.processes import ClockReading
 
 
 class SystemClock:
-    """Fulfils ports.clock.Clock."""
+    """Implements ports.clock.Clock."""
 
     def now(self) -> float:
         return time.time()
@@ -19,9 +19,9 @@ class SystemClock:
 
 
 class DatabaseClock:
-    """Fulfils ports.clock.Clock with the time of a cloud's database, which judges leases.
+    """Implements ports.clock.Clock with the time of a cloud's database, which decides on leases.
 
-    It is the machine's own clock, corrected by how far that was ahead when it was read last.
+    It is the machine's clock, corrected by the offset of the last reading.
     """
 
     def __init__(self, own: Clock) -> None:
@@ -35,18 +35,18 @@ class DatabaseClock:
         await self._own.sleep(seconds)
 
     def correct(self, reading: ClockReading) -> None:
-        """Follow a reading, unless the difference may be its error."""
+        """Apply a reading, unless the difference is within its error."""
         if abs(reading.offset_s - self._ahead_s) > reading.error_s:
             self._ahead_s = reading.offset_s
 
 
 def since_boot() -> float:
-    """Return the seconds since the machine started, those of its sleep among them; nobody can set this clock."""
+    """Return the seconds since boot, including suspended time; unaffected by changes of the system time."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class RandomIds:
-    """Fulfils ports.clock.IdSource."""
+    """Implements ports.clock.IdSource."""
 
     def uuid(self) -> str:
         return str(uuid4())

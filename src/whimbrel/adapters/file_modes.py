@@ -1,7 +1,7 @@
-"""File modes: other users of this machine can read nothing that the cloud stores.
+"""File modes: other users of this machine cannot read anything that the cloud stores.
 
-Invariant: a mode is only narrowed, and no link is followed to do so. The one exception is a directory above guests:
-QEMU often runs as a user of its own, and has to pass through.
+Invariant: modes are only narrowed, and links are not followed. The one exception is a directory above guests: QEMU
+often runs as a user of its own and needs search permission.
 """
 
 import os
@@ -17,17 +17,17 @@ UMASK = 0o077
 FILE = 0o600
 DIRECTORY = 0o700
 SEARCHABLE = 0o711
-"""Others can open what they know by name, and list nothing."""
+"""Others can open files by name, but not list them."""
 
 _OTHERS = 0o077
 _SEARCH = 0o011
 
 
 def narrow_tree(root: Path, guests: Collection[Path] = ()) -> None:
-    """Narrow the modes of a directory and of all below it.
+    """Narrow the modes of a directory tree.
 
-    guests: directories below it that are left as they are; those above them stay searchable for QEMU's user.
-    Raises: Refused: another user owns a part of it, or a mode cannot be changed; with the command that mends it.
+    guests: subdirectories that are left unchanged; directories above them stay searchable for QEMU's user.
+    Raises: Refused: another user owns a part of it, or a mode cannot be changed; includes the command that repairs it.
     """
     for path, is_directory in _tree(root, guests):
         passed = is_directory and any(each.is_relative_to(path) for each in guests)
@@ -37,9 +37,9 @@ def narrow_tree(root: Path, guests: Collection[Path] = ()) -> None:
 
 
 def narrow_guests(root: Path) -> None:
-    """Narrow the modes of a host's guests. What belongs to QEMU's user, from when a guest runs, stays as it is.
+    """Narrow the modes of a host's guests. Files that belong to QEMU's user, while a guest runs, are left unchanged.
 
-    Raises: Refused: a mode cannot be changed; with the command that mends it.
+    Raises: Refused: a mode cannot be changed; includes the command that repairs it.
     """
     me = os.geteuid()
     for path, is_directory in _tree(root):
@@ -49,12 +49,12 @@ def narrow_guests(root: Path) -> None:
 
 
 def narrow(path: Path, allowed: int) -> None:
-    """Take away what a mode has beyond `allowed`; fine if there is no such file. Raises: Refused; OSError."""
+    """Remove permissions of others beyond `allowed`; a missing file is ignored. Raises: Refused; OSError."""
     try:
         mode = _mode(path)
         if mode & ~allowed & _OTHERS:
             path.chmod(mode & allowed)
-            mode = _mode(path)  # some file systems keep none
+            mode = _mode(path)  # some file systems do not store modes
     except (FileNotFoundError, NotADirectoryError):
         return
     except PermissionError as error:
@@ -64,7 +64,7 @@ def narrow(path: Path, allowed: int) -> None:
 
 
 def create(path: Path) -> None:
-    """Create an empty file for its owner only, or narrow the mode of the file that is there. Raises: Refused."""
+    """Create an empty file for its owner only, or narrow the mode of an existing one. Raises: Refused."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE))
     except FileExistsError:
@@ -80,14 +80,14 @@ def _narrow_own(path: Path, allowed: int, root: Path) -> None:
         _check_target(path)
         return
     if found.st_uid != os.geteuid():
-        if os.access(path, os.R_OK) or path == root:  # else it is none of the cloud's, like lost+found
+        if os.access(path, os.R_OK) or path == root:  # otherwise not the cloud's, like lost+found
             raise _of_another(path, found.st_uid, root)
         return
     narrow(path, allowed)
 
 
 def _check_target(link: Path) -> None:
-    """Raises: Refused: others can read what a link points to. What lies elsewhere may be no business of ours."""
+    """Raises: Refused: others can read a link's target. The target's owner is not checked."""
     try:
         mode = _mode(link)
     except FileNotFoundError:
@@ -103,14 +103,14 @@ def _open_for_search(directory: Path) -> None:
 
 
 def _tree(root: Path, beyond: Collection[Path] = ()) -> Iterator[tuple[Path, bool]]:
-    """Yield a directory and all below it, and whether each is a directory. beyond: what is left out."""
+    """Yield each path of a directory tree, and whether it is a directory. beyond: excluded paths."""
     left = [root]
     while left:
         directory = left.pop()
         yield directory, True
         try:
             entries = list(os.scandir(directory))
-        except (FileNotFoundError, PermissionError):  # it is gone, or none of ours
+        except (FileNotFoundError, PermissionError):  # deleted, or not the cloud's
             continue
         for entry in entries:
             path = Path(entry.path)

@@ -29,7 +29,7 @@ class MemoryKeyValueStore:
         return dict(sorted(self._spaces.get(space, {}).items()))
 
     def copy(self) -> "MemoryKeyValueStore":
-        """Give another keep with the same values."""
+        """Return another store with the same values."""
         other = MemoryKeyValueStore()
         other._spaces = {space: dict(values) for space, values in self._spaces.items()}
         return other

@@ -1,4 +1,4 @@
-"""The law of every HTTP client here: no answer is Unavailable, however it came; what was asked may be done, or not."""
+"""Maps failed HTTP requests to Unavailable, in every client: without a response the operation may be done or not."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ from whimbrel.domain.errors import Unavailable, WorldError
 
 @contextmanager
 def unanswered(saying: str) -> Iterator[None]:
-    """Put this around sending and receiving, and around nothing else. saying: who does not answer what.
+    """Wrap sending and receiving, and nothing else. saying: what does not answer, for the error message.
 
-    All that happens there counts, not httpx's own errors only: when a connection ends at the wrong moment, what it
-    stands on fails in ways of its own (anyio asks the socket that uvloop has let go for its peer: AttributeError).
+    All exceptions count, not only httpx's: if a connection ends at the wrong moment, lower layers fail in ways of their
+    own (anyio asks the socket that uvloop has released for its peer: AttributeError).
     """
     try:
         yield
     except WorldError:
-        raise  # of who makes the body while it is sent
+        raise  # raised by the source of the request's body
     except Exception as error:
         raise Unavailable(f"{saying}: {error!r}") from error

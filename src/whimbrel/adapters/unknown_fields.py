@@ -1,6 +1,6 @@
-"""Finds what a newer program has added to a JSON document: fields that the types of this program do not declare.
+"""Finds what a newer program has added to a JSON document: fields that this program's types do not declare.
 
-msgspec ignores such fields, which is right for who only reads. A program that obeys an order or writes a document back
+msgspec ignores such fields, which is right for a reader. A program that executes an order or writes a document back
 must not ignore them.
 """
 
@@ -18,7 +18,7 @@ Search = Callable[[Any, str], Iterator[str]]
 def unknown_field(document: bytes, kind: Any) -> str | None:
     """Return the path of a field, such as "spec.nics[].speed", that `kind` does not declare; None: there is none.
 
-    The document is one that decodes as `kind`.
+    The document must decode as `kind`.
     """
     search = _search_of(kind)
     return next(search(msgspec.json.decode(document), ""), None) if search else None
@@ -30,7 +30,7 @@ def _search_of(kind: Any) -> Search | None:
 
 
 def _search(kind: inspect.Type, made: dict[int, Search]) -> Search | None:
-    """Return what searches values of this type; None: such a value has no fields. made: by type, for recursive ones."""
+    """Return a search function for values of this type; None: they have no fields. made: by type, for recursion."""
     match kind:
         case inspect.StructType(fields=fields):
             return made[id(kind)] if id(kind) in made else _of_struct(kind, fields, made)
@@ -88,7 +88,7 @@ def _of_places(inners: list[Search | None]) -> Search | None:
 
 
 def _of_union(members: list[tuple[inspect.Type, Search | None]]) -> Search | None:
-    """Search as the member that a value belongs to: an object, tagged where there are several, or an array."""
+    """Search as the union member that a value belongs to: an object (tagged if there are several) or an array."""
     tagged = {kind.tag: (kind.tag_field, search) for kind, search in members if isinstance(kind, inspect.StructType)}
     mapped = next((search for kind, search in members if isinstance(kind, inspect.DictType)), None)
     listed = next((search for kind, search in members if isinstance(kind, _ARRAYS)), None)
