@@ -1,1 +1,1 @@
-"""The Placement API: HTTP in front of a placement store, as OpenStack's clients know it."""
+"""The Placement API: HTTP in front of a placement store, compatible with OpenStack's clients."""

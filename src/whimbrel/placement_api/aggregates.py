@@ -25,4 +25,4 @@ async def replace(call: Call) -> Any:
         sent, generation = call.body["aggregates"], call.body["resource_provider_generation"]
     with said_as_placement_does():
         node = await call.store.put_aggregates(call.uuid, generation, sent)
-    return {**_shown(call, node), "aggregates": sent}  # in the order in which they came
+    return {**_shown(call, node), "aggregates": sent}  # in the order of the request

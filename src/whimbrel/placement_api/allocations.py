@@ -15,7 +15,7 @@ from whimbrel.placement_api.problems import introducing
 from whimbrel.placement_api.schemas import is_uuid
 from whimbrel.ports.placement.placement import Owner
 
-# Whose an allocation is that an old client wrote without saying so.
+# The owner of an allocation that an old client wrote without one.
 NOBODY = "00000000-0000-0000-0000-000000000000"
 UNKNOWN_TYPE = "unknown"
 
@@ -80,7 +80,7 @@ async def delete(call: Call) -> Reply:
 
 
 def claims(call: Call, sent: Mapping[str, Any]) -> list[Claim]:
-    """Read several consumers' claims."""
+    """Parse several consumers' claims."""
     return [_claim(call, ConsumerId(uuid), each) for uuid, each in sent.items()]
 
 
@@ -96,7 +96,7 @@ def _claim(call: Call, consumer: ConsumerId, sent: Mapping[str, Any]) -> Claim:
 
 
 def _held(sent: Any) -> Held:
-    """Read both forms: a list below 1.12, an object by provider from there on."""
+    """Parse both forms: a list below 1.12, an object by provider from there on."""
     if isinstance(sent, list):
         return {ProviderId(part["resource_provider"]["uuid"]): part["resources"] for part in sent}
     return {ProviderId(uuid): part["resources"] for uuid, part in sent.items()}

@@ -1,4 +1,4 @@
-"""The Placement API: token, version, route, content type, policy, query, body are checked in this order; then the
+"""The Placement API. It checks token, version, route, content type, policy, query and body in this order; then the
 handler runs.
 """
 
@@ -47,7 +47,7 @@ def placement_app(
     rights: Access | None = None,
     most_candidates: int | None = MOST_CANDIDATES,
 ) -> App:
-    """Make the Placement API, to be mounted at /placement (or to be a server of its own).
+    """Create the Placement API, to be mounted at /placement (or to be a server of its own).
 
     identity: None: no authentication, for tests. identity_url: where clients get a token; None: /identity on the same
     server. rights: None: the legacy defaults. most_candidates: in one answer, None: all.
@@ -64,7 +64,7 @@ def placement_app(
             raise
 
     async def answer(request: Request) -> Reply:
-        is_document = request.path in ("", "/")  # it needs no token
+        is_document = request.path in ("", "/")  # needs no token
         principal = None if is_document else await callers.of(request)
         request.minor = minor = VERSIONS.negotiate(request.headers.get("openstack-api-version", ""))
         if principal is None:
@@ -102,7 +102,7 @@ def placement_app(
         succeeds = (reply.status or 200) < 300
         if request.minor >= DATED_SINCE and succeeds and (reply.body is not None or _shows(request)):
             made["cache-control"] = "no-cache"
-            if not isinstance(reply, Undated):  # times are not stored: what is shown is valid now
+            if not isinstance(reply, Undated):  # times are not stored: the answer is valid now
                 made["last-modified"] = formatdate(clock.now(), usegmt=True)
         return made
 
@@ -121,13 +121,13 @@ def _document(request: Request) -> Reply:
 
 
 def _check_has_type(request: Request) -> None:
-    """Raises: Problem: 400: a body without a type."""
+    """Raises: Problem: 400: a body without a content type."""
     if request.headers.get("content-length", "0") != "0" and not request.headers.get("content-type"):
         raise Problem(400, "content-type header required when content-length > 0")
 
 
 def _check_types(request: Request, route: Route, *, takes_body: bool) -> None:
-    """Raises: Problem: 406: the client takes no JSON; 415: it sends none."""
+    """Raises: Problem: 406: the client does not accept JSON; 415: the body is not JSON."""
     accept = request.headers.get("accept")
     if request.method == "GET" and route.shows_body and not content_types.quality(accept, content_types.JSON):
         raise Problem(406, f"Only {content_types.JSON} is provided")

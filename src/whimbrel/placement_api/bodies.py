@@ -1,4 +1,4 @@
-"""Schemas of the bodies, by the version from which they hold."""
+"""Schemas of the bodies, by first version."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -134,7 +134,7 @@ _MANY = {
 }
 MANY_ALLOCATIONS = Body({since: {**many, "minProperties": 1} for since, many in _MANY.items()})
 
-# Reshaping: a provider's new inventories as its own PUT takes them; who holds nothing of it need not be named
+# Reshaping: inventories as in a provider's own PUT; providers without allocations need not be named
 
 _SHAPES = _by_name(UUID_PATTERN, _ALL_INVENTORIES, minProperties=1)
 RESHAPE = Body(

@@ -1,4 +1,4 @@
-"""One request as a handler sees it."""
+"""One request as handlers see it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Undated(Reply, frozen=True):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """A request of which token, version, route, query keys and body have been checked."""
+    """A request with checked token, version, route, query keys and body."""
 
     store: Store
     ids: IdSource
@@ -25,8 +25,8 @@ class Call:
     minor: int  # of the microversion: 28 for 1.28
     params: Mapping[str, str]  # of the path
     query: Mapping[str, list[str]]  # key -> all its values
-    body: Any  # decoded JSON; None: the route takes none
-    mounted_at: str  # the path before ours, "/placement"
+    body: Any  # decoded JSON; None: the route reads no body
+    mounted_at: str  # the path of the mount point, "/placement"
     most_candidates: int | None  # in one answer; None: all
     origin: str  # scheme and host, as the client knows them
 

@@ -1,4 +1,4 @@
-"""Allocation candidates: where a request could be placed, and what the providers there have."""
+"""Allocation candidates: where a request fits, and the resources of the providers there."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -17,11 +17,11 @@ from whimbrel.placement_api import candidates_query
 from whimbrel.placement_api.call import Call
 
 WHOLE = 29
-"""The version from which on a summary tells everything, whatever was asked."""
+"""From this version on a summary is complete, independent of the request."""
 
 
 async def index(call: Call) -> Any:
-    """List candidates. Where there are many, other requests are answered between two pieces of the search."""
+    """List candidates. During a long search other requests are answered between its parts."""
     request = _capped(await candidates_query.request(call), call.most_candidates)
     index = await call.store.provider_index()
     search = Search(index, request)
@@ -41,7 +41,7 @@ async def index(call: Call) -> Any:
 
 
 def _capped(request: Request, most: int | None) -> Request:
-    """Return the request with a limit that is not above the cap of the server."""
+    """Return the request with a limit that is at most the server's."""
     if most is None or (request.limit is not None and request.limit <= most):
         return request
     return msgspec.structs.replace(request, limit=most)
@@ -56,7 +56,7 @@ def _summaries(call: Call, index: Index, request: Request, found: Sequence[Candi
 
 
 def _involved(index: ProviderIndex, request: Request, found: Iterable[Candidate]) -> Iterable[Node]:
-    """List the providers that give something; where trees count, with the rest of their trees."""
+    """Return the providers that contribute; in versions with trees, with the rest of their trees."""
     givers = [index.nodes[uuid] for uuid in {uuid: None for candidate in found for uuid in candidate.parts}]
     if not request.nested:
         return givers
@@ -80,7 +80,7 @@ def _request(call: Call, candidate: Candidate) -> dict[str, Any]:
 
 
 def _whole_summary(node: Node) -> msgspec.Raw:
-    """Give a provider's summary as text: it is the same in every answer until the provider changes."""
+    """Return a provider's summary as JSON text: it is the same in every answer until the provider changes."""
     return msgspec.Raw(msgspec.json.encode(_summary(WHOLE, node, frozenset())))
 
 
@@ -102,6 +102,6 @@ def _summary(minor: int, node: Node, asked: frozenset[str]) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _traits(traits: frozenset[str]) -> msgspec.Raw:
-    """Give a list of traits as JSON: of ten thousand hosts most have the same ones."""
-    in_order = sorted(traits, key=lambda name: (name.startswith("CUSTOM_"), name))  # Placement's own come first
+    """Return a list of traits as JSON text; cached, because most hosts have the same traits."""
+    in_order = sorted(traits, key=lambda name: (name.startswith("CUSTOM_"), name))  # standard traits first
     return msgspec.Raw(msgspec.json.encode(in_order))

@@ -1,6 +1,6 @@
-"""What GET /allocation_candidates is asked: groups of resources, and what holds for all of them.
+"""The query of GET /allocation_candidates: groups of resources, and conditions on all of them.
 
-Law: a group that nothing could serve, because it is half said, is refused and not guessed at.
+Invariant: an incomplete group is refused, not guessed at.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ NESTED_SINCE = 29
 
 
 async def request(call: Call) -> Request:
-    """Read the whole query. Raises: Problem: 400: malformed, unknown names, or groups that cannot be."""
+    """Parse the whole query. Raises: Problem: 400: malformed, unknown names, or impossible groups."""
     root_required, root_forbidden = _root(call)
     subtrees = _subtrees(call)
     groups = _groups(call)
@@ -38,7 +38,7 @@ async def request(call: Call) -> Request:
 
 
 def _groups(call: Call) -> dict[str, Wanted]:
-    suffixes: dict[str, None] = {}  # in the order in which they come
+    suffixes: dict[str, None] = {}  # in the order of the query
     for key in call.query:
         stem, suffix = split(key, call.minor) if key not in OF_CANDIDATES else (key, UNNAMED)
         if OF_CANDIDATES[stem].is_of_group:
@@ -54,7 +54,7 @@ def _subtrees(call: Call) -> list[frozenset[str]]:
 
 
 def _check_groups(call: Call, groups: Mapping[str, Wanted], subtrees: list[frozenset[str]]) -> None:
-    """Raises: Problem: 400: nothing is asked for, or what is asked for a group or subtree goes to nothing."""
+    """Raises: Problem: 400: no resources are requested, or a group or subtree refers to nothing."""
     bare = [suffix for suffix, wanted in groups.items() if not wanted.resources]
     if call.minor < SUBTREES_SINCE:
         _check_orphans(groups, bare)

@@ -1,4 +1,4 @@
-"""Lets browsers ask: which web pages may, and what they may see of an answer."""
+"""Cross-origin requests of browsers: permitted origins, and the headers that they may read."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ ASK_AGAIN_AFTER_S = 3600
 
 
 class Cors(CORSMiddleware):
-    """An application in front of another one. origins: the pages that may ask, as browsers name them."""
+    """Middleware. origins: the permitted origins, as browsers send them."""
 
     def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
         super().__init__(
@@ -27,7 +27,7 @@ class Cors(CORSMiddleware):
         )
 
     def preflight_response(self, request_headers: Headers) -> Response:
-        """Answer a browser that asks whether a page may. As in Placement a no is a yes that does not say so."""
+        """Answer a preflight request. As in Placement a refusal is a success without the CORS headers."""
         if not self.is_allowed_origin(request_headers["origin"]):
             return Response(headers={"vary": "Origin"})
         return super().preflight_response(request_headers)

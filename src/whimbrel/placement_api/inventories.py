@@ -20,7 +20,7 @@ _AMOUNTS = Inventory.__struct_fields__
 
 
 def inventory(call: Call, uuid: ProviderId, name: str, sent: Mapping[str, Any]) -> Inventory:
-    """Raises: BadInventory: nothing is left to allocate."""
+    """Raises: BadInventory: no capacity is left to allocate."""
     found = Inventory(**{field: sent[field] for field in _AMOUNTS if field in sent})
     left = capacity(found)
     if found.reserved > found.total or left < 0 or (left == 0 and call.minor < 26):
@@ -31,7 +31,7 @@ def inventory(call: Call, uuid: ProviderId, name: str, sent: Mapping[str, Any]) 
 
 
 async def _sent(call: Call, sent: Mapping[str, Mapping[str, Any]]) -> dict[str, Inventory]:
-    """Raises: Stale: that the generation is of the past is said before: BadInventory."""
+    """Parse the inventories. Raises: Stale: an outdated generation; it takes precedence over BadInventory."""
     try:
         return {name: inventory(call, call.uuid, name, amounts) for name, amounts in sent.items()}
     except BadInventory:
@@ -79,7 +79,7 @@ async def create(call: Call) -> Reply:
         with introducing(opening, UnknownName, BadInventory):
             node = await call.store.add_inventory(call.uuid, name, inventory(call, call.uuid, name, call.body))
     except Duplicate as error:
-        # No name is taken here: somebody was faster.
+        # Not a duplicate name: a concurrent request added it.
         raise Problem(409, error.reason, CONCURRENT_UPDATE) from None
     headers = call.location("resource_providers", call.uuid, "inventories", name)
     return Reply(status=201, body=_one(node, name), headers=headers)
@@ -107,7 +107,7 @@ async def delete(call: Call) -> Reply:
     try:
         await call.store.delete_inventory(call.uuid, name)
     except InventoryInUse as error:
-        # Of all refusals to remove inventories Placement calls this one a conflict of writers.
+        # Of all refused removals, Placement reports only this one as a concurrent update.
         reason = f"Unable to delete inventory of class {name}: {error.reason}"
         raise Problem(409, reason, CONCURRENT_UPDATE) from None
     return NO_CONTENT

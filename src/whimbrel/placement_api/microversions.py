@@ -1,7 +1,7 @@
 """Every microversion of the Placement API in one list.
 
-Invariant: a microversion is known by its minor number (all are 1.x). What changes at which is decided where it changes,
-by comparing `call.minor`; this list says what each one is about.
+Invariant: a microversion is identified by its minor number (all are 1.x). Code compares `call.minor` where behaviour
+changes; this list describes each version.
 """
 
 from whimbrel.http.microversions import Microversions

@@ -1,8 +1,8 @@
-"""Who may do what with Placement: one table of rules for each of its two sets of defaults.
+"""The policy of Placement: one table of rules for each of its two sets of defaults.
 
-Law: the sets differ in one thing only: with `legacy` an administrator may also do what is meant for services.
+Invariant: the sets differ in one point: with `legacy` administrators also have the permissions of services.
 
-Source: the policy reference of Placement 16. Its rules of old, each "or an administrator", are worked in.
+Source: the policy reference of Placement 16. Its deprecated rules, each "or an administrator", are included.
 """
 
 from collections.abc import Mapping

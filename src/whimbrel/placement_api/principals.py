@@ -1,6 +1,6 @@
-"""Callers, by their tokens or, in tests, without authentication; then the policy.
+"""Authentication by token or, in tests, without one; then the policy.
 
-Invariant: no request is served without a caller, and every request is checked by exactly one rule.
+Invariant: no request is served without a principal, and every request is checked by exactly one rule.
 """
 
 from typing import Protocol
@@ -13,11 +13,11 @@ from whimbrel.placement_api.policy import DEFAULTS, Defaults
 from whimbrel.ports.services.identity import Identity, Principal
 
 UNAUTHORIZED = "The request you have made requires authentication."
-NO_AUTH_ADMINS = frozenset({"admin", "notused"})  # clients send the latter where they are told not to log in
+NO_AUTH_ADMINS = frozenset({"admin", "notused"})  # clients without authentication send the latter
 
 
 class Principals(Protocol):
-    """A way to find the caller of a request."""
+    """Determines the principal of a request."""
 
     async def of(self, request: Request) -> Principal:
         """Raises: Problem: 401. Unavailable: the identity service does not answer."""
@@ -25,7 +25,7 @@ class Principals(Protocol):
 
 
 class ByToken:
-    """Callers with tokens of an identity service. identity_url: where clients get one; None: on the same server."""
+    """Principals by tokens of an identity service. identity_url: where clients get one; None: on the same server."""
 
     def __init__(self, identity: Identity, identity_url: str | None) -> None:
         self._identity = identity
@@ -39,7 +39,7 @@ class ByToken:
 
 
 class ByWord:
-    """Callers without authentication, for tests: the token is `user` or `user:project`, a header has the roles.
+    """Principals without authentication, for tests: the token is `user` or `user:project`, a header has the roles.
 
     Source: Placement's auth_strategy noauth2.
     """
@@ -71,9 +71,9 @@ class Access:
         self._policy = policy
 
     def check(self, rule: str, principal: Principal, project: str | None) -> None:
-        """Check a request by its rule. project: of its resource; None: the caller's own.
+        """Check a request by its rule. project: of its resource; None: the requester's own.
 
-        Raises: Problem: 403: also for every token that is for no project, whatever its roles.
+        Raises: Problem: 403: also for every token without a project, whatever its roles.
         """
         target = {"project_id": principal.project_id if project is None else project, "user_id": principal.user_id}
         if not (principal.project_id and self._policy.allows(rule, principal, target)):
@@ -81,5 +81,5 @@ class Access:
 
 
 def access(defaults: Defaults, policy: Policy | None = None) -> Access:
-    """Make the access of a set of defaults. policy: these rules with an operator's changes."""
+    """Return the access of a set of defaults. policy: these rules with an operator's changes."""
     return Access(policy or Policy.load(DEFAULTS[defaults]))

@@ -1,4 +1,4 @@
-"""The shape of errors that Placement's clients expect: one table from errors to codes, one body."""
+"""The error format of Placement's clients: one table from errors to codes, one body."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ MISSING_VALUE = "placement.query.missing_value"
 
 CODES_SINCE = 23
 
-# The first line that fits counts: special errors stand above general ones.
+# The first match applies: special errors precede general ones.
 CODES: tuple[tuple[type[errors.WorldError], str], ...] = (
     (placement.Duplicate, "placement.duplicate_name"),
     (placement.InventoryInUse, "placement.inventory.inuse"),
@@ -34,7 +34,6 @@ CODES: tuple[tuple[type[errors.WorldError], str], ...] = (
 
 
 def translate(error: errors.WorldError) -> Problem:
-    """Translate an error of the store."""
     code = next((code for kind, code in CODES if isinstance(error, kind)), UNDEFINED)
     opening = "Unable to allocate inventory: " if isinstance(error, placement.NoRoom) else ""  # clients look for it
     return Problem(problem_of(error, ((placement.NoRoom, 409),)).status, opening + error.reason, code)
@@ -61,7 +60,7 @@ def said_as_placement_does() -> Iterator[None]:
 
 
 def refusal(request: Request, problem: Problem) -> Reply:
-    """Render an error as JSON, or as text for a client that takes no JSON."""
+    """Return an error as JSON, or as text for a client that does not accept JSON."""
     title = HTTPStatus(problem.status).phrase
     kind = content_types.of_error(request.headers.get("accept"))
     if kind != content_types.JSON:

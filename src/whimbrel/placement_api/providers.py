@@ -1,4 +1,4 @@
-"""Resource providers: list, create, show, update, delete; and what one uses."""
+"""Resource providers: list, create, show, update, delete; and their usage."""
 
 from typing import Any
 from uuid import UUID
@@ -16,11 +16,11 @@ from whimbrel.placement_api.call import Call
 from whimbrel.placement_api.problems import introducing
 
 _LINKS = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
-"""What a provider links to -> since which version."""
+"""Links of a provider -> their first version."""
 
 
 def shown(call: Call, provider: Provider) -> dict[str, Any]:
-    """Give a provider as clients see it."""
+    """Return the representation of a provider."""
     here = call.path("resource_providers", provider.uuid)
     links = [{"rel": "self", "href": here}]
     links += [{"rel": rel, "href": f"{here}/{rel}"} for rel, since in _LINKS.items() if since <= call.minor]
@@ -38,7 +38,7 @@ async def index(call: Call) -> Any:
     await queries.check_names(call.store, wanted.resources, queries.trait_names(wanted), opening)
     name, uuid = call.value("name") or None, call.value("uuid")
     if uuid is not None and wanted.in_tree is None:
-        wanted = replace(wanted, in_tree=ProviderId(uuid))  # only there it can be
+        wanted = replace(wanted, in_tree=ProviderId(uuid))  # its only possible location
     index = await call.store.provider_index()
     found = [
         node.provider

@@ -1,7 +1,7 @@
-"""Query strings: which keys there are at which version, and what their values mean.
+"""Query strings: their keys by version, and the meaning of the values.
 
-Law: a key that is not known at a version is refused. As in Placement, of a key that comes several times where it has
-one value the last one counts, except where a table or a reader says otherwise.
+Invariant: a key that is unknown at a version is refused. As in Placement, the last of several values of a
+single-valued key applies, unless a table or a reader specifies otherwise.
 """
 
 import re
@@ -33,14 +33,12 @@ POLICY: Schema = {"type": "string", "enum": ["none", "isolate"]}
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a query string."""
-
     since: int = 0
     form: Schema = field(default_factory=lambda: TEXT)
     needed: bool = False
-    needed_until: int | None = None  # None: always, if it is
-    is_of_group: bool = False  # it may have the suffix of a group
-    first_holds: bool = False  # of several values
+    needed_until: int | None = None  # None: no upper version
+    is_of_group: bool = False  # may have a group suffix
+    first_holds: bool = False  # the first of several values applies
 
 
 NUMBERED_SINCE, NAMED_SINCE = 25, 33
@@ -51,7 +49,7 @@ NAMED = re.compile(f"{GROUPED}({NAMES})")
 
 
 class Keys:
-    """The keys that a query may have."""
+    """The permitted keys of a query."""
 
     def __init__(self, keys: Mapping[str, Key]) -> None:
         self._keys = keys
@@ -61,7 +59,7 @@ class Keys:
         return name in self._keys
 
     def read(self, raw: bytes, minor: int) -> dict[str, list[str]]:
-        """Take a query string apart. Raises: Problem: 400: an unknown or missing key, or a value of another form."""
+        """Parse a query string. Raises: Problem: 400: an unknown or missing key, or a malformed value."""
         try:
             sent = parse_qs(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
         except ValueError:
@@ -121,7 +119,7 @@ USAGES = Keys({"project_id": Key(form=OWNER, needed=True), "user_id": Key(form=O
 
 
 def split(name: str, minor: int) -> tuple[str, str]:
-    """Take the suffix of its group off a key; nothing of both: it has none that this version knows."""
+    """Split a key into name and group suffix; both are empty if this version has no such suffix."""
     if minor < NUMBERED_SINCE:
         return "", ""
     match = (NAMED if minor >= NAMED_SINCE else NUMBERED).fullmatch(name)
@@ -129,15 +127,15 @@ def split(name: str, minor: int) -> tuple[str, str]:
 
 
 def invalid(what: str) -> Problem:
-    """Give what is wrong with the form of a query; as in Placement it has no code of its own."""
+    """Return the error of a malformed query; as in Placement it has no code of its own."""
     return Problem(400, f"{INVALID}: {what}")
 
 
-# What several queries have
+# Shared by several queries
 
 
 def group(call: Call, suffix: str = "") -> Wanted:
-    """Read what one group wants, whether the names are known or not. Raises: Problem: 400: malformed."""
+    """Parse one group; names may be unknown. Raises: Problem: 400: malformed."""
     required, forbidden = _traits(call, f"required{suffix}")
     member_of, not_member_of = _aggregates(call, suffix)
     in_tree = None
@@ -212,7 +210,7 @@ def _alternatives(text: str, key: str) -> frozenset[str]:
 
 
 def plain_traits(call: Call, text: str, key: str) -> tuple[list[frozenset[str]], frozenset[str]]:
-    """Read a list of traits and forbidden ones. Raises: Problem: 400: malformed."""
+    """Parse a list of required and forbidden traits. Raises: Problem: 400: malformed."""
     if text.startswith("in:"):
         form = "The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39"
         raise invalid(f"{form}. {_got(text, key)}")
@@ -263,7 +261,7 @@ def _got(text: str, key: str) -> str:
 
 
 async def check_names(store: Store, resources: Iterable[str], traits: set[str], opening: str = "") -> None:
-    """Raises: Problem: 400: there is no such class or trait. opening: how an unknown trait is introduced."""
+    """Raises: Problem: 400: unknown class or trait. opening: prefix of the sentence about an unknown trait."""
     unknown = set(resources) - set(STANDARD_CLASSES)
     if unknown and (unknown := unknown - await store.known_classes(unknown)):
         name = sorted(unknown)[0]

@@ -1,4 +1,4 @@
-"""The reshaper: inventories of several providers and the claims on them in one write: a tree changes its form."""
+"""The reshaper: replaces inventories of several providers and the claims on them in one write, to change a tree."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ async def reshape(call: Call) -> Reply:
         try:
             await call.store.reshape(shapes, allocations.claims(call, call.body["allocations"]))
         except ProviderNotFound as error:
-            # It is part of what was sent here, not what the path names.
+            # The provider is named in the body, not in the path.
             raise Problem(400, error.reason, PROVIDER_NOT_FOUND) from None
     return NO_CONTENT
 

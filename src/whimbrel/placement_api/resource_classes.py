@@ -1,4 +1,4 @@
-"""Resource classes: the standard ones, and custom ones that clients make."""
+"""Resource classes: the standard ones, and clients' custom ones."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def _shown(call: Call, name: str) -> dict[str, Any]:
 
 
 async def _all(call: Call) -> list[str]:
-    """List all names: a standard one that is in use has a row too."""
+    """Return all names without duplicates: a standard class in use has a row too."""
     custom = [name for name in await call.store.resource_classes() if name not in STANDARD_CLASSES]
     return [*STANDARD_CLASSES, *custom]
 
@@ -40,7 +40,7 @@ async def show(call: Call) -> Any:
 
 
 async def rename(call: Call) -> Any:
-    """Below 1.7."""
+    """Rename a class; below 1.7."""
     name = call.params["name"]
     if name in STANDARD_CLASSES:
         raise StandardName(f"Cannot update standard resource class {name}.")
@@ -52,7 +52,7 @@ async def rename(call: Call) -> Any:
 
 
 async def put(call: Call) -> Reply:
-    """From 1.7 on."""
+    """Create a class; from 1.7 on."""
     name = call.params["name"]
     if not is_custom(name):
         RESOURCE_CLASS.check(call.minor, {"name": name})

@@ -1,7 +1,7 @@
 """Every URL of the Placement API in one table.
 
-A line: method, path; its rule in policy.py, after "placement:"; handler; since which version it is there (below: 404);
-the body's schema; the query's keys. In a path words and names take turns: /word/{name}/word/{name}.
+A line: method, path; its rule in policy.py, after "placement:"; handler; the first version (below: 404); the body's
+schema; the query's keys. Literal segments and parameters alternate: /word/{name}/word/{name}.
 """
 
 from typing import Any

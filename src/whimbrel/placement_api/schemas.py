@@ -1,7 +1,7 @@
-"""Checks of values against schemas, with the sentences that Placement's clients look for.
+"""Validation of values against schemas, with the sentences that Placement's clients look for.
 
-Invariant: the sentences are those of Python's jsonschema, which Placement answers with, and so is the choice among
-several errors: the outermost, among those the last.
+Invariant: the sentences are those of Python's jsonschema, which Placement uses, and so is the choice among several
+errors: the outermost, among those the last.
 """
 
 from collections.abc import Callable, Iterable, Mapping

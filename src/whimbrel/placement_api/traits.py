@@ -1,4 +1,4 @@
-"""Traits: all that there are, and those of a provider."""
+"""Traits: all, and those of a provider."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ async def index(call: Call) -> Any:
 
 
 def _named(names: list[str], text: str) -> list[str]:
-    """Take those out whose name is as said. As in Placement all are, where it is said in a way that nobody knows."""
+    """Filter by name. As in Placement an unknown operator matches all."""
     how, colon, value = text.partition(":")
     if not colon:
         form = "Expected name query string parameter in form: ?name=[in|startswith]:[name1,name2|prefix]"

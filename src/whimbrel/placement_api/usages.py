@@ -1,4 +1,4 @@
-"""What a project, or one user in it, uses."""
+"""Usage of a project, or of one user in it."""
 
 from collections import Counter
 from collections.abc import Iterable
