@@ -1,1 +1,1 @@
-"""What the HTTP front ends share: requests, replies, errors, routes, versions, schemas and policy."""
+"""Shared by the HTTP front ends: requests, replies, errors, routes, versions, schemas and policy."""

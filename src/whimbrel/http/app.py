@@ -1,6 +1,6 @@
 """The frame of every HTTP application.
 
-Invariant: each request gets one answer in the shape of its service, whatever happens.
+Invariant: each request gets exactly one answer in the format of its service.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -36,7 +36,7 @@ def _unexpected(request: Request) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How a service renders errors, and the headers of all its answers."""
+    """Error format of a service, and the headers of all its answers."""
 
     refusal: Callable[[Request, Problem], Reply]
     translate: Callable[[WorldError], Problem] = problem_of
@@ -45,7 +45,7 @@ class Shape:
 
 
 class App:
-    """An ASGI application. ids: of requests, None: they have none."""
+    """An ASGI application. ids: of requests; None: no ids."""
 
     def __init__(self, answer: Answer, shape: Shape, ids: IdSource | None = None) -> None:
         self._answer = answer
@@ -54,7 +54,7 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return  # nothing to start or end, no web sockets
+            return  # no lifespan, no web sockets
         request = Request(scope, receive, "req-" + self._ids.uuid() if self._ids else "")
         try:
             reply = await self._answer(request)
@@ -76,9 +76,9 @@ class App:
 
 
 def routed(routes: Iterable[Route], admit: Callable[[Request, Route], Awaitable[Any]], shape: Shape) -> App:
-    """Make the application of a table of routes without actions.
+    """Return the application of a table of routes without actions.
 
-    admit: makes of a request what its handler takes. Raises: Problem, WorldError: the caller may not.
+    admit: returns the handler's argument for a request. Raises: Problem, WorldError: not permitted.
     """
     table = RouteTable(routes, no_path="Not Found", no_method="Method Not Allowed")
 

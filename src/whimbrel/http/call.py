@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Admitted:
-    """A request and its caller."""
+    """A request and its principal."""
 
     body_limit_bytes: ClassVar = 1 << 20
 
@@ -24,12 +24,12 @@ class Admitted:
         return self.request.params[name]
 
     async def body(self, kind: type[T]) -> T:
-        """Read the body as this type. Raises: Problem: 400, 413."""
+        """Decode the body as this type. Raises: Problem: 400, 413."""
         return await self.request.decoded(kind, self.body_limit_bytes)
 
 
 async def project_principal(request: Request, identity: Identity) -> Principal:
-    """Return the caller. Raises: Problem: 401 no valid token, 403 a token without a project, 400."""
+    """Return the principal. Raises: Problem: 401 no valid token, 403 a token without a project, 400."""
     if request.has_nul:
         raise Problem(400, "A NUL character is not allowed.")
     principal = await request.principal(identity)

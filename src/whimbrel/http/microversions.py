@@ -10,8 +10,9 @@ from whimbrel.http.problem import Problem
 class Microversions:
     """The microversions of a service, from `major`.`first` to `major`.`last`.
 
-    legacy_header: an older header, read where the standard one does not name the service. unreadable, unknown: the
-    sentences for a `{text}` that is no version, or none of these.
+    legacy_header: an older header, read if the standard one does not name the service. unreadable, unknown: sentences
+    for
+    a malformed or an unsupported version, with `{text}`.
     """
 
     def __init__(
@@ -23,7 +24,7 @@ class Microversions:
         self.negotiate = lru_cache(maxsize=256)(self._negotiate)
 
     def _negotiate(self, standard: str, legacy: str = "") -> int:
-        """Return the minor version that the values of the two headers ask for. Raises: Problem: 400, 406."""
+        """Return the minor version that the values of the two headers request. Raises: Problem: 400, 406."""
         sent = {"openstack-api-version": standard, self._legacy_header: legacy}
         try:
             text = microversion_parse.get_version(

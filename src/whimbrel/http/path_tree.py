@@ -1,6 +1,6 @@
 """Route tables as a tree of path segments: one walk finds a path, whatever the length of the table.
 
-Invariant: where a literal segment and a parameter both match, the literal comes first.
+Invariant: if a literal segment and a parameter both match, the literal precedes.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
 
 Invariant: a rule that cannot be parsed is an error at start; it never allows or refuses a request silently.
 
-oslo.policy parses and evaluates the rules. Results are cached: they depend only on the rule, the caller and the target.
+oslo.policy parses and evaluates the rules. Results are cached: they depend only on the rule, principal and target.
 """
 
 import ast
@@ -48,7 +48,7 @@ class Policy:
         return cls(rules)
 
     def allows(self, rule: str, principal: Principal, target: Mapping[str, str]) -> bool:
-        """Check whether the caller passes the rule. target: the owner of the resource, as project_id and user_id."""
+        """Check whether the principal passes the rule. target: the owner of the resource, as project_id and user_id."""
         key = (
             *(rule, principal.user_id, principal.project_id, principal.roles),
             *(principal.user_domain_id, principal.project_domain_id, principal.system_scope),
@@ -63,7 +63,7 @@ class Policy:
         return answer
 
     def check(self, rule: str, principal: Principal, target: Mapping[str, str]) -> None:
-        """Raises: Forbidden: the caller does not pass the rule."""
+        """Raises: Forbidden: the principal does not pass the rule."""
         if not self.allows(rule, principal, target):
             raise Forbidden(f"Policy doesn't allow {rule} to be performed.")
 
@@ -73,7 +73,7 @@ class Policy:
 
 
 def _credentials(principal: Principal) -> dict[str, Any]:
-    """Return the attributes of the caller that a rule can refer to."""
+    """Return the attributes of the principal that a rule can refer to."""
     return {
         "user_id": principal.user_id,
         "project_id": principal.project_id,
@@ -103,10 +103,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _parsed(text: Any, name: str, source: str) -> Rule:
-    """Parse one rule. The parser itself turns text that it cannot read into a rule that always refuses."""
+    """Parse one rule. The parser itself replaces unreadable text by a rule that always refuses."""
     if text is None or not (isinstance(text, str) or _is_list_of_lists(text)):
         raise Invalid(f"{source}: rule {name!r} is neither text nor a list of lists.")
-    _checks.extension_checks = {}  # searching other packages for checks takes as long as all the rest here
+    _checks.extension_checks = {}  # searching other packages for checks takes as long as the rest of this function
     rule = _parser.parse_rule(text)
     if _count_refusals(rule) != _count_exclamation_marks(text):
         raise Invalid(f"{source}: rule {name!r} cannot be understood: {text}")
@@ -176,7 +176,9 @@ def _can_be_filled_in(match: str) -> bool:
 
 
 def _is_known(text: str) -> bool:
-    """Check whether the left side of a comparison is an attribute of callers, or a literal such as 'text' or True."""
+    """Check whether the left side of a comparison is an attribute of principals, or a literal such as 'text' or
+    True.
+    """
     if text in ATTRIBUTES:
         return True
     try:

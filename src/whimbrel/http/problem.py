@@ -10,7 +10,7 @@ from whimbrel.domain import errors
 
 
 class Problem(Exception):
-    """A refusal, raised anywhere in a front end. code: the name by which clients of the service know it."""
+    """A refusal, raised anywhere in a front end. code: the service's name of the error."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Problem(Exception):
 
 
 Statuses = Sequence[tuple[type[errors.WorldError], int]]
-"""The first line that fits an error counts: special errors stand above general ones."""
+"""The first match applies: special errors precede general ones."""
 
 STATUSES: Final[Statuses] = (
     (errors.OverQuota, 403),
@@ -43,6 +43,6 @@ STATUSES: Final[Statuses] = (
 
 
 def problem_of(error: errors.WorldError, own: Statuses = ()) -> Problem:
-    """Translate an error of the domain. own: lines of the service's own, above those that all services share."""
+    """Translate an error of the domain. own: the service's own lines, which precede the shared ones."""
     status = next((status for kind, status in (*own, *STATUSES) if isinstance(error, kind)), 500)
     return Problem(status, error.reason, type(error).__name__)

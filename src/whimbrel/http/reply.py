@@ -1,4 +1,4 @@
-"""What a handler can answer."""
+"""Answers of handlers."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
@@ -14,9 +14,9 @@ log = structlog.get_logger(__name__)
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer that is more than a body. A handler may also return the body alone.
+    """An answer with more than a body. A handler may also return the body alone.
 
-    body: what is sent as JSON, bytes as they are (`headers` has their type), None: no body. status: None: the route's.
+    body: sent as JSON, bytes unchanged (`headers` has their type), None: no body. status: None: the route's.
     stream: chunks instead of a body, sent as they come. lines: documents instead of a body, see Lines.
     """
 
@@ -27,7 +27,7 @@ class Reply(msgspec.Struct, frozen=True):
     lines: AsyncIterator[Any] | None = None
 
     def response(self, headers: Mapping[str, str]) -> Response:
-        """Encode the answer. headers: those that every answer of the service has."""
+        """Encode the answer. headers: those of every answer of the service."""
         status, merged = self.status or 200, {**headers, **self.headers}
         if self.stream is not None:
             return StreamingResponse(self.stream, status, merged)
@@ -49,7 +49,7 @@ def reply_of(answer: Any, status: int = 200) -> Reply:
 
 
 class Lines(StreamingResponse):
-    """One JSON document on each line, sent as soon as it is known. The work goes on when the client hangs up.
+    """One JSON document on each line, sent as soon as it exists. The work continues if the client disconnects.
 
     Invariant: the status is sent before the work is done, so an error is the last line: {"fault": reason}.
     """

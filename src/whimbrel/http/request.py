@@ -15,14 +15,15 @@ from whimbrel.ports.services.identity import Identity, Principal
 T = TypeVar("T")
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises for a body that is not JSON, or not of the expected type."""
+"""Exceptions of decoding a body that is not JSON, or not of the expected type."""
 
 
 class Request:
     """A request below the mount point of its application.
 
-    id: its request id, "" in services that have none. headers: by lower-case name, several of one name are joined by
-    commas. path: below the mount point. minor: of its microversion, None: not known yet. params: those of its path.
+    id: its request id, "" in services without them. headers: by lower-case name, several of one name are joined by
+    commas. path: below the mount point. minor: of its microversion, None: not negotiated yet. params: those of its
+    path.
     """
 
     def __init__(self, scope: Scope, receive: Receive, id: str) -> None:
@@ -56,20 +57,20 @@ class Request:
 
     @property
     def has_nul(self) -> bool:
-        """Check whether path or query have a NUL character: PostgreSQL cannot store such text."""
+        """Check whether path or query have a NUL character, which PostgreSQL cannot store."""
         return "\0" in self.path or bool(self.scope["query_string"] and "\0" in "".join(self.query_params.values()))
 
     async def principal(self, identity: Identity) -> Principal | None:
-        """Return the holder of the token; None: there is no token, or it is not valid."""
+        """Return the holder of the token; None: there is no valid token."""
         token = self.headers.get("x-auth-token")
         return await identity.principal(token) if token else None
 
     def challenge(self, identity_url: str | None = None) -> dict[str, str]:
-        """Return the header that tells a client without a token where to get one, by default on the same server."""
+        """Return the header that tells clients without a token where to get one, by default on the same server."""
         return {"www-authenticate": f'Keystone uri="{identity_url or self.origin + "/identity"}"'}
 
     async def decoded(self, kind: type[T], limit_bytes: int) -> T:
-        """Read the body as this type. Raises: Problem: 400, 413."""
+        """Decode the body as this type. Raises: Problem: 400, 413."""
         body = await self.read(limit_bytes)
         if b"\\u0000" in body:
             raise Problem(400, "A NUL character is not allowed.")
@@ -79,7 +80,7 @@ class Request:
             raise Problem(400, f"The body is not what is expected here: {error}") from error
 
     async def read(self, limit_bytes: int, too_large: str = "The body is larger than {limit} bytes.") -> bytes:
-        """Read the body. Raises: Problem: 400 the client hung up, 413."""
+        """Read the body. Raises: Problem: 400 the client disconnected, 413."""
         length = self.headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > limit_bytes:
             raise Problem(413, too_large.format(limit=limit_bytes))

@@ -1,4 +1,4 @@
-"""Tables of routes: which line of its service's table a request matches."""
+"""Tables of routes: find the line of its service's table that a request matches."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -13,13 +13,13 @@ OPEN: Final = "open"
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One line of a table. rule: what a caller needs; its type is the service's own."""
+    """One line of a table. rule: the permission that it requires; its type is the service's own."""
 
     method: str
     path: str  # below the mount point: "/servers/{server_id}"
     handler: Callable[..., Any]
     rule: Any = None
-    since: int = 0  # the minor versions that have it
+    since: int = 0  # first minor version of the route
     until: int | None = None
     below: int = 404  # the status at other versions
 
@@ -42,7 +42,7 @@ class RouteTable(Generic[R]):
         no_version: str = "",
         listed: Callable[[Iterable[str]], Iterable[str]] = sorted,
     ) -> None:
-        """listed: the order of methods in the header Allow."""
+        """Create the table. listed: the order of methods in the header Allow."""
         self._paths = PathTree[R]()
         for route in routes:
             self._paths.add(route.method, route.path, route)
@@ -56,7 +56,7 @@ class RouteTable(Generic[R]):
     def find(self, method: str, parts: Sequence[str], minor: int | None = None) -> tuple[list[R], dict[str, str]]:
         """Return the routes of a request and the parameters of its path. minor: None: of all versions.
 
-        There are several routes where they are actions of one URL. Raises: Problem: 404, 405; `below` of the route.
+        There are several if they are actions of one URL. Raises: Problem: 404, 405; `below` of the route.
         """
         found = self._paths.find(parts)
         for node, params in found:

@@ -14,12 +14,10 @@ from whimbrel.http.problem import Problem
 Schema = Mapping[str, Any]
 Formats = Mapping[str, Callable[[str], bool]]
 Explain = Callable[[Schema, Iterable[jsonschema_rs.ValidationError]], str]
-"""Makes the sentence of a refusal from the schema and its errors, of which there is at least one."""
+"""Returns the sentence of a refusal for the schema and its errors, of which there is at least one."""
 
 
 class Checker:
-    """One compiled schema."""
-
     def __init__(self, schema: Schema, formats: Formats, explain: Explain) -> None:
         self._schema = schema
         self._explain = explain
