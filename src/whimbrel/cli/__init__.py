@@ -1,7 +1,7 @@
-"""The command line: which commands there are, and how their errors are said.
+"""The command line: the table of commands, and the output of their errors.
 
-Law: an error is one sentence on standard error. Exit code 2: the command or the settings file is wrong; 1: the world
-said no; 0: it is done. Commands are imported when they are called, for `whimbrel up` has to be ready at once.
+Invariant: an error is one sentence on standard error. Exit code 2: the command or the settings file is wrong; 1: the
+request was refused or failed; 0: success. Commands are imported when called: `whimbrel up` must start fast.
 """
 
 import sys
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _complain(error.reason, SAYS_NO)
     except KeyboardInterrupt:
         code = 130
-    except BrokenPipeError:  # who reads us has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         sys.stderr.close()
         code = 0
     sys.exit(code or 0)

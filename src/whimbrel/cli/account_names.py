@@ -1,6 +1,6 @@
-"""What users and projects are called, as far as the identity service tells whoever asks; ids stay where it does not.
+"""Names of users and projects, as far as the identity service shows them to the requester; else ids remain.
 
-Law: nobody waits for names: a service that does not answer is not asked again.
+Invariant: names cause no delay: a service that does not answer is not asked again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ KINDS = ("user", "project")
 
 
 def add_names(api: Api, entries: Iterable[dict[str, Any]]) -> None:
-    """Have each entry say the names of its user and of its project; None: nobody tells."""
+    """Add to each entry the names of its user and its project; None: unknown."""
     listed = list(entries)
     asked = [(kind, entry[f"{kind}_id"]) for entry in listed for kind in KINDS if entry[f"{kind}_id"]]
     known = dict(_named(api, dict.fromkeys(asked)))

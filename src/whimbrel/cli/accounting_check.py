@@ -1,4 +1,4 @@
-"""The books of a cloud in which nothing is to be under way: they are proved, and no move is left open."""
+"""The accounting of an idle cloud: the invariants hold, and no move is open."""
 
 import msgspec
 from rich.console import RenderableType
@@ -18,16 +18,16 @@ class AccountingCheck(msgspec.Struct, kw_only=True):
         return self.proof.holds and not self.open_moves
 
     def faults(self) -> list[str]:
-        """Say everything that is wrong, one sentence each."""
+        """Return everything that is wrong, one sentence each."""
         return self.proof.faults() + [f"move {each} is not over" for each in self.open_moves]
 
 
 def read(api: Api) -> AccountingCheck:
-    """Have them proved. api: logged in as an administrator."""
+    """Run a proof. api: logged in as an administrator."""
     open_moves = msgspec.convert(api.get("compute", "/whimbrel/moves?open=true&kind=any"), Moves).moves
     return AccountingCheck(proof=prove.read(api), open_moves=[move.id for move in open_moves])
 
 
 def table(books: AccountingCheck) -> RenderableType:
-    """Show each law, and how much of it was looked at."""
+    """Show each invariant and how much was checked."""
     return prove.invariants(books.proof.invariants)

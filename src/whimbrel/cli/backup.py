@@ -108,7 +108,7 @@ def _manifest(result: "Result") -> dict[str, Any]:
 
 
 def _told(to: Path, result: "Result") -> Iterator[str]:
-    """Say what was copied, and what the copy is not."""
+    """Yield what was copied, and the limits of the copy."""
     manifest = result.manifest
     size = sum(entry.size_bytes for entry in manifest.files) / MIB
     files, name = terminal.counted(len(manifest.files), "file"), escape(str(to))
@@ -129,7 +129,7 @@ def _told(to: Path, result: "Result") -> Iterator[str]:
 
 @contextmanager
 def _shown(console: Console | None) -> Iterator["Show"]:
-    """Show progress in MiB on a terminal; None: nobody looks."""
+    """Show progress in MiB on a terminal; None: show nothing."""
     with bar(console) as shown:
         task = shown.add_task("", total=None)
 

@@ -20,7 +20,7 @@ from whimbrel.domain.errors import Invalid, NotFound, Refused
 
 URL = "/whimbrel/cells"
 OPENS_S = 10.0
-"""How long a cell that was added is waited for: processes look every few seconds, and a database may be slow."""
+"""How long to wait for an added cell: processes look every few seconds, and a database may be slow."""
 AS_USUAL = Where()
 
 app = App(
@@ -184,7 +184,7 @@ def drain(
         try:
             outcome = drained.run()
         except Refused:
-            if cell.enabled:  # nothing came of it: nothing is changed
+            if cell.enabled:  # nothing was moved: restore the state
                 switch(api, name, enabled=True, reason=None)
             raise
     if json:
@@ -246,7 +246,7 @@ def _tell(cell: Cell, json: bool) -> None:
 
 
 def _reach(cell: Cell) -> str:
-    """Say what its hosts reach, where it is not everything."""
+    """Return what its hosts reach, if that is limited."""
     kinds = (("network", cell.physnets), ("storage", cell.storage))
     said = [f"{kind} {', '.join(names) or 'none'}" for kind, names in kinds if names is not None]
     return "; ".join(said) or "all"

@@ -1,4 +1,4 @@
-"""A thin client of a cloud's API, for the commands: log in as clouds.yaml says, ask, and say errors in one sentence."""
+"""A thin client of a cloud's API, for the commands: log in by clouds.yaml, send requests, translate errors."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ NEWEST = "2.104"
 
 
 class Login:
-    """Who logs in where: one entry of a clouds.yaml."""
+    """One entry of a clouds.yaml."""
 
     def __init__(self, file: Path, cloud: str) -> None:
         """Raises: NotFound: no such file or entry; Invalid: it is no clouds.yaml."""
@@ -34,16 +34,16 @@ class Login:
 
 
 def find_login(data_dir: Path, os_cloud: str, data_dir_given: bool) -> Login:
-    """Find the login: that of the data directory, or of OS_CLIENT_CONFIG_FILE where no directory was named."""
+    """Return the login of the data directory, or that of OS_CLIENT_CONFIG_FILE if no directory was given."""
     named = os.environ.get("OS_CLIENT_CONFIG_FILE")
     file = Path(named) if named and not data_dir_given else DataDir(data_dir).clouds
     return Login(file, os_cloud)
 
 
 class Api:
-    """A session with a cloud: `api.get("compute", "/servers")` gives the decoded answer.
+    """A session with a cloud: `api.get("compute", "/servers")` returns the decoded answer.
 
-    Raises, all calls: NotFound, Refused: the API said no, in its own words; Unavailable: it does not answer.
+    Raises, all calls: NotFound, Refused: the API refused, in its own words; Unavailable: it does not answer.
     """
 
     def __init__(self, login: Login) -> None:
@@ -73,7 +73,7 @@ class Api:
         return self._send("GET", self._url(service, path), headers=headers).json()
 
     def lines(self, service: str, path: str) -> Iterator[Any]:
-        """Give the lines of an answer that takes a while, each decoded, as they come."""
+        """Yield the lines of a streamed answer, decoded, as they arrive."""
         try:
             with self._http.stream("GET", self._url(service, path), timeout=None) as answer:
                 if not answer.is_success:
@@ -128,7 +128,7 @@ class Api:
 
 
 def _said(answer: httpx.Response, login: Login) -> str:
-    """Give the sentence out of an error of any OpenStack service."""
+    """Return the message of an error of any OpenStack service."""
     try:
         [(_, said), *_] = answer.json().items()
         message = said[0]["detail"] if isinstance(said, list) else said["message"]

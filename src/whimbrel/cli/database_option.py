@@ -1,6 +1,6 @@
-"""Which database a command is told to use, so that its password need not stand on the command line.
+"""The database URL of a command, also from a file or the environment, so that the command line has no password.
 
-The command line of a process is readable by every user of the machine, and stays in the history of the shell.
+Every user of the machine can read a process's command line, and the shell's history keeps it.
 """
 
 import os
@@ -23,20 +23,20 @@ def chosen_database(
 ) -> str | None:
     """Return the database URL that was given by an option, in a file or in the environment; None: in none of them.
 
-    variable: None: the environment says nothing about this database.
+    variable: None: the environment is not read.
     Raises: Invalid: it is given twice, the file cannot be read, or the URL is not supported.
     """
     if url is not None and file:
         raise Invalid(f"{option} and {option}-file both name a database: give one of them")
     if url is None:
         url = _read(file, option) if file else os.environ.get(variable or "") or None
-    if url is not None:  # an option without a value, as of a variable that is not set, is no default
+    if url is not None:  # an empty value, as of an unset shell variable, is an error, not the default
         check_url(url)
     return url
 
 
 def warn_of_passwords(arguments: Sequence[str] = sys.argv) -> None:
-    """Log a warning where a password stands on the command line."""
+    """Log a warning if the command line contains a password."""
     if any(each != without_password(each) for each in arguments if "://" in each):
         log.warning(
             f"the password of a database is on the command line, where all users of this machine can read it: use a"

@@ -1,4 +1,4 @@
-"""How a decision about a host looks on a terminal: a line for each host, the best first, and what it comes to."""
+"""Output of a decision about a host: a line for each host, the best first, and the result."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,18 +10,18 @@ from whimbrel.api.views.decisions import Considered, Decision, Reason
 from whimbrel.cli.terminal import moment, plain_table
 
 MOST_LINES = 26
-"""How many hosts are shown where not all are asked for; with what is said around them they fit a terminal."""
+"""How many hosts are shown by default; with the text around them they fit a terminal."""
 
 VERDICTS = {"chosen": "bold green", "next": "green", "in": "", "out": "dim"}
 
 
 def whole(decision: Decision, everything: bool) -> RenderableType:
-    """Show the hosts and then the sentences. everything: all hosts, else as many as fit a terminal."""
+    """Show the hosts, then the sentences. everything: all hosts, else as many as fit a terminal."""
     return Group(*_parts(decision, everything))
 
 
 def several(decisions: Sequence[Decision], everything: bool) -> RenderableType:
-    """Show the decisions of a run, each with its time; they are in the order in which they were taken."""
+    """Show the decisions of a run in order, each with its time."""
     parts: list[RenderableType] = []
     for number, decision in enumerate(decisions, 1):
         parts += [Text(f"choice {number} of {len(decisions)}, at {moment(decision.at)}", "bold"), Text()]
@@ -41,7 +41,7 @@ def _parts(decision: Decision, everything: bool) -> Iterator[RenderableType]:
 
 
 def _shares(inside: int, outside: int, everything: bool) -> tuple[int, int]:
-    """Give how many lines those that are in and those that are out get: half each, or what the others leave."""
+    """Return the numbers of lines for accepted and excluded hosts: half each, or what the others leave free."""
     if everything:
         return inside, outside
     half = MOST_LINES // 2
@@ -50,7 +50,7 @@ def _shares(inside: int, outside: int, everything: bool) -> tuple[int, int]:
 
 
 def _table(decision: Decision, hosts: Sequence[Considered]) -> Table:
-    """Show a line for each host; columns in which there would be nothing are left out."""
+    """Show a line for each host, without empty columns."""
     columns = {
         "host": [one.host for one in hosts],
         "verdict": [_verdict(one, decision.chosen) for one in hosts],
@@ -78,7 +78,7 @@ def _verdict(one: Considered, chosen: Sequence[str]) -> str:
 
 def _why(one: Considered, decision: Decision) -> str:
     if one.reason is not None:
-        return one.reason.words.replace(f" ({decision.availability_zone_because})", "")  # said once, below
+        return one.reason.words.replace(f" ({decision.availability_zone_because})", "")  # shown once, below
     return ", ".join(f"{name.removesuffix('Weigher')} {part:.2f}" for name, part in one.weights.items())
 
 
@@ -97,7 +97,7 @@ def _left_out(inside: int, outside: int, untold: int) -> Iterator[Text]:
 
 
 def sentences(decision: Decision) -> Iterator[Text]:
-    """Say what it came to, which zone it kept to, and what would help."""
+    """Yield the result, the zone that was kept, and what would help."""
     yield Text(decision.summary, "" if decision.found else "red")
     if decision.availability_zone_because and decision.availability_zone_because not in decision.summary:
         yield Text(f"Zone: {decision.availability_zone_because}.")

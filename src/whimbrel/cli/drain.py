@@ -1,7 +1,7 @@
-"""Emptying a cell: its servers are moved to other cells, some at once, until none is left that can be moved.
+"""Drain a cell: move its servers to other cells, several at a time, until none is left that can move.
 
-Law: nothing is remembered here. Which servers are in the cell and which are on their way out of it is asked of the
-cloud, so that whoever is stopped goes on where he was; and a server is only moved if a plan says that it would leave.
+Invariant: nothing is stored here. The servers of the cell and the moves out of it are read from the cloud, so an
+interrupted drain can be repeated; and a server is moved only if a plan shows that it would leave the cell.
 """
 
 import time
@@ -39,7 +39,7 @@ class Passenger(msgspec.Struct, kw_only=True):
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What a drain came to. waiting: arrived, and waiting for their verdict."""
+    """The result of a drain. waiting: servers that have arrived and wait for their verdict."""
 
     cell: str
     moved: list[Passenger] = []
@@ -48,7 +48,7 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 
 class Asked(Protocol):
-    """What is used of cli.client.Api."""
+    """The part of cli.client.Api that is used here."""
 
     def get(self, service: str, path: str) -> Any: ...
 
@@ -60,7 +60,7 @@ class Drain:
         self, api: Asked, cell: Cell, at_once: int, confirm: bool, tell: Callable[[str], None],
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
-        """tell: is given a sentence for each thing that happens. sleep: waits between two looks."""
+        """tell: called with a sentence for each event. sleep: waits between two reads."""
         self._sleep = sleep
         self._api = api
         self._cell = cell
@@ -74,7 +74,7 @@ class Drain:
         self._outcome = Outcome(cell=cell.name)
 
     def run(self) -> Outcome:
-        """Move until nothing is left that can be moved.
+        """Move servers until none is left that can move.
 
         Raises: Refused: the policy lets no server leave; Unavailable: the cell is down.
         """
@@ -94,10 +94,10 @@ class Drain:
             raise
         return self._outcome
 
-    # One after the other, some at once
+    # Moves, several at a time
 
     def _move(self, waiting: list[Passenger]) -> None:
-        """Move these, and see to the end of what is under way."""
+        """Move these, and wait for all moves to end."""
         while waiting or self._under_way:
             while waiting and len(self._under_way) < self._at_once:
                 self._begin(waiting.pop(0))
@@ -114,7 +114,7 @@ class Drain:
                 return
             begun = self._api.post("compute", f"/whimbrel/servers/{one.id}/move", {"move": {}})
         except NotFound:
-            return  # it was deleted meanwhile
+            return  # the server was deleted meanwhile
         except Refused as no:
             if no.reason == MAY_NOT:
                 raise
@@ -125,7 +125,7 @@ class Drain:
         self._tell(f"{one.name} ({one.id}) leaves {one.host}")
 
     def _obstacle(self, one: Passenger) -> str | None:
-        """Say what a move would find in its way; None: it would leave. Raises: Refused: none may leave."""
+        """Return the reason why a move would fail; None: it would leave. Raises: Refused: no server may leave."""
         requested = {"plan": {"server": one.id, "action": "migrate"}}
         plan = msgspec.convert(self._api.post("compute", "/whimbrel/plans", requested), PlanAnswer).plan
         if not plan.found:
@@ -156,7 +156,7 @@ class Drain:
         try:
             self._api.post("compute", f"/servers/{one.id}/action", {"confirmResize": None})
         except (Refused, NotFound) as no:
-            if self._look(one.move_id).state == "parked":  # else somebody else has given the verdict
+            if self._look(one.move_id).state == "parked":  # else the verdict was given elsewhere
                 self._end(one, f"it has arrived, and cannot be confirmed: {no.reason}")
 
     def _arrive(self, one: Passenger, move: Move, where: list[Passenger]) -> None:
@@ -176,13 +176,13 @@ class Drain:
         self._outcome.left.append(one)
         self._tell(f"{one.name} ({one.id}) stays: {reason}")
 
-    # What there is
+    # Reads
 
     def _look(self, move_id: str) -> Move:
         return msgspec.convert(self._api.get("compute", f"/whimbrel/moves/{move_id}"), MoveAnswer).move
 
     def _take_up(self) -> None:
-        """Go on with what an earlier drain began: migrations out of the cell that are under way or wait."""
+        """Resume the migrations of an earlier drain that are open or wait for a verdict."""
         query = urlencode({"open": "true", "limit": PAGE})
         for move in msgspec.convert(self._api.get("compute", f"/whimbrel/moves?{query}"), Moves).moves:
             leaves = move.source in self._hosts and move.target not in self._hosts
@@ -193,7 +193,7 @@ class Drain:
                 self._tried.add(one.id)
 
     def _residents(self) -> list[Passenger]:
-        """List who is on a host of the cell, host by host."""
+        """Return the servers on hosts of the cell, host by host."""
         return [one for host in self._cell.hosts for one in self._on(host)]
 
     def _on(self, host: str) -> Iterator[Passenger]:
@@ -209,7 +209,7 @@ class Drain:
 
 
 def said(outcome: Outcome) -> RenderableType:
-    """Say how many have left, and who is left and why."""
+    """Show how many servers have left, which are left, and why."""
     counts = f"cell {outcome.cell}: {len(outcome.moved)} servers have left"
     if outcome.waiting:
         counts += f", {len(outcome.waiting)} have arrived elsewhere and wait to be confirmed"

@@ -20,10 +20,10 @@ STATES = {"resting": "green", "moving": "yellow", "waiting": "cyan", "split": "r
 
 
 def move(group: str, *, host: str | None, zone: str | None, confirm: bool, json: bool, where: Where) -> int:
-    """Have a group, named by its id or its name, move together, and wait until all have arrived or cannot.
+    """Move the servers of a group (id or name) together, and wait until each has arrived or failed.
 
-    confirm: each as it arrives. Gives the exit code: not all have arrived.
-    Raises: NotFound; Refused: in the words of the API; Unavailable.
+    confirm: confirm each server as it arrives. Return the exit code: 1 if not all have arrived.
+    Raises: NotFound; Refused: with the API's reason; Unavailable.
     """
     console = terminal.console()
     with where.api() as api:
@@ -42,7 +42,7 @@ def move(group: str, *, host: str | None, zone: str | None, confirm: bool, json:
 
 
 def shown(group: ServerGroup) -> RenderableType:
-    """Show where each server is, and what is to be done next."""
+    """Show the location of each server, and the next action."""
     table = terminal.plain_table("server", "host", "status", "why")
     for server in group.servers:
         why = server.reason or "" if group.state == "split" and not server.arrived else ""
@@ -51,7 +51,7 @@ def shown(group: ServerGroup) -> RenderableType:
 
 
 def said(group: ServerGroup) -> str:
-    """Give a sentence on how it stands."""
+    """Return the state of the group as a sentence."""
     if group.state == "resting":
         return f"All are on {' and '.join(group.hosts) or 'no host'}."
     if group.state == "waiting":
@@ -71,7 +71,7 @@ def said(group: ServerGroup) -> str:
     return f"It is on its way to {group.moving_to}."
 
 
-# Inside
+# Internals
 
 
 def id_of(api: Api, wanted: str) -> str:
@@ -93,7 +93,7 @@ def _begin(api: Api, group: str, host: str | None, zone: str | None) -> ServerGr
 
 
 def _follow(api: Api, group: str, confirm: bool) -> ServerGroup:
-    """Look until nothing is under way; where that is wanted, confirm what arrives."""
+    """Poll until no move is in progress; with `confirm`, confirm arrivals."""
     confirmed: set[str | None] = set()
     while True:
         now = _look(api, group)
@@ -117,7 +117,7 @@ def _read(document: object) -> ServerGroup:
 
 
 def _with_reasons(group: ServerGroup, refused: Mapping[str, str]) -> ServerGroup:
-    """Say again why servers could not even begin to move: nothing was written down of that."""
+    """Add the reasons why servers could not begin to move: the journal does not contain them."""
     for server in group.servers:
         server.reason = server.reason or refused.get(server.id)
     return group

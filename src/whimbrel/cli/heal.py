@@ -25,7 +25,7 @@ app = App(name="heal", help="Heal what servers hold for their ports.", default_p
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What came of healing a server. message: why it was not healed."""
+    """The result for a server. message: why it was not healed."""
 
     server_id: str
     healed: bool
@@ -65,7 +65,7 @@ def ports(*, dry_run: bool = False, json: bool = False, server: str | None = Non
 
 
 def _heal(api: Api, one: PortFinding, console: Console | None) -> Outcome:
-    """Heal a server, if it can be, and say how it went. console None: say nothing."""
+    """Heal a server, if possible, and return the result. console: for progress, None: none."""
     if console is None:
         return _try_to_heal(api, one)
     with console.status(f"healing the ports of {one.server_name} ({one.server_id})"):
@@ -92,7 +92,7 @@ def _as_it_is(one: PortFinding) -> Outcome:
 
 
 def wait_until_over(api: Api, move_id: str, timeout_s: float = math.inf) -> Move:
-    """Wait until a move is over, or stands still at a bug, or for so long; give how it stands then."""
+    """Wait until a move is over, stopped at a bug, or the timeout has passed; return it."""
     until = time.monotonic() + timeout_s
     while True:
         move = msgspec.convert(api.get("compute", f"/whimbrel/moves/{move_id}"), MoveAnswer).move
@@ -101,11 +101,11 @@ def wait_until_over(api: Api, move_id: str, timeout_s: float = math.inf) -> Move
         time.sleep(POLL_S)
 
 
-# How it looks
+# Output
 
 
 def listing(found: Sequence[PortFinding]) -> RenderableType:
-    """Show what is wrong, and what healing changes: by server, a line for each."""
+    """Show the findings and the changes, a line each, by server."""
     if not found:
         return Text("the ports of all servers with which nothing is done are served as they ask")
     return Group(*(line for one in found for line in _lines(one)))
@@ -123,7 +123,7 @@ def _lines(one: PortFinding) -> Iterator[Text]:
 
 
 def result(one: PortFinding, outcome: Outcome) -> RenderableType:
-    """Say what was changed, or why nothing was."""
+    """Show what was changed, or why nothing was."""
     server = f"{one.server_name} ({one.server_id})"
     if not outcome.healed:
         return Text.assemble(("not healed", "bold red"), f": {server}: {outcome.message}")
@@ -131,7 +131,7 @@ def result(one: PortFinding, outcome: Outcome) -> RenderableType:
 
 
 def changes(one: PortFinding) -> list[str]:
-    """Say in sentences what is different once a server is healed."""
+    """Return the changes of healing a server, as sentences."""
     held, due = ({part.provider: part for part in parts} for parts in (one.held, one.due))
     said = []
     for provider, part in {**held, **due}.items():

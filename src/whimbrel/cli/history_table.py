@@ -1,4 +1,4 @@
-"""How the history of a server looks on a terminal: a line for each thing that happened, and how it stood at a time."""
+"""Output of the history of a server: a line for each event, and the state at a time."""
 
 import re
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ KINDS = {
 
 
 _DAY = re.compile(r"\d{4}-(\d\d-|W)|\d{8}")
-"""With what a time begins that is not of today; a zone has a hyphen too, as in 10:00:00-05:00."""
+"""Prefix of a time with a date; a UTC offset has a hyphen too, as in 10:00:00-05:00."""
 
 
 def time_asked(text: str) -> str:
-    """Give a time that somebody typed as the API reads it; without a zone it is UTC, a time alone is of today.
+    """Convert a typed time for the API; without an offset it is UTC, without a date it is today.
 
     Raises: Invalid.
     """
@@ -43,7 +43,7 @@ def time_asked(text: str) -> str:
 
 
 def whole(history: History) -> RenderableType:
-    """Show how it stood, where a time was named, else everything that happened."""
+    """Show the state if a time was given, else all events."""
     if history.at is not UNSET:
         return Group(*_state(history, history.at))
     if not history.entries:

@@ -1,6 +1,6 @@
-"""Where the program's log goes: to standard error, so that standard output is for what was asked.
+"""The log goes to standard error; standard output is for results.
 
-Law: no work fails because a line about it cannot be written, as when the log is on a disk that is full.
+Invariant: no operation fails because a log line cannot be written, for example on a full disk.
 """
 
 import logging
@@ -12,7 +12,7 @@ import structlog
 
 
 def configure(verbose: bool) -> None:
-    """Write warnings and worse, with `verbose` everything."""
+    """Log warnings and errors; with `verbose`, everything."""
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -23,7 +23,7 @@ def configure(verbose: bool) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty(),
-                exception_formatter=structlog.dev.plain_traceback,  # others show local variables, secrets too
+                exception_formatter=structlog.dev.plain_traceback,  # the default one shows local variables, secrets too
             ),
         ],
         logger_factory=structlog.PrintLoggerFactory(Forgiving(sys.stderr)),  # type: ignore[arg-type]
@@ -31,7 +31,7 @@ def configure(verbose: bool) -> None:
 
 
 class Forgiving:
-    """A file for lines that may be lost; Python's own logging forgives by itself."""
+    """A file that drops lines it cannot write; Python's own logging does so by itself."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

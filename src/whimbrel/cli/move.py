@@ -165,14 +165,14 @@ def _get(api: Api, move: str) -> Any:
 
 
 def _say(api: Api, move: str, what: str) -> str:
-    """Send a move, by the beginning of its id, an action; return its id."""
+    """Find a move by the prefix of its id, send it an action, and return its id."""
     found = name_lookup.move_id(api, move)
     api.post("compute", f"/whimbrel/moves/{found}/action", {what: None})
     return found
 
 
 def _changes(api: Api, move: str) -> Iterator[Any]:
-    """Return the move each time it has changed, until it is over or needs somebody."""
+    """Yield the move after each change, until it is over or needs an operator."""
     before = None
     while True:
         document = _get(api, move)
@@ -196,7 +196,7 @@ def _watch_json(documents: Iterator[Any]) -> Move:
 
 
 def _watch(documents: Iterator[Any]) -> Move:
-    """Show a move as it changes, and at the end all of it; return it as it is then."""
+    """Show a move as it changes, then all of it; return its final state."""
     console = terminal.console()
     if not console.is_terminal:
         return _watch_lines(documents)
@@ -211,7 +211,7 @@ def _watch(documents: Iterator[Any]) -> Move:
 
 
 def _watch_lines(documents: Iterator[Any]) -> Move:
-    """Write each step once, when it has been taken, what keeps the move from going on, and at the end how it stands."""
+    """Write each finished step once, the reason if the move stops, and the final state."""
     console, written = terminal.console(), -1
     told: tuple[str, ...] = ()
     for document in documents:

@@ -1,4 +1,4 @@
-"""How a move looks on a terminal."""
+"""Output of a move on a terminal."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -23,20 +23,20 @@ STATES = {"open": "yellow", "parked": "cyan", "done": "green", "undone": "magent
 WAYS = {"do": "v", "undo": "^"}
 BACK = "rolled back"
 BECAUSE = {"refused": "refused", "reverted": "reverted", "asked": "on request"}
-"""Why a move is rolled back, by its `turned`. None of them is an error: the server is as it was."""
+"""Why a move is rolled back, by its `turned`. None of them is an error: the server is as before."""
 SHORT_ID = 8
-"""The least number of characters to which an id is cut."""
+"""Minimum length of a shortened id."""
 AHEAD = 2
-"""How many of the steps to come are shown at least where not all steps fit."""
+"""How many future steps are shown at least if not all steps fit."""
 
 Row = tuple[str, str | Text, str, str | Text, str]
-"""Of the table of steps: the way, the step, how long it took, its outcome, a detail."""
+"""Row of the table of steps: direction, step, duration, outcome, detail."""
 
 
 class Fitted:
-    """A move in as many lines as the terminal has: steps are left out, the sentence on how it stands is not.
+    """A move in as many lines as the terminal has: steps are left out, the sentence about its state is not.
 
-    The running step shows the time that it takes when it is drawn.
+    The running step shows its duration at the time of drawing.
     """
 
     def __init__(self, move: Move) -> None:
@@ -45,15 +45,16 @@ class Fitted:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         above, below = [head(self._move), Text()], [Text(), state(self._move)]
         taken = sum(len(console.render_lines(part, options)) for part in (*above, *below))
-        room = console.size.height - taken - 2  # the head of the table, and the line where the cursor stays
+        room = console.size.height - taken - 2  # the head of the table, and the line of the cursor
         yield from above
         yield _table(_around_present(self._move, max(room, 1)), one_line=True)
         yield from below
 
 
 class Listing:
-    """A table of moves. Ids are shown whole where the terminal is wide enough, else as far as it takes to tell them
-    apart: a command takes the beginning of an id as well."""
+    """A table of moves. Ids are shown whole if the terminal is wide enough, else shortened to unique prefixes, which
+    commands accept as well.
+    """
 
     def __init__(self, moves: Sequence[MoveRow]) -> None:
         self._moves = moves
@@ -83,7 +84,7 @@ class Listing:
 
 
 def short_ids(ids: Sequence[str]) -> dict[str, str]:
-    """Cut ids, all to the same length, so that they still differ: id -> its beginning."""
+    """Return unique prefixes of equal length: id -> prefix."""
     length = SHORT_ID
     while len({id[:length] for id in ids}) < len(set(ids)):
         length += 1
@@ -96,7 +97,7 @@ def listing(moves: Sequence[MoveRow]) -> RenderableType:
 
 
 def whole(move: Move) -> RenderableType:
-    """Show everything that there is to know about one move."""
+    """Show all details of a move."""
     agreed = [Text(f"It is to {action['sentence']}.") for action in move.facts.get("agreed", ())]
     parts: list[RenderableType] = [head(move), *agreed, Text(), _table(_rows(move)), Text()]
     if move.summary:
@@ -121,7 +122,7 @@ def why_head(saga: str, server_id: str, move_id: str) -> Text:
 
 
 def line(step: StepTaken) -> Text:
-    """Show one step that was taken, as a line by itself."""
+    """Show one finished step on a line of its own."""
     text = Text.assemble(f"{WAYS.get(step.way, ' ')} {step.step:<20} {seconds(step.took_s):>8}  ")
     text.append(step.outcome, OUTCOMES.get(step.outcome, ""))
     if step.detail:
@@ -130,7 +131,7 @@ def line(step: StepTaken) -> Text:
 
 
 def state(move: Move) -> Text:
-    """Say in a sentence how the move stands, and what is to be done if it is anybody's turn."""
+    """Return the state of the move as a sentence, with the next action if one is needed."""
     text = Text.assemble(_state(move), f" ({_status(move)})")
     if move.is_over:
         if move.finished_at:
@@ -150,7 +151,7 @@ def state(move: Move) -> Text:
 
 
 def _driver(move: Move) -> str:
-    """Say who drives it; while it waits nobody does, and nothing is wrong with that."""
+    """Return the conductor that drives the move; a waiting move has none, which is no error."""
     is_due = move.due_at < time.time()
     if move.owner:
         ran_out = f", whose lease ran out at {moment(move.due_at)}" if is_due and move.due_at else ""
@@ -161,7 +162,7 @@ def _driver(move: Move) -> str:
 
 
 def _table(rows: Sequence[Row], one_line: bool = False) -> Table:
-    """Make the table of steps. one_line: cut off details that do not fit a line."""
+    """Make the table of steps. one_line: cut details that do not fit a line."""
     table = plain_table("", "step", "took", "outcome", "")
     for column in table.columns[:-1]:
         column.no_wrap = True
@@ -171,7 +172,7 @@ def _table(rows: Sequence[Row], one_line: bool = False) -> Table:
 
 
 def _rows(move: Move) -> list[Row]:
-    """Return the rows of all steps: those that were taken, the present one, those to come."""
+    """Return the rows of all steps: finished, current, future."""
     return [*_taken(move), *_to_come(move)]
 
 
@@ -189,7 +190,7 @@ def _taken(move: Move) -> list[Row]:
 
 
 def _to_come(move: Move) -> list[Row]:
-    """Return the row of the present step, if it is at one, and those of the steps after it."""
+    """Return the rows of the current step, if there is one, and of the steps after it."""
     rows: list[Row] = []
     if move.state == "open":
         tries = f"asked {move.tries} times" if move.tries else ""
@@ -199,7 +200,7 @@ def _to_come(move: Move) -> list[Row]:
 
 
 def _around_present(move: Move, room: int) -> list[Row]:
-    """Return at most this many rows: the present step, as many of those before it as fit, and a few to come."""
+    """Return at most `room` rows: the current step, as many before it as fit, and a few after it."""
     before, after = _taken(move), _to_come(move)
     if len(before) + len(after) <= room:
         return [*before, *after]
@@ -213,7 +214,7 @@ def _state(move: MoveRow) -> Text:
 
 
 def _status(move: MoveRow) -> str:
-    """Return the status of its migration; of one that was rolled back why it was, as Nova calls that an error."""
+    """Return the status of its migration; if it was rolled back, the reason, because Nova shows an error there."""
     return BECAUSE.get(move.turned or "", move.status) if move.state == "undone" else move.status
 
 

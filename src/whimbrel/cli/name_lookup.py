@@ -1,4 +1,4 @@
-"""What people call things by: an id, or a name if only one has it."""
+"""Find objects by id, or by name if it is unique."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ from whimbrel.cli.client import Api
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
 MOST_CANDIDATES = 5
-"""How many moves are named where the beginning of an id is that of several."""
+"""How many moves are listed if a prefix of an id is ambiguous."""
 
 
 def server(api: Api, wanted: str) -> Any:
@@ -25,7 +25,7 @@ def server(api: Api, wanted: str) -> Any:
         try:
             return api.get("compute", f"/servers/{wanted}")["server"]
         except NotFound:
-            pass  # it may be a name all the same
+            pass  # it may be a name
     found = [one for one in _servers(api, wanted) if one["name"] == wanted]
     if not found:
         _check_cells(api, wanted)
@@ -33,14 +33,14 @@ def server(api: Api, wanted: str) -> Any:
 
 
 def server_id(api: Api, wanted: str) -> str:
-    """Find the id of a server; an id is taken as it is, for it may be a deleted server's. Raises: as `server`."""
+    """Return the id of a server; an id is returned unchanged, since the server may be deleted. Raises: as `server`."""
     return wanted if is_id(wanted) else str(server(api, wanted)["id"])
 
 
 def move_id(api: Api, wanted: str) -> str:
-    """Find the id of a move, or of another operation on a server, by the beginning of it.
+    """Return the id of a move, or of another run of a server, by its prefix.
 
-    Raises: NotFound; Refused: several begin so.
+    Raises: NotFound; Refused: several ids have this prefix.
     """
     if is_id(wanted):
         return wanted
@@ -70,18 +70,18 @@ def _servers(api: Api, name: str) -> list[Any]:
     query = {"name": f"^{re.escape(name)}$"}
     try:
         found = api.get("compute", f"/servers?{urlencode(query | {'all_tenants': 'true'})}")
-    except Refused:  # who is no administrator looks among his own
+    except Refused:  # without the administrator's role only the requester's own are found
         found = api.get("compute", f"/servers?{urlencode(query)}")
     servers: list[Any] = found["servers"]
     return servers
 
 
 def _check_cells(api: Api, wanted: str) -> None:
-    """Raises: Unavailable: a cell is down, so that nobody knows the names of its servers."""
+    """Raises: Unavailable: a cell is down, so the names of its servers are unknown."""
     try:
         cells = msgspec.convert(api.get("compute", "/whimbrel/cells"), Cells).cells
     except Refused:
-        return  # who is no administrator learns of no cells
+        return  # only administrators can list cells
     if down := [cell.name for cell in cells if cell.state == "down"]:
         raise Unavailable(
             f"no server {wanted} is found, but the names of servers in cell {', '.join(down)} are not known while it is"

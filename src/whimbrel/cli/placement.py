@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from whimbrel.bootstrap.placement import PlacementSettings
 
 NO_CLOUD = "--os-cloud ''"
-"""For the client: a cloud that is exported, or the only one there is, brings a login that some plug-ins refuse."""
+"""For the client: an exported cloud, or the only one in clouds.yaml, has a login that some plug-ins refuse."""
 Auth = Literal["noauth2", "keystone", "embedded"]
 
 
-@Parameter(name="*")  # its fields are options themselves
+@Parameter(name="*")  # its fields are options
 @dataclass(frozen=True)
 class Keystone:
     """How Keystone is reached, and what to log in there with, to ask who holds a token."""
@@ -65,7 +65,7 @@ class Metrics:
     secret: str  # "": none was given
 
     def secret_for(self, identity: "Login | DataDir | None") -> str | None:
-        """Return what callers send as a bearer token; "" matches nothing, None: everybody is answered."""
+        """Return the bearer token of scrapers; "" matches nothing, None: no token is needed."""
         if self.open or identity is None:
             return None
         return self.secret or (identity.metrics_secret() if isinstance(identity, DataDir) else "")
@@ -172,7 +172,7 @@ async def _serve(
 
 
 def _read_secret(file: Path | None) -> str:
-    """Read the secret that Prometheus sends, as Prometheus itself reads it. Raises: Invalid."""
+    """Read the secret of Prometheus in the way Prometheus reads it. Raises: Invalid."""
     if file is None:
         return ""
     try:
@@ -185,7 +185,7 @@ def _read_secret(file: Path | None) -> str:
 
 
 def _watched(app: "ASGIApp", secret: str | None) -> "ASGIApp":
-    """Have requests counted, and Prometheus told at /metrics; everything else is the application's."""
+    """Count requests, and serve /metrics; all other paths go to the application."""
     from whimbrel.bootstrap.metrics import Watch
 
     watch = Watch()
@@ -193,7 +193,7 @@ def _watched(app: "ASGIApp", secret: str | None) -> "ASGIApp":
 
 
 def _identity(auth: Auth, data_dir: Path | None, keystone: Keystone) -> "Login | DataDir | None":
-    """Give who is to know callers. Raises: Invalid: something is missing."""
+    """Return the service or directory that authenticates requesters. Raises: Invalid: something is missing."""
     if auth == "noauth2":
         return None
     return DataDir(data_dir or default_path()) if auth == "embedded" else _login(keystone)
@@ -229,7 +229,7 @@ def _domain(name: str | None, id: str) -> dict[str, str]:
 
 
 def _ready(chosen: "PlacementSettings", url: str) -> None:
-    """Say where it listens, and what to type next."""
+    """Print the address, and the next commands."""
     version = "--os-placement-api-version 1.39"
     if chosen.identity is None:
         client = f"openstack {NO_CLOUD} --os-auth-type none --os-endpoint {url} {version}"

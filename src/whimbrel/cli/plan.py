@@ -141,12 +141,12 @@ def head(plan: Plan, name: str) -> Text:
 
 
 def not_moving(plan: Plan) -> list[str]:
-    """Return a sentence for each server of a group that would refuse to move at once."""
+    """Return a sentence for each server of a group that would refuse to move."""
     return [f"{server.name} would not move: {server.reason}" for server in plan.servers or () if server.reason]
 
 
 def _sources(plan: Plan) -> list[str]:
-    """Return the hosts that would be left, as far as the requester may know them."""
+    """Return the hosts that the move would leave, as far as the requester may see them."""
     if plan.servers:
         return sorted({server.source for server in plan.servers if server.source})
     return [plan.source] if plan.source else []

@@ -41,7 +41,7 @@ def prove(*, json: bool = False, where: Where = AS_USUAL) -> int:
 
 
 def read(api: Api, console: Console | None = None) -> Proof:
-    """Have the cloud prove its books, and show how far it is. Raises: Unavailable: it could not be done."""
+    """Run a proof in the cloud and show its progress. Raises: Unavailable: it could not be done."""
     with bar(console) as shown:
         task = shown.add_task("", total=None)
         for document in api.lines("compute", f"{URL}?progress=true"):
@@ -59,11 +59,11 @@ def terminal_json(proof: Proof) -> None:
     terminal.write_json({"proof": proof})
 
 
-# How it looks
+# Output
 
 
 def report(proof: Proof) -> RenderableType:
-    """Show each law with how much of it was looked at, then what does not hold, with its evidence."""
+    """Show each invariant with how much was checked, then the violations with their evidence."""
     return Group(
         invariants(proof.invariants),
         *violations(proof.violations),

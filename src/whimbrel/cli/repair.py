@@ -102,7 +102,7 @@ def _why_not(move: Move) -> str:
     return said if move.is_over else f"it continues ({said}): whimbrel move show {move.id}"
 
 
-# How it looks
+# Output
 
 
 def listing(found: Repairs) -> RenderableType:

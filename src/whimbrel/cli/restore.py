@@ -137,7 +137,7 @@ def _read(answer: Any) -> Survey:
     return msgspec.convert(answer, SurveyAnswer).restore
 
 
-# How it looks
+# Output
 
 
 def _write(found: Survey, json: bool) -> None:

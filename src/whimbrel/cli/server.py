@@ -116,7 +116,7 @@ def history(server: str, /, *, at: str | None = None, json: bool = False, where:
 
 
 def _tell(move: Move, name: str) -> None:
-    """Say what comes next. Raises: Refused: the move was undone."""
+    """Print the next action. Raises: Refused: the move was undone."""
     if move.state == "undone":
         raise Refused(f"server {name} stays where it was: {move.message}")
     then = f"openstack server resize confirm {name} (or revert)"
@@ -128,7 +128,7 @@ def _tell(move: Move, name: str) -> None:
 
 
 def _follow(api: Api, answer: Any) -> Any:
-    """Return the answer when the move waits for its verdict, or is over."""
+    """Return the answer once the move waits for its verdict, or is over."""
     while (move := _read(answer)).state == "open":
         time.sleep(POLL_S)
         answer = api.get("compute", f"/whimbrel/moves/{quote(move.id)}")

@@ -1,4 +1,4 @@
-"""How a command runs that stays: until it is told to end, saying where it is found, with little work for collectors."""
+"""Run a command that is a service: until a signal, with output about its address, and with few garbage collections."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ def run_until_stopped(
     work: Callable[[asyncio.Event], Awaitable[None]],
     loop_factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
 ) -> None:
-    """Do this work; SIGTERM and Ctrl-C set the event that tells it to end. New files are for this user only."""
+    """Run until SIGTERM or Ctrl-C, which set the event. New files are readable by this user only."""
     os.umask(file_modes.UMASK)
 
     async def until_stopped() -> None:
@@ -31,13 +31,13 @@ def run_until_stopped(
 
 
 def keep_what_is_loaded() -> None:
-    """Have the garbage collector pass over the program itself, again and again the same, and come less often."""
+    """Exempt the loaded program from garbage collection, and collect less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
 
 
 def say(*lines: str) -> None:
-    """Say something to whoever reads it; if nobody can, the work goes on all the same."""
-    with suppress(OSError, SystemExit):  # rich would end the program whose output nobody reads
+    """Print lines; if standard output fails, the work goes on."""
+    with suppress(OSError, SystemExit):  # rich would end the program if its output fails
         terminal.console().print("\n".join(lines), soft_wrap=True)

@@ -242,7 +242,7 @@ def _one(story: Story) -> Outcome:
     return tell(story)
 
 
-# Said
+# Output
 
 
 def document(outcome: Outcome) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 
 def say(outcome: Outcome) -> None:
-    """Print a run as a timeline: simulated time, who, what."""
+    """Print a run as a timeline: simulated time, source, event."""
     terminal.console().print(
         f"[bold]seed {outcome.story.seed}[/], {len(outcome.story.decisions)} steps:", highlight=False
     )
@@ -267,7 +267,7 @@ def say(outcome: Outcome) -> None:
 
 
 def _say_too(outcome: Outcome) -> None:
-    """Print of a run only how it fails: another one has told of that."""
+    """Print only how a run fails: an earlier one has shown the rest."""
     line = f"seed {outcome.story.seed} fails in a way that was told already: {outcome.failure}"
     terminal.console().print(line, style="bold red", markup=False, highlight=False, soft_wrap=True)
 
@@ -282,7 +282,7 @@ def _say_lines(told: Sequence[Line]) -> None:
 
 
 def _say_again(seed: int, steps: int, size: Size, cells: int | None) -> None:
-    """Say by which words the whole run is told again; `size` as it was asked for."""
+    """Print the command that repeats the whole run; `size` as it was given."""
     usual = Size()
     asked = {
         "hosts": (size.hosts, usual.hosts),

@@ -1,4 +1,4 @@
-"""How things are written for people: colours on a terminal, plain lines in a pipe."""
+"""Output for people: colours on a terminal, plain lines in a pipe."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 PICTURE_WIDTH = 112
-PIPE_WIDTH = 200  # a pipe has no width; nothing is to be cut off in it
+PIPE_WIDTH = 200  # a pipe has no width; nothing may be cut
 
 
 def console(picture: bool = False) -> Console:
-    """Make a console. picture: one that remembers what it shows, so that it can be exported."""
+    """Make a console. picture: it records its output for an export."""
     made = Console(highlight=False, soft_wrap=False, record=picture, width=PICTURE_WIDTH if picture else None)
     if not made.is_terminal and not picture:
         made.width = PIPE_WIDTH
@@ -20,7 +20,7 @@ def console(picture: bool = False) -> Console:
 
 
 def plain_table(*columns: str) -> Table:
-    """Make a table without lines: it reads well in a pipe too."""
+    """Make a table without lines: readable in a pipe too."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold", justify="right" if column == "took" else "left")
@@ -28,22 +28,22 @@ def plain_table(*columns: str) -> Table:
 
 
 def write_json(document: Any) -> None:
-    """Write one JSON document, on one line, for programs; at once, for they may be watching."""
+    """Write one JSON document on one line and flush it: a program may be reading."""
     print(msgspec.json.encode(document).decode(), flush=True)
 
 
 def seconds(took_s: float) -> str:
-    """Write a duration with the digits that matter."""
+    """Return a duration with its significant digits."""
     return f"{took_s * 1000:.0f} ms" if took_s < 1 else f"{took_s:.1f} s"
 
 
 def counted(number: int, thing: str) -> str:
-    """Say how many of a thing there are: 1 host, 2 hosts."""
+    """Return a number with its noun: 1 host, 2 hosts."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def moment(when: float | None) -> str:
-    """Write a time in UTC, the day only if it is another one."""
+    """Return a time in UTC, with the day only if it is not today."""
     if when is None:
         return "-"
     at = datetime.fromtimestamp(when, UTC)

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 IMAGE_NAME = "tick"
 DEMO_PROJECT = "demo"
-MAIN = "main"  # the conductor of the process that has the doors
+MAIN = "main"  # the conductor of the process that has the API
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a process is started with."""
+    """Parameters of a process."""
 
     config: CloudConfig
     home: DataDir
@@ -48,7 +48,7 @@ class Start:
     record: "ProcessRecord"
     policy: Path | None = None
     conducts: bool = True
-    metrics_endpoint: "socket.socket | None" = None  # None: there is none beside the cloud's own
+    metrics_endpoint: "socket.socket | None" = None  # None: the cloud's own port serves it
 
 
 def up(
@@ -147,15 +147,15 @@ def _record(role: str, name: str, home: DataDir, lock: str) -> "ProcessRecord":
 
 
 def _metrics_endpoint(host: str, port: int | None, option: str) -> "socket.socket | None":
-    """Take the port that is for Prometheus alone, if there is to be one. Raises: Refused."""
+    """Open the port for Prometheus, if one is configured. Raises: Refused."""
     return None if port is None else http_server.listen(host, port, option)
 
 
 def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Choose the event loop of a process with hosts.
+    """Return the event loop for a process with hosts.
 
-    uvloop leaves a copy of a pipe open in the child, so a tool that goes into the background, as qemu-nbd does,
-    would never be seen to have ended.
+    uvloop leaves a copy of a pipe open in the child: the end of a tool that goes into the background, such as qemu-nbd,
+    would never be seen.
     """
     real = any(isinstance(host, settings.LibvirtHost) for _, host in config.hosts())
     return asyncio.new_event_loop if real else uvloop.new_event_loop
@@ -215,7 +215,7 @@ async def _conduct(start: Start, stop: asyncio.Event) -> None:
 async def _watched(
     start: Start, process: "Process", endpoints: "dict[str, ASGIApp]", endpoint: "socket.socket", stop: asyncio.Event
 ) -> None:
-    """Answer requests and count them; tell Prometheus at its own port, or at a path of the cloud's."""
+    """Serve and count requests; serve metrics at their own port, or at a path of the cloud's."""
     from whimbrel.bootstrap.metrics import METRICS
 
     watch = _watch(process)
@@ -230,7 +230,7 @@ async def _watched(
 
 
 async def _shown(watch: "Watch", endpoint: "socket.socket", stop: asyncio.Event, limits: HttpTable) -> None:
-    """Answer Prometheus at a port of its own."""
+    """Serve metrics at a port of their own."""
     from whimbrel.bootstrap.metrics import METRICS
 
     at = f"Prometheus asks at {http_server.url_of(endpoint)}/{METRICS}"
@@ -248,9 +248,9 @@ def _watch(process: "Process") -> "Watch":
 
 
 async def _beside(process: "Process", work: Awaitable[object]) -> None:
-    """Have the process do its work until this other work is done; a bug in either ends both.
+    """Run the process until the other work is done; a bug in either ends both.
 
-    Raises: what the world said to either.
+    Raises: errors of either.
     """
     keep_what_is_loaded()
     try:
@@ -266,13 +266,13 @@ async def _beside(process: "Process", work: Awaitable[object]) -> None:
 
 
 def _first(troubles: ExceptionGroup[WorldError]) -> WorldError:
-    """Give one of them: they are of one cause, and people need one sentence."""
+    """Return one of them: they have one cause, and one message is enough."""
     first = troubles.exceptions[0]
     return _first(first) if isinstance(first, ExceptionGroup) else first
 
 
 async def _furnish(process: "Process", home: DataDir) -> None:
-    """Have users, an image and a network in a new cloud, so that its first server can be booted at once."""
+    """Create users, an image and a network in a new cloud, so that its first server can be booted at once."""
     if not await process.identity.is_empty():
         return
     from whimbrel.embedded import tick_guest
@@ -296,12 +296,12 @@ async def _furnish(process: "Process", home: DataDir) -> None:
         [demo] = [project.id for project in population.projects if project.name == DEMO_PROJECT]
         await process.network_service.seed(demo)
 
-    # Last, for it is what tells whether the cloud is new.
+    # Last, because it marks the cloud as no longer new.
     await bootstrap(process.identity, process.cloud.ids, write_down=home.write_passwords, prepare=seed_network)
 
 
 def _ready(start: Start) -> None:
-    """Write the files that clients need, and say what to type next."""
+    """Write the files that clients need, and print the next commands."""
     home, hosts = start.home, [host for _, host in start.config.hosts()]
     home.announce(start.running)
     size = f"{counted(len(hosts), 'host')} in {counted(len({host.zone for host in hosts}), 'zone')}"

@@ -1,4 +1,4 @@
-"""Those who use the demo's cloud: a member who owns the servers, and an operator. Each does things over the API."""
+"""Users of the demo's cloud: a member that owns the servers, and an operator. Both use the API."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ TIMEOUT_S = 60.0
 
 
 class Member:
-    """The owner of the servers, with what he would type."""
+    """The owner of the servers, with the commands that an owner would type."""
 
     def __init__(self, api: Api, output: Output, timeout_s: float = TIMEOUT_S) -> None:
         self.api = api
@@ -24,7 +24,7 @@ class Member:
         self._timeout_s = timeout_s
 
     def boot(self, names: list[str], flavor: str, image: str) -> dict[str, str]:
-        """Boot servers and wait until they run; give their ids by name."""
+        """Boot servers and wait until they run; return their ids by name."""
         image_id = self.api.get("image", f"/v2/images?name={image}")["images"][0]["id"]
         ids = {}
         for name in names:
@@ -55,7 +55,7 @@ class Member:
         return self.api.get("compute", f"/servers/{server}")["server"]
 
     def until(self, server: str, status: str) -> Any:
-        """Wait until a server shows a status. Raises: Unavailable: it does not."""
+        """Wait until a server has a status. Raises: Unavailable: it does not get it."""
         return wait_for(
             lambda: self.server(server),
             lambda now: now["status"] == status and now["OS-EXT-STS:task_state"] is None,
@@ -68,7 +68,7 @@ class Member:
 
 
 class Operator(Member):
-    """Who may see moves and hosts."""
+    """A user that may see moves and hosts."""
 
     def latest_move(self, server: str) -> Move:
         [newest, *_] = msgspec.convert(self.api.get("compute", f"/whimbrel/moves?server={server}"), Moves).moves
@@ -93,7 +93,7 @@ def wait_for(
     poll_s: float = POLL_S,
     timeout_s: float = TIMEOUT_S,
 ) -> Any:
-    """Look until it is enough. Raises: Unavailable: patience ended."""
+    """Poll until `enough` is true. Raises: Unavailable: timeout."""
     deadline = time.monotonic() + timeout_s
     while True:
         seen = look()
@@ -105,7 +105,7 @@ def wait_for(
 
 
 def _last(seen: Any) -> str:
-    """Say in words what was seen last."""
+    """Return the last poll's result as text."""
     if isinstance(seen, Move):
         return f"; it stands at {seen.at}, {seen.state}: {seen.message or 'no trouble is known'}"
     return f"; it is {seen['status']}" if isinstance(seen, dict) and "status" in seen else ""

@@ -1,4 +1,4 @@
-"""The processes of the demo's cloud: one with the doors and the hosts, and conductors that can be killed."""
+"""The processes of the demo's cloud: one with the API and the hosts, and conductors that can be killed."""
 
 import os
 import signal
@@ -18,10 +18,10 @@ POLL_S = 0.02
 
 
 class Program:
-    """One `whimbrel` process. What it says goes to a file."""
+    """One `whimbrel` process. Its output goes to a file."""
 
     def __init__(self, name: str, arguments: list[str], said: Path, timeout_s: float = READY_WITHIN_S) -> None:
-        """patience_s: within which it has to become ready, or to end when it is told to."""
+        """timeout_s: time to become ready, or to end after a signal."""
         self.name = name
         self._arguments = arguments
         self._said = said
@@ -45,7 +45,7 @@ class Program:
             )
 
     def wait_until_it_says(self, words: str) -> None:
-        """Raises: Unavailable: it ended, or said nothing in time."""
+        """Raises: Unavailable: it ended, or the words did not appear in time."""
         assert self._process, "not started"
         deadline = time.monotonic() + self._timeout_s
         while words not in self._said.read_text(errors="replace"):
@@ -55,19 +55,18 @@ class Program:
             time.sleep(POLL_S)
 
     def kill(self) -> None:
-        """Kill it with -9."""
         assert self._process, "not started"
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def ended_by(self, number: int) -> int:
-        """Send it a signal and give the exit code with which it ends. Raises: TimeoutExpired: it does not."""
+        """Send it a signal and return its exit code. Raises: TimeoutExpired: it does not end."""
         assert self._process, "not started"
         self._process.send_signal(number)
         return self._process.wait(self._timeout_s)
 
     def end(self) -> None:
-        """End it in order, or not in order if that takes long."""
+        """End it in order, or kill it if that takes long."""
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()

@@ -1,4 +1,4 @@
-"""The command: makes a cloud in a directory of its own, has the story told in it, and leaves nothing behind."""
+"""The command: makes a cloud in a directory of its own, runs the story in it, and leaves nothing behind."""
 
 import asyncio
 import shutil
@@ -34,7 +34,7 @@ name = "cell1"
 """
 
 SIMULATED = (("n1", "north"), ("n2", "north"), ("n3", "north"), ("s1", "south"), ("s2", "south"), ("s3", "south"))
-LIBVIRT = (("n1", "north"), ("n2", "north"), ("n3", "north"))  # a server stays in its zone, and is to find room there
+LIBVIRT = (("n1", "north"), ("n2", "north"), ("n3", "north"))  # servers stay in their zone, which needs free capacity
 
 HOST = """
 [[cell.host]]
@@ -100,7 +100,7 @@ def _power_off(daemon: "PrivateDaemon") -> None:
 
 
 def _end_exports(directory: Path) -> None:
-    """End who serves volumes to real guests: it goes on when the cloud ends."""
+    """End the process that serves volumes to real guests: it outlives the cloud."""
     from whimbrel.adapters.qemu import own_processes
     from whimbrel.adapters.qemu.storage_daemon import PROGRAM
 
@@ -112,7 +112,7 @@ def _end_exports(directory: Path) -> None:
 
 @contextmanager
 def _directory() -> Iterator[Path]:
-    """Make a directory for the demo's cloud: short, for sockets lie in it, and open to a rootless libvirtd."""
+    """Make a directory for the demo's cloud: short, because it contains sockets, and open to a rootless libvirtd."""
     directory = Path(tempfile.mkdtemp(prefix="whimbrel-"))
     directory.chmod(file_modes.SEARCHABLE)
     try:

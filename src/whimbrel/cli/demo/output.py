@@ -1,4 +1,4 @@
-"""What the audience gets: text for people, a line of JSON for each event for programs."""
+"""Output of the demo: text for people, a line of JSON for each event for programs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -17,11 +17,11 @@ class Output(Protocol):
         ...
 
     def say(self, text: str, **facts: Any) -> None:
-        """Tell something; facts are what programs want to know of it."""
+        """Write a sentence; facts: data for programs."""
         ...
 
     def command(self, *words: str) -> None:
-        """Show what one would type for what is done now."""
+        """Show the command that a person would type here."""
         ...
 
     def steps(self, steps: Iterable[StepTaken]) -> None:
@@ -32,7 +32,7 @@ class Output(Protocol):
 
 
 class Terminal:
-    """picture_from: the scene with which a picture of the console begins; the whole story is too long for one."""
+    """picture_from: the scene at which the picture of the console begins; the whole story is too long for one."""
 
     def __init__(self, console: Console, picture_from: str | None = None) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""What happens in the demo, scene by scene. Read it from top to bottom."""
+"""The scenes of the demo. Read it from top to bottom."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ WATCH_S = 0.03
 
 
 def tell(output: Output, cloud: Processes) -> bool:
-    """Tell the story in a running cloud; give whether the books agree at the end."""
+    """Run the story in a running cloud; return whether the accounting is correct at the end."""
     home = DataDir(cloud.data_dir)
     with Api(Login(home.clouds, DEMO_CLOUD)) as mine, Api(Login(home.clouds, ADMIN_CLOUD)) as admins:
         member, operator = Member(mine, output), Operator(admins, output)
@@ -106,7 +106,7 @@ def _waits(move: Move) -> bool:
 
 
 def _kill_its_conductor(output: Output, operator: Operator, cloud: Processes, move: Move) -> Move:
-    """Kill who drives a move and give the move as the other one has taken it over."""
+    """Kill the conductor of a move; return the move after the takeover by the other one."""
     assert move.owner, "it was caught with an owner"
     victim = cloud.conductors[move.owner.partition("@")[0]]  # the name of c1@HOST-PID-... is c1
     output.say(f"conductor {move.owner} is at [bold]{move.at}[/]: clara is down, half of her is here and half there")
@@ -130,7 +130,7 @@ def _kill_its_conductor(output: Output, operator: Operator, cloud: Processes, mo
 
 
 def _follow(output: Output, operator: Operator, move: Move, enough: Callable[[Move], bool], told: int = 0) -> Move:
-    """Show the steps of a move as they happen, from the one numbered `told`, until it is enough."""
+    """Show the steps of a move as they happen, from number `told`, until `enough` is true."""
 
     def look() -> Move:
         nonlocal told
@@ -144,7 +144,7 @@ def _follow(output: Output, operator: Operator, move: Move, enough: Callable[[Mo
 
 
 def _finish(output: Output, operator: Operator, move: Move) -> None:
-    """Show what is done after the verdict, to the end of a move."""
+    """Show the steps after the verdict, to the end of a move."""
     over = _follow(output, operator, move, lambda now: now.is_over, len(move.steps))
     now = operator.until(move.server_id, "ACTIVE")
     output.say(f"{now['status']}, the move is {over.status}", move=move.id, state=over.state)
