@@ -108,7 +108,7 @@ def _disk(name: DiskName, file: Path, device: str) -> ET.Element:
 
 
 def _cache(disk: Path) -> str:
-    """Return QEMU's cache mode: none where the file system supports it, so that guests' flushed writes are on disk."""
+    """Return QEMU's cache mode: none where supported, so that what a guest wrote is on the disk."""
     try:
         os.close(os.open(disk, os.O_RDONLY | os.O_DIRECT))
     except OSError:

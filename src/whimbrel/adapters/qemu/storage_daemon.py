@@ -1,7 +1,7 @@
 """The one qemu-storage-daemon of a cloud, with an NBD server for all volumes in use. It survives this process.
 
-Invariant: it is found by its command line, never by stored state. It keeps its port as long as the directory exists, so
-that guests find their volumes again after a restart.
+Invariant: it is found by its command line, never by remembered state. It keeps its port as long as the directory
+exists, so that guests find their volumes again after a restart.
 Source: qemu-storage-daemon(1).
 """
 

@@ -128,7 +128,7 @@ class Pool:
             self._free()
 
     def _free(self) -> None:
-        """Let the first task in the queue open a connection in place of a lost one."""
+        """Allow the first task in the queue to open a connection in place of a lost one."""
         if turn := self._first_waiting():
             turn.set_result(None)
         else:

@@ -1,8 +1,8 @@
 """The write lock on a SQLite file, shared by processes: waits without blocking the event loop.
 
 Invariant: SQLite does not notify waiters, so the first waiter tries for the lock every TRIES_EACH_S, and then wakes
-all, because the lock belongs to the process. A process that has seen another one hold the lock pauses as long after
-each time that it held it; otherwise continuous writing would starve the others.
+all, because the lock belongs to the process. A process that has seen another one hold the lock pauses for TRIES_EACH_S
+after each time that it held the lock itself; otherwise continuous writing would starve the others.
 """
 
 import asyncio

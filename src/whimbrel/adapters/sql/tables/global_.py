@@ -54,7 +54,7 @@ switches = sa.Table(
     sa.Column("number", sa.Integer, nullable=False),
     sa.CheckConstraint("id = 1", name="switches_one_row"),
 )
-"""How many servers have changed their cell. A switch locks the row, so that numbers appear in order."""
+"""The number of servers that have changed their cell. A switch locks the row, so that numbers appear in order."""
 
 evidence = sa.Table(
     "evidence",
