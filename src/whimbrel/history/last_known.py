@@ -28,7 +28,7 @@ async def last_known(cloud: Cloud, entry: Entry) -> LastKnown:
 
 
 def _after(move: Move) -> LastKnown | None:
-    """Return the server after a move, or None if the move does not tell. A parked move has moved it."""
+    """Return the server after a move; None: it is as before. A parked move has moved it."""
     facts = move.facts
     if move.state in ("done", "parked"):
         flavor, location = facts.new_flavor, facts.target

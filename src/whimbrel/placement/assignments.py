@@ -27,7 +27,7 @@ def all_assignments(
 
 
 def _candidates(context: SearchContext, root: ProviderId) -> Iterator[Candidate]:
-    """Yield the assignments in a tree. A plain tree known not to serve the request is not searched."""
+    """Yield the assignments in a tree that the index has not preselected."""
     tree = context.index.tree(root)
     if context.is_plain and len(tree) == 1 and not all(serves(node, context.request) for node in tree):
         return iter(())

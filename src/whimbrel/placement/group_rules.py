@@ -12,9 +12,7 @@ def check(rule: GroupRule, server: ServerId, places: GroupLocations) -> None:
 
 
 def problem(rule: GroupRule, server: ServerId, places: GroupLocations) -> str | None:
-    """Return why a server may not claim on the rule's host, or None. Its own claims, as the source of a move, never
-    count.
-    """
+    """Return why a server may not claim on the rule's host, or None. Its own claims never count."""
     others = places.beside(server)
     if rule.policy == "anti-affinity" and others.get(rule.root, 0) >= rule.max_server_per_host:
         return (

@@ -86,7 +86,6 @@ def _cut(suffix: str, wanted: Wanted) -> list[tuple[str, Mapping[str, int]]]:
 
 
 def _root_of(index: ProviderIndex, uuid: ProviderId) -> ProviderId | None:
-    """Return the root of a provider's tree, or None if there is no such provider."""
     node = index.nodes.get(uuid)
     return node.provider.root if node else None
 

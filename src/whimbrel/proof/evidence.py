@@ -170,7 +170,6 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
 
     @cached_property
     def key(self) -> GuestKey | None:
-        """Return the key of the guest that the record names."""
         return GuestKey(self.id, self.record.slot) if self.record and self.record.slot else None
 
     def guest(self, host: HostName | None, key: GuestKey | None) -> Guest | None:
@@ -194,7 +193,6 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
 
 
 def shown(seen: Seen) -> dict[str, Any]:
-    """Return a guest as evidence."""
     host, guest = seen
     return {
         "host": host,

@@ -53,7 +53,6 @@ async def runs(cloud: Cloud, which: RunFilter) -> AsyncIterator[Run]:
 
 
 async def run_of(cloud: Cloud, name: str) -> Run | None:
-    """Return the run with this id, or None."""
     try:
         return await cloud.journal.get(RunId(name))
     except NotFound:

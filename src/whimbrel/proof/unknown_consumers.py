@@ -25,7 +25,6 @@ async def uncovered(cloud: Cloud, one: ServerEvidence, snapshot: CloudSnapshot) 
 
 
 async def _homes(cloud: Cloud, servers: Collection[ServerId]) -> dict[GuestKey, HostName]:
-    """Return the hosts of these servers' guests according to their records."""
     found = await records_of(cloud, list(servers), Collector()) if servers else []
     return {one.key: one.record.host for one in found if one.key and one.record and one.record.host}
 

@@ -17,9 +17,7 @@ from whimbrel.servers.listing import cell_fanout
 
 async def follow_lost_power(cloud: Cloud, engine: Engine) -> int:
     """Check the guests of every host that is up; return the number of records to update."""
-    answers = await cell_fanout.ask_all(
-        cloud, lambda cell: cell.hosts.all()
-    )  # unreachable cells are checked in the next round
+    answers = await cell_fanout.ask_all(cloud, lambda cell: cell.hosts.all())  # the others: next round
     now, found = cloud.clock.now(), list[int]()
 
     async def look(host: Host) -> None:

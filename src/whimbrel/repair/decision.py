@@ -79,7 +79,6 @@ async def _known(found: Suspect, cloud: Cloud) -> Known:
 
 
 async def _last(server: ServerId, cloud: Cloud) -> Move | None:
-    """Return the newest move or creation that is over."""
     runs = await cloud.journal.find(RunFilter(subject=server, sagas=("resize", "migrate", "create")))
     return next((move for move in moves_of(runs) if move.is_over), None)
 

@@ -108,8 +108,9 @@ def not_checked(snapshot: CloudSnapshot, hosts: Collection[str | None]) -> str |
 
 
 def not_checked_of(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
-    """Return which unreachable hosts or cells may have a guest of it. These are the hosts of its cell, or all hosts
-    and cells if its cell is unknown.
+    """Return which unreachable hosts or cells may have a guest of it.
+
+    These are the hosts of its cell, or all hosts and cells if its cell is unknown.
     """
     cell = seen.entry.cell if seen.entry else None
     if cell:
@@ -128,9 +129,7 @@ def for_others(seen: ServerEvidence) -> str | None:
 
 
 def forgotten_ports(seen: ServerEvidence) -> str | None:
-    """Return a reason if its guest has ports that its record does not name: their requests are not part of the
-    claim.
-    """
+    """Return a reason if its guest has ports that its record does not name, with requests missing in the claim."""
     guest = seen.guest(seen.record.host, seen.key) if seen.record else None
     if guest is None or seen.nics.issuperset(guest.ports):
         return None

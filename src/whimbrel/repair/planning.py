@@ -22,9 +22,7 @@ Propose = Callable[[ServerEvidence, CloudSnapshot, Violation], Sequence[RepairAc
 
 
 class Row(NamedTuple):
-    """guard: returns why the action is refused, or None. propose: returns the actions; none if those of others
-    suffice.
-    """
+    """guard: returns why the action is refused, or None. propose: returns the actions; () if others suffice."""
 
     action: type[RepairAction]
     do: Do | Step | None = None

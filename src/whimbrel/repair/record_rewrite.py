@@ -176,9 +176,7 @@ def _hindrance(
 
 
 def _state(record: Server, host: HostName, guest: Guest) -> str:
-    """Return the guest's power state, or the recorded state if the guest is at its location: a user may have stopped
-    it.
-    """
+    """Return the guest's power state, or the recorded state if it is at its location: a user may have stopped it."""
     is_moved = _place(record) != (host, guest.key.slot)
     if record.vm_state in UNSETTLED or (is_moved and record.vm_state in POWER_OF):
         return "active" if guest.power == "running" else "stopped"

@@ -38,7 +38,7 @@ def no_suggestion(host_index: int) -> None:
 class Constraint:
     """One condition on every host.
 
-    words: true of each host that fails. vague: examining a host can tell more. suggestion: the change that makes a
+    words: true of each host that fails. vague: examining a host shows more. suggestion: the change that makes a
     host pass, continuing "it would do with ..."; None: there is none.
     """
 

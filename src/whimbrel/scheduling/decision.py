@@ -77,7 +77,6 @@ class DecisionTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def considered(self) -> list[Considered]:
-        """Return the verdict on each host."""
         into = len(self.weights)
         inside = [
             Considered(
@@ -214,8 +213,9 @@ def _reason(ranking: Ranking, near_misses: Mapping[int, NearMiss], host_index: i
 
 
 def _misses(ranking: Ranking, near_misses: Mapping[int, NearMiss]) -> tuple[Miss, ...]:
-    """List the hosts with the fewest failures, the smallest shortfall first. Hosts without any remedy are listed
-    only if there are no others.
+    """List the hosts with the fewest failures, the smallest shortfall first.
+
+    Hosts without any remedy are listed only if there are no others.
     """
     looked = np.fromiter(near_misses, np.int64, len(near_misses))
     host_indices = np.concatenate([looked[ranking.first[looked] == 0], np.flatnonzero(ranking.first)])

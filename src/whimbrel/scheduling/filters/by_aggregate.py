@@ -26,9 +26,7 @@ FLAVORS = "instance_type"
 
 
 def image_properties(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    """AggregateImagePropertiesIsolation: if an aggregate lists values of a property, the image must have one of
-    them.
-    """
+    """AggregateImagePropertiesIsolation: if aggregates list values of a property, the image must have one."""
     rules, fleet = snapshot.rules, snapshot.fleet
     namespace = rules.aggregate_image_properties_isolation_namespace
     start = namespace + rules.aggregate_image_properties_isolation_separator if namespace else ""

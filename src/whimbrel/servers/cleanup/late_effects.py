@@ -2,8 +2,8 @@
 
 These services know no epochs: a stale request may arrive long after its run was undone. It can leave an inactive
 binding, an unconnected attachment, an unused port or volume; or a misbound port, if a binding on another host was
-activated while a move waits for its verdict or after it. The reverse case: an owner deleted a port, and its server
-could not release it because a move was in progress.
+activated while a move waits for its verdict, or was stale too. The reverse case: an owner deleted a port, and its
+server could not release it because a move was in progress.
 
 Invariant: nothing is released unless its server is locked or deleted, and nothing that a guest uses or may use
 (`servers/cleanup/orphans.py`).

@@ -76,7 +76,6 @@ async def let_go_port(run: InterfaceOperation, cloud: Cloud) -> None:
 
 
 async def find_port(run: InterfaceOperation, cloud: Cloud) -> Port | None:
-    """Return the port that was taken or created."""
     facts = run.facts
     for port in await cloud.network.ports_of([run.subject]):
         if facts.requested.port_id == port.id or (facts.requested.network_id, facts.mac) == (port.network_id, port.mac):

@@ -76,7 +76,6 @@ def device_names(server: Server) -> set[str]:
 
 
 def free_name(server: Server) -> str:
-    """Return the next free disk name."""
     return next(free_disk_names(device_names(server)))
 
 

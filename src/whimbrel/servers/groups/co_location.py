@@ -62,7 +62,6 @@ async def look(cloud: Cloud, group: ServerGroup) -> CoLocation:
 
 
 async def _servers(cloud: Cloud, group: ServerGroup) -> list[Server]:
-    """Return the members that have a host."""
     found = []
     for server_id in group.members:
         try:

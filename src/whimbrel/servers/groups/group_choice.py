@@ -30,7 +30,6 @@ class Aim(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def staying(self) -> list[Member]:
-        """Return the members that are on the target already."""
         return [member for member in self.now.members if member not in self.going]
 
 

@@ -68,7 +68,6 @@ async def ask_all(cloud: Cloud, question: Question[Answer], cells: Iterable[Cell
 
 
 async def _said(cloud: Cloud, name: CellName, question: Question[Answer]) -> tuple[Answer] | None:
-    """Return the answer in a tuple, or None."""
     try:
         return (await ask(cloud, name, question),)
     except Unavailable:

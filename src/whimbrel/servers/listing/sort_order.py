@@ -12,8 +12,6 @@ Read = Callable[[Server], Any]
 
 
 class Order:
-    """The order that a query requests."""
-
     def __init__(self, query: ServerQuery) -> None:
         zones = query.zone_places
         self._passes: list[tuple[Read, bool]] = []
@@ -29,7 +27,6 @@ class Order:
         return found
 
     def is_before(self, one: Server, other: Server) -> bool:
-        """Check whether one sorts strictly before the other."""
         return self.sorted([other, one])[0] is one
 
 

@@ -1,8 +1,8 @@
 """Changes of hosts' availability zones: claims that depend on the old zone are refused before the zone changes.
 
-Invariant: Placement is told first, and refuses if there are claims; so of a claim and a change of its host's zone,
-the later one is refused, whatever either had read. If the change fails, Placement is corrected, and a concurrent
-change is refused.
+Invariant: the zone changes in Placement first, which refuses if there are claims; so of a claim and a change of its
+host's zone, the later one is refused, whatever either had read. If the change fails, Placement is corrected, and a
+concurrent change is refused.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence

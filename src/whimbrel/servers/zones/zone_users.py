@@ -38,7 +38,6 @@ async def holders(cloud: Cloud, zone: str) -> list[str]:
 
 
 async def _servers(cloud: Cloud) -> AsyncIterator[Server]:
-    """Yield all servers, in pages."""
     query = ServerQuery(limit=AT_ONCE)
     while page := await lookup.listing(cloud, query):
         for server in page:
