@@ -39,9 +39,7 @@ class SchedulerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     image_props_weight_multiplier: Multiplier = 0.0  # above 0: servers of similar images together; below: apart
     image_props_weight_setting: tuple[str, ...] = ()  # "property=ratio"; empty: each property counts 1
     metrics_weight_multiplier: Multiplier = 1.0
-    metrics_weight_setting: tuple[
-        str, ...
-    ] = ()  # "metric=ratio", such as "cpu.percent=-1.0"; empty: metrics are ignored
+    metrics_weight_setting: tuple[str, ...] = ()  # "metric=ratio", such as "cpu.percent=-1.0"; empty: ignore metrics
     metrics_required: bool = True  # excludes hosts that do not report one, even without MetricsFilter
     metrics_weight_of_unavailable: Multiplier = -10_000.0  # weight of such a host if they are not required
     zone_weight_multiplier: Multiplier = 1_000_000.0  # Whimbrel's own: favors the preferred zone

@@ -1,1 +1,1 @@
-"""What the project needs from outside, as Protocols. Floor 1: sees the words only."""
+"""Interfaces to everything outside, as Protocols. They import only domain."""

@@ -1,4 +1,4 @@
-"""Columns: arrays with a place for each host, or for each provider."""
+"""Column types: arrays with an element for each host or provider."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""All ports together: what a step, a scheduler or a door is handed."""
+"""All ports together: the argument of steps, schedulers and applications."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ from whimbrel.ports.unreachable_cells import UnreachableCells
 
 
 class Requester(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks for something, under which request id."""
+    """The user, project and request id of a request."""
 
     user_id: UserId
     project_id: ProjectId
@@ -42,32 +42,32 @@ class Requester(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ZonePolicy = Literal["keep", "prefer", "free"]
-"""What becomes of a server's zone when it moves and nobody said: it stays, it stays if there is room, or anything."""
+"""What a move does with the server's zone if the request does not say: keep it, keep it if possible, any zone."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator sets about moves; Nova's names and defaults where Nova has them."""
+    """The operator's settings for moves; Nova's names and defaults where Nova has them."""
 
     allow_resize_to_same_host: bool = False
-    resize_confirm_window_s: float = 0.0  # 0: never confirmed by itself
+    resize_confirm_window_s: float = 0.0  # 0: no automatic confirm
     max_attempts: int = 3  # hosts tried by one move
     shutdown_timeout_s: float = 60.0
-    default_availability_zone: str = "nova"  # its id, and its name until it is renamed
+    default_availability_zone: str = "nova"  # its id; also its name until renamed
     default_schedule_zone: str | None = None
     cross_az_attach: bool = True  # whether a server may use a volume of another availability zone
     az_on_move: ZonePolicy = "keep"
-    az_on_move_of_projects: dict[str, ZonePolicy] = {}  # project id -> its own
-    step_timeout_s: float = 300.0  # how long a forward step is retried without an answer before the move turns back
+    az_on_move_of_projects: dict[str, ZonePolicy] = {}  # project id -> policy
+    step_timeout_s: float = 300.0  # time without an answer after which a move rolls back
     lease_s: float = 3.0
-    cell_timeout_s: float = 10.0  # how long a list waits for a cell's records before it goes on without them
-    list_records_by_skipping_down_cells: bool = True  # where they cannot be shown as UNKNOWN; False: no list then
+    cell_timeout_s: float = 10.0  # how long a list waits for a cell before it goes on without it
+    list_records_by_skipping_down_cells: bool = True  # if a list cannot show UNKNOWN; False: the list fails
     cpu_allocation_ratio: float = 4.0
     ram_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0
     key_pairs_quota: int = 100
     scheduler: SchedulerRules = SchedulerRules()
-    refuse_undelivered_guest_data: bool = False  # a create with what does not reach its guest; False: it is noted
-    pci_alias: tuple[PciAlias, ...] = ()  # the kinds of PCI devices that flavors may ask for
+    refuse_undelivered_guest_data: bool = False  # refuse creates with data that the guest cannot get; False: record it
+    pci_alias: tuple[PciAlias, ...] = ()  # the kinds of PCI devices that flavors may request
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Cell:
     hosts: Hosts
     devices: Devices
     agents: Agents
-    database: str = "sqlite"  # the kind of it, for people: "sqlite" | "postgresql"
+    database: str = "sqlite"  # kind, for display: "sqlite" | "postgresql"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Cloud:
     journal: Journal
     directory: Directory
     cells: Mapping[CellName, Cell]
-    cell_infos: Cells  # what is written down of them
+    cell_infos: Cells  # their stored properties
     fleets: Fleets
     placement: Placement
     images: Images
@@ -106,7 +106,7 @@ class Cloud:
     unreachable: UnreachableCells = field(default_factory=UnreachableCells)
 
     def cell(self, name: CellName) -> Cell:
-        """Raises: Unavailable: it was added a moment ago, and this process has not opened it yet."""
+        """Raises: Unavailable: the cell was just added, and this process has not opened it yet."""
         try:
             return self.cells[name]
         except KeyError:

@@ -1,6 +1,6 @@
-"""What parts of a cloud tell whoever counts. Where nobody listens, nothing is kept.
+"""Events for metrics. Without a listener nothing is recorded.
 
-Law: to tell costs next to nothing and changes nothing; what must outlive the process is in the journal, not here.
+Invariant: an event costs next to nothing and changes nothing; data that must outlive the process is in the journal.
 """
 
 from collections.abc import MutableMapping
@@ -9,30 +9,30 @@ from typing import Any, Protocol
 from whimbrel.domain.run import LogEntry, Run
 
 ROUTE = "whimbrel.route"
-"""Where a request's scope has what is noted of it, if somebody counts requests."""
+"""The key of a request's scope under which its route is noted, if requests are counted."""
 
 
 def note_route(scope: MutableMapping[str, Any], path: str) -> None:
-    """Say to which line of the table of routes a request came: its path with names for what varies."""
+    """Record the route of a request: its path with names for the variable parts."""
     scope.get(ROUTE, {})["route"] = path
 
 
 class Listener(Protocol):
     def decided(self, took_s: float, found: bool) -> None:
-        """Take note of a choice among hosts, of a move, a create or a plan."""
+        """Record a choice among hosts for a move, a create or a plan."""
         ...
 
     def asked_placement(self, call: str, took_s: float) -> None:
-        """Take note of a call of the placement store by this process itself."""
+        """Record a call of the placement store by this process."""
         ...
 
     def took_step(self, run: Run, entry: LogEntry) -> None:
-        """Take note of a step that was taken or undone."""
+        """Record a step that was done or undone."""
         ...
 
 
 class Meter:
-    """Where parts of a cloud tell it."""
+    """Passes events to the listener."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []

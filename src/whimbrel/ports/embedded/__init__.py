@@ -1,1 +1,1 @@
-"""What the embedded services need: their stores, and the machine that serves volumes."""
+"""Interfaces of the embedded services: their stores, and the machine that serves volumes."""

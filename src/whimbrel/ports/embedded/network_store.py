@@ -1,7 +1,7 @@
-"""What the embedded network service keeps, and where.
+"""The store of the embedded network service.
 
-Law: no two ports of a network ever have the same address or MAC, and a port has at most one active binding, whoever
-asks at the same time.
+Invariant: no two ports of a network have the same address or MAC, and a port has at most one active binding, also with
+concurrent requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ import msgspec
 
 from whimbrel.domain.ip_addresses import Pool
 
-TUNNEL = "vxlan"  # what a network is that nobody says more about
+TUNNEL = "vxlan"  # the default type of networks
 UNBOUND = "unbound"
 BINDING_FAILED = "binding_failed"
 DEFAULT_GROUP = "default"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What all have in common. Times are seconds since 1970."""
+    """Common fields. Times are seconds since 1970."""
 
     id: str
     created_at: float
@@ -26,17 +26,17 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str
     name: str = ""
     description: str = ""
-    revision: int = 0  # rises with every change; a change names the one that it read
+    revision: int = 0  # increases with every change; a change names the one that it read
     tags: tuple[str, ...] = ()
 
 
 class Segment(Record, frozen=True, kw_only=True):
-    """A stretch of a network over which hosts reach each other directly."""
+    """A part of a network in which hosts reach each other directly."""
 
     network_id: str
     network_type: str  # "flat" | "vlan" | "vxlan"
-    physical_network: str = ""  # "": over tunnels between hosts
-    segmentation_id: int | None = None  # None when added: the store chooses; flat: 0
+    physical_network: str = ""  # "": tunnels between hosts
+    segmentation_id: int | None = None  # None in `add`: the store chooses; flat: 0
 
 
 class Network(Record, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class Network(Record, frozen=True, kw_only=True):
     mtu: int = 1500
     port_security_enabled: bool = True
     qos_policy_id: str | None = None
-    segments: tuple[Segment, ...] = ()  # written with the network when it is added, and not with its changes
+    segments: tuple[Segment, ...] = ()  # written by `add`, not by `change`
     subnets: tuple[str, ...] = ()  # ids; never written
 
 
@@ -65,19 +65,19 @@ class Subnet(Record, frozen=True, kw_only=True):
 
     @property
     def makes_from_mac(self) -> bool:
-        """Tell whether hosts make their addresses themselves."""
+        """Check whether hosts derive their addresses from their MACs."""
         return self.ipv6_address_mode in ("slaac", "dhcpv6-stateless")
 
 
 class FixedIp(msgspec.Struct, frozen=True):
-    """An address of a port. Where one is asked for, what is "" is the store's choice."""
+    """An address of a port. In a request the store chooses fields that are ""."""
 
     subnet_id: str = ""
     ip_address: str = ""
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """What connects a port at one host."""
+    """A port's connection at one host."""
 
     host: str
     active: bool
@@ -94,13 +94,13 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 class Port(Record, frozen=True, kw_only=True):
     network_id: str
     mac_address: str
-    fixed_ips: tuple[FixedIp, ...] | None = ()  # None, where it is asked for: one of each version that there is
+    fixed_ips: tuple[FixedIp, ...] | None = ()  # None in a request: one of each IP version of the network
     admin_state_up: bool = True
     device_id: str = ""
     device_owner: str = ""
     status: str = "DOWN"
     vnic_type: str = "normal"
-    profile: dict[str, Any] = {}  # of a port that is bound nowhere
+    profile: dict[str, Any] = {}  # of an unbound port
     port_security_enabled: bool = True
     qos_policy_id: str | None = None
     allowed_address_pairs: tuple[dict[str, str], ...] = ()
@@ -119,7 +119,7 @@ class Port(Record, frozen=True, kw_only=True):
 class SecurityGroup(Record, frozen=True, kw_only=True):
     stateful: bool = True
     is_default: bool = False
-    rules: tuple["SecurityGroupRule", ...] = ()  # written with the group when it is added, and not with its changes
+    rules: tuple["SecurityGroupRule", ...] = ()  # written by `add`, not by `change`
 
 
 class SecurityGroupRule(Record, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ class SecurityGroupRule(Record, frozen=True, kw_only=True):
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """Give what two rules that say the same have in common."""
+        """Return a key that is equal for equivalent rules."""
         ports = (self.port_range_min, self.port_range_max)
         return (self.direction, self.ethertype, self.protocol, ports, self.remote_ip_prefix, self.remote_group_id)
 
@@ -152,8 +152,8 @@ class QosRule(Record, frozen=True, kw_only=True):
     policy_id: str
     type: QosRuleType
     direction: str  # "egress" | "ingress" | "any"
-    amount: int  # kbit or thousands of packets, a second
-    burst_kbps: int = 0  # of a limit
+    amount: int  # kbit/s or thousands of packets per second
+    burst_kbps: int = 0  # of a bandwidth limit
 
 
 R = TypeVar("R", bound=Record)
@@ -163,39 +163,39 @@ OLDEST_FIRST = (("created_at", False), ("id", False))
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records of a kind, in which order. Empty fields do not narrow."""
+    """A query of records of one kind. Empty fields do not filter."""
 
-    viewer: str | None = None  # the project that looks; None: sees everything
+    viewer: str | None = None  # the requesting project; None: sees everything
     where: Mapping[str, Sequence[Any]] = {}  # field -> one of these values
     tags: Mapping[str, Sequence[str]] = {}  # "tags" | "tags-any" | "not-tags" | "not-tags-any" -> tags
     order: Sequence[tuple[str, bool]] = (("id", False),)  # field, descending; the last is the id
-    after: Record | None = None  # begin behind this one
+    after: Record | None = None  # marker: begin after this one
     limit: int | None = None
 
 
 class NetworkStore(Protocol):
-    """Every method is one transaction. All raise Unavailable. Which errors: ports.network_errors."""
+    """Every method is one transaction. All raise Unavailable. Other errors: ports.services.network_errors."""
 
     async def find(self, kind: type[R], record_id: str) -> R:
-        """Raises: ...NotFound, of the kind."""
+        """Raises: ...NotFound of the kind."""
         ...
 
     async def search(self, kind: type[R], query: Query) -> list[R]: ...
 
     async def add(self, records: Sequence[R]) -> list[R]:
-        """Add records of one kind, all or none, and give them as they are now: with what the store chose.
+        """Add records of one kind, all or none, and return them with the values that the store chose.
 
-        Raises: what the kind's rules say: addresses, MACs, VLANs, names that are taken; ...NotFound: what they name.
+        Raises: errors of the kind: addresses, MACs, VLANs or names that are taken; ...NotFound: a missing reference.
         """
         ...
 
     async def change(self, before: R, record: R) -> R:
-        """Write a record as it is to be, and give it as it is now. before: as it was read.
+        """Write a changed record and return it. before: the record as it was read.
 
-        Raises: RevisionNumberConstraintFailed: it is not as it was read; ...NotFound; what `add` raises.
+        Raises: RevisionNumberConstraintFailed: changed since it was read; ...NotFound; errors of `add`.
         """
         ...
 
     async def remove(self, kind: type[R], record_id: str) -> R:
-        """Remove a record and what is part of it, and give what it was. Raises: ...NotFound; ...InUse."""
+        """Remove a record with its parts and return it. Raises: ...NotFound; ...InUse."""
         ...

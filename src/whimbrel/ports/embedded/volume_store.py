@@ -1,6 +1,6 @@
-"""What the embedded volume service keeps: volumes, snapshots, attachments, types, limits.
+"""The store of the embedded volume service: volumes, snapshots, attachments, types, limits.
 
-Law: a change of a volume names what was read (its generation), and what hangs on it is written in the same
+Invariant: a change of a volume names the generation that was read, and dependent records are written in the same
 transaction: no attachment without its volume's state, no state without its attachment.
 """
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class VolumeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the service knows of a volume. Times are seconds since 1970."""
+    """A volume. Times are seconds since 1970."""
 
     id: str
     name: str | None
@@ -27,10 +27,10 @@ class VolumeRecord(msgspec.Struct, frozen=True, kw_only=True):
     bootable: bool = False
     multiattach: bool = False
     readonly: bool = False
-    image_id: str | None = None  # what it is filled with: one of these three, or nothing
+    image_id: str | None = None  # its source: at most one of these three is set
     snapshot_id: str | None = None
     source_volume_id: str | None = None
-    upload_image_id: str | None = None  # status uploading: the image that is being written
+    upload_image_id: str | None = None  # in status uploading: the image
     metadata: dict[str, str] = {}
     image_metadata: dict[str, str] = {}
     generation: int = 0
@@ -52,18 +52,18 @@ class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttachmentRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A server's claim to a volume: reserved, then with a connector attaching, then attached."""
+    """An attachment of a volume to a server: reserved, attaching once it has a connector, then attached."""
 
     id: str
     volume_id: str
     project_id: str  # of the volume
     server_id: str | None
     status: str
-    mode: str | None  # "rw" | "ro"; None: not said yet
+    mode: str | None  # "rw" | "ro"; None: not set yet
     created_at: float
     connector: dict[str, Any] | None = None
-    connection: dict[str, Any] | None = None  # driver_volume_type and data, once there is a connector
-    export: str = ""  # the name under which the volume is served for this attachment: a secret; "": it is not
+    connection: dict[str, Any] | None = None  # driver_volume_type and data; set with the connector
+    export: str = ""  # secret name of its export; "": not exported
     host: str | None = None
     device: str | None = None
     attached_at: float | None = None
@@ -77,7 +77,7 @@ class VolumeType(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     public: bool = True
     extra_specs: dict[str, str] = {}
-    projects: list[str] = []  # who may use it, where it is not public
+    projects: list[str] = []  # projects with access, if not public
     generation: int = 0
 
     @property
@@ -86,7 +86,7 @@ class VolumeType(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VolumeUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project has."""
+    """A project's usage."""
 
     volumes: int = 0
     snapshots: int = 0
@@ -94,26 +94,26 @@ class VolumeUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_LIMITS: Mapping[str, int] = {"volumes": 10, "snapshots": 10, "gigabytes": 1000, "per_volume_gigabytes": -1}
-"""Limits of a project for which nothing else is set; -1: none."""
+"""The default limits of a project; -1: none."""
 
 Order = Sequence[tuple[str, bool]]
-"""Columns, each with whether it descends."""
+"""(column, whether descending)."""
 
 
 class VolumeQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which volumes, in which order. Empty fields do not narrow."""
+    """A query of volumes. Empty fields do not filter."""
 
-    project_id: str | None  # None: everybody's
+    project_id: str | None  # None: all projects
     columns: Mapping[str, Sequence[Any]] = {}  # column -> one of these values
     metadata: Mapping[str, str] = {}
     order: Order = (("created_at", True), ("id", True))
-    after: VolumeRecord | None = None  # begin behind this one
+    after: VolumeRecord | None = None  # marker: begin after this one
     offset: int = 0
     limit: int | None = None
 
 
 class SnapshotQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which snapshots, in which order. Empty fields do not narrow."""
+    """A query of snapshots. Empty fields do not filter."""
 
     project_id: str | None
     columns: Mapping[str, Sequence[Any]] = {}
@@ -124,7 +124,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttachmentQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which attachments, oldest first. Empty fields do not narrow."""
+    """A query of attachments, oldest first. Empty fields do not filter."""
 
     project_id: str | None
     volume_ids: Sequence[str] | None = None
@@ -135,13 +135,13 @@ class AttachmentQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VolumeStore(Protocol):
-    """Where the embedded volume service keeps what it knows; the files lie elsewhere.
+    """The records of the embedded volume service, without the volumes' files.
 
-    All of it raises Unavailable. Changes raise Conflict where the record is not as it was read.
+    All methods raise Unavailable. Changes raise Conflict if the record has changed since it was read.
     """
 
     async def add_volume(self, record: VolumeRecord, limits: Mapping[str, int]) -> None:
-        """limits: of a project that has none of its own. Raises: OverQuota; Conflict: the id is taken."""
+        """limits: the defaults for a project without its own. Raises: OverQuota; Conflict: the id is taken."""
         ...
 
     async def find_volume(self, volume_id: str) -> VolumeRecord:
@@ -149,13 +149,13 @@ class VolumeStore(Protocol):
         ...
 
     async def held_volume(self, volume_id: str) -> tuple[VolumeRecord, list[AttachmentRecord]]:
-        """Give a volume and its attachments, oldest first. Raises: NotFound."""
+        """Return a volume and its attachments, oldest first. Raises: NotFound."""
         ...
 
     async def volumes(self, query: VolumeQuery) -> list[VolumeRecord]: ...
 
     async def count_volumes(self, query: VolumeQuery) -> int:
-        """Count them on all pages."""
+        """Count them, regardless of pages."""
         ...
 
     async def change_volume(
@@ -168,16 +168,17 @@ class VolumeStore(Protocol):
         limits: Mapping[str, int] | None = None,
         same_metadata: bool = False,
     ) -> VolumeRecord:
-        """Write a volume and what hangs on it, or nothing. same_metadata: the volume's is what was read.
+        """Write a volume and its dependent records, or nothing. same_metadata: the metadata is unchanged since it was
+        read.
 
-        attach: attachments as they shall be, new or not. detach: ids of those that end, fine if they ended. snapshots:
-        as they shall be. limits: those that a larger size must fit, as in `add_volume`.
+        attach: attachments to write, new or changed. detach: ids of attachments to remove, if they exist. snapshots: to
+        write. limits: for a larger size, as in `add_volume`.
         Raises: NotFound; Conflict; OverQuota.
         """
         ...
 
     async def remove_volume(self, record: VolumeRecord) -> None:
-        """Forget it. Raises: NotFound; Conflict: also where snapshots or attachments are left."""
+        """Remove a volume. Raises: NotFound; Conflict: also if it has snapshots or attachments."""
         ...
 
     async def usage(self, project_id: str) -> VolumeUsage: ...
@@ -191,7 +192,7 @@ class VolumeStore(Protocol):
     async def attachments(
         self, *, volume_ids: Sequence[str] | None = None, server_id: str | None = None, project_id: str | None = None
     ) -> list[AttachmentRecord]:
-        """List those to which all of this applies, oldest first."""
+        """Return those that match all arguments, oldest first."""
         ...
 
     async def attachment_page(self, query: AttachmentQuery) -> list[AttachmentRecord]: ...
@@ -213,7 +214,7 @@ class VolumeStore(Protocol):
         ...
 
     async def remove_snapshot(self, record: SnapshotRecord) -> None:
-        """Forget it. Raises: NotFound; Conflict."""
+        """Remove a snapshot. Raises: NotFound; Conflict."""
         ...
 
     # Types
@@ -223,21 +224,21 @@ class VolumeStore(Protocol):
         ...
 
     async def types(self) -> list[VolumeType]:
-        """List all of them, by name."""
+        """Return all, by name."""
         ...
 
     async def change_type(self, record: VolumeType) -> VolumeType:
-        """Raises: NotFound; Conflict: also where the name is taken."""
+        """Raises: NotFound; Conflict: also if the name is taken."""
         ...
 
     async def remove_type(self, type_id: str) -> None:
-        """Raises: NotFound; Refused: volumes are of it."""
+        """Raises: NotFound; Refused: volumes use it."""
         ...
 
     # Limits
 
     async def limits(self, project_id: str) -> dict[str, int]:
-        """Give the limits that are set for this very project."""
+        """Return the project's own limits."""
         ...
 
     async def set_limits(self, project_id: str, limits: Mapping[str, int]) -> None: ...

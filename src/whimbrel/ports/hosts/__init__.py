@@ -1,1 +1,1 @@
-"""What hosts provide: agents, hypervisors and their durable store."""
+"""Interfaces of hosts: agents, hypervisors and their durable store."""

@@ -1,9 +1,9 @@
-"""What a host can be asked for. The conductor calls and waits; hosts never call each other to decide anything.
+"""The agent of a host. The conductor calls and waits; hosts never call each other for a decision.
 
-Every changing call bears an Order. An agent refuses an epoch older than the newest it has seen of that run
-(Superseded), whatever the verb, and remembers the newest durably. All calls may be repeated.
-Raises, all of them: Unavailable: no answer, it may have happened. Refused: no. Superseded: see above. A changing call
-whose guest or disk is missing is Refused; a reading one raises NotFound.
+Every changing call has an Order. An agent refuses (Superseded) an epoch older than the newest it has seen of that run,
+whatever the call, and stores the newest durably. All calls are repeatable.
+Raises, in all methods: Unavailable: no answer, it may have happened. Refused. Superseded: see above. If the guest or
+disk is missing, a changing call raises Refused, a reading one NotFound.
 """
 
 from typing import Any, Protocol
@@ -15,23 +15,23 @@ from whimbrel.domain.server_devices import GuestNic, GuestVolume
 
 class Agent(Protocol):
     async def look(self, key: GuestKey) -> Guest | None:
-        """Observe one guest now; None: nothing of it is here."""
+        """Return the current state of one guest; None: nothing of it exists."""
         ...
 
     async def guests(self) -> list[Guest]:
-        """List every guest of ours on this host."""
+        """Return all of Whimbrel's guests on this host."""
         ...
 
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
-        """Give the last lines of the serial console."""
+        """Return the last lines of the serial console."""
         ...
 
     async def connector(self) -> dict[str, Any]:
-        """Tell what a volume service wants to know of this host, as Cinder's connectors do."""
+        """Return the host's connector for a volume service, as Cinder's connectors do."""
         ...
 
     async def ledger(self, newest: int = 0) -> Ledger:
-        """Return what this agent has obeyed, the newest first. newest: at most so many entries; 0: all."""
+        """Return the orders that this agent has obeyed, the newest first. newest: maximum number of entries; 0: all."""
         ...
 
     async def adopt(self, incarnation: int) -> None:
@@ -39,81 +39,83 @@ class Agent(Protocol):
         ...
 
     async def prepare(self, order: Order, spec: GuestSpec) -> None:
-        """Reserve room and name for a guest. Refused: no room."""
+        """Reserve room and name for a guest. Raises: Refused: no room."""
         ...
 
     async def build_disk(self, order: Order, spec: GuestSpec) -> Progress:
-        """Make what is not there of a guest's disks, as a job keyed by run: asked again it tells of the same job.
+        """Make a guest's missing disks, as a job keyed by run: a repeated call returns the progress of the same job.
 
-        The root disk comes from its image; an ephemeral and a swap disk are blank.
+        The root disk is made from its image; ephemeral and swap disks are blank.
         """
         ...
 
     async def export_disk(self, order: Order, key: GuestKey, disk: DiskName = "root") -> DiskExport:
-        """Offer one of a stopped guest's disks for reading."""
+        """Export one of a stopped guest's disks for reading."""
         ...
 
     async def import_disk(self, order: Order, spec: GuestSpec, export: DiskExport, disk: DiskName = "root") -> Progress:
-        """Copy an exported disk here, as a job keyed by run: asked again it tells of the same job."""
+        """Copy an exported disk here, as a job keyed by run: a repeated call returns the progress of the same job."""
         ...
 
     async def fetch_disk(self, order: Order, spec: GuestSpec, image_id: str, disk: DiskName = "root") -> Progress:
-        """Make a disk from an image that carries it, as a job keyed by run: asked again it tells of the same job."""
+        """Make a disk from a transfer image, as a job keyed by run: a repeated call returns the progress of the same
+        job.
+        """
         ...
 
     async def unexport_disk(self, order: Order, key: GuestKey) -> None:
-        """Stop offering its disks; fine if none was offered."""
+        """End the exports of its disks. Idempotent."""
         ...
 
     async def discard_disk(self, order: Order, key: GuestKey) -> None:
-        """End running copies of this slot and remove its disks; fine if there is none. Never of a running guest."""
+        """Cancel running copies of this slot and remove its disks. Idempotent. Never for a running guest."""
         ...
 
     async def define(self, order: Order, spec: GuestSpec) -> None:
-        """Make the guest known, stopped, with its disks and exactly these nics, volumes and PCI devices.
+        """Define the guest, stopped, with its disks and exactly these nics, volumes and PCI devices.
 
-        Fine if it is known: one that is stopped becomes what `spec` says, one that runs stays as it is.
+        If it is defined already, a stopped guest is changed to `spec` and a running one is left as it is.
         """
         ...
 
     async def start(self, order: Order, key: GuestKey) -> None:
-        """Have it running."""
+        """Ensure that the guest is running."""
         ...
 
     async def stop(self, order: Order, key: GuestKey, timeout_s: float) -> None:
-        """Have it stopped; fine if it is stopped or not there."""
+        """Ensure that the guest is not running."""
         ...
 
     async def reboot(self, order: Order, key: GuestKey, hard: bool) -> None:
-        """Restart it."""
+        """Restart the guest."""
         ...
 
     async def destroy(self, order: Order, key: GuestKey) -> None:
-        """Remove this slot's guest, disks and reservation; fine if nothing is there."""
+        """Remove this slot's guest, disks and reservation. Idempotent."""
         ...
 
     async def plug(self, order: Order, key: GuestKey, nic: GuestNic) -> None:
-        """Have a nic in a defined guest, at once if it runs."""
+        """Ensure that a defined guest has a nic, at once if it runs."""
         ...
 
     async def unplug(self, order: Order, key: GuestKey, port_id: str) -> None:
-        """Have no nic of this port in the guest; fine if there is none, or no guest."""
+        """Ensure that the guest has no nic of this port; no guest is fine."""
         ...
 
     async def attach_volume(self, order: Order, key: GuestKey, volume: GuestVolume) -> None:
-        """Have a volume in a defined guest, at once if it runs."""
+        """Ensure that a defined guest has a volume, at once if it runs."""
         ...
 
     async def detach_volume(self, order: Order, key: GuestKey, volume_id: str) -> None:
-        """Have no such volume in the guest; fine if there is none, or no guest."""
+        """Ensure that the guest does not have the volume; no guest is fine."""
         ...
 
     async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str, disk: DiskName = "root") -> Progress:
-        """Put a disk's contents into the image service as `image_id`, as a job keyed by run."""
+        """Upload a disk to the image service as `image_id`, as a job keyed by run."""
         ...
 
 
 class Agents(Protocol):
     def at(self, host: HostName) -> Agent:
-        """Give the agent of a host; whether it answers shows at the first call."""
+        """Return the agent of a host, without contacting it."""
         ...

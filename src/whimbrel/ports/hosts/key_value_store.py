@@ -1,4 +1,4 @@
-"""A small durable store of an agent or a simulated host: what it must remember when its process dies."""
+"""A small durable store of an agent or a simulated host, for state that must survive its process."""
 
 from typing import Protocol
 
@@ -6,25 +6,25 @@ from typing import Protocol
 class KeyValueStore(Protocol):
     @property
     def is_shared(self) -> bool:
-        """Whether other processes may write here: what was read before may be old."""
+        """Check whether other processes may write here, so that earlier reads may be stale."""
         ...
 
     async def get(self, space: str, key: str) -> bytes | None:
-        """Read one value, None where there is none."""
+        """Return a value. None: not set."""
         ...
 
     async def put(self, space: str, key: str, value: bytes) -> None:
-        """Write one value, durably, before returning."""
+        """Write a value durably."""
         ...
 
     async def replace(self, space: str, key: str, before: bytes | None, value: bytes) -> bool:
-        """Write one value, durably, if `before` is what is there (None: nothing); return whether it was."""
+        """Write a value durably if the current one is `before` (None: not set). Return whether it was."""
         ...
 
     async def delete(self, space: str, key: str) -> None:
-        """Remove one value; fine if it is not there."""
+        """Remove a value. Idempotent."""
         ...
 
     async def scan(self, space: str) -> dict[str, bytes]:
-        """Read all values of a space."""
+        """Return all values of a space."""
         ...

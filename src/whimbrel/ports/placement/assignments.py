@@ -1,4 +1,4 @@
-"""What a server needs of a host's tree of providers, how it may be had there, and why not."""
+"""Requests to a host's provider tree, ways to satisfy them, and shortfalls."""
 
 from typing import Literal
 
@@ -9,22 +9,22 @@ from whimbrel.domain.resources import Resources
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Resources that one provider is to give together, such as a port's, and what that provider must be."""
+    """Resources that one provider must supply together, such as a port's, and requirements on that provider."""
 
     id: str  # letters, digits, - and _
     resources: Resources
-    required: tuple[str, ...] = ()  # traits, all of them
-    required_any: tuple[frozenset[str], ...] = ()  # of each set one trait
+    required: tuple[str, ...] = ()  # traits, all required
+    required_any: tuple[frozenset[str], ...] = ()  # one trait of each set
     forbidden: frozenset[str] = frozenset()
-    member_of: tuple[frozenset[str], ...] = ()  # of each set one aggregate
+    member_of: tuple[frozenset[str], ...] = ()  # one aggregate of each set
     not_member_of: frozenset[str] = frozenset()
 
 
 class ResourceRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a server needs of a host's tree of providers.
+    """A server's request to a host's provider tree.
 
-    own is had of whichever providers of the tree; these together have the traits of `required`, none of them one of
-    `forbidden`; and each of them, or its root, is in the aggregates.
+    own may come from any providers of the tree; together these have the traits of `required`, and none has one of
+    `forbidden`; each of them, or its root, is in the aggregates.
     """
 
     own: Resources
@@ -36,15 +36,13 @@ class ResourceRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     root_required: tuple[str, ...] = ()  # traits of the host itself
     root_forbidden: frozenset[str] = frozenset()
     groups: tuple[Group, ...] = ()
-    group_policy: Literal["none", "isolate"] = "none"  # isolate: no two groups of one provider
-    same_subtree: tuple[tuple[str, ...], ...] = ()  # of each set of groups one provider is above all the others
-    otherwise: "ResourceRequest | None" = (
-        None  # what is asked instead where no host at all has a class that this one asks for
-    )
+    group_policy: Literal["none", "isolate"] = "none"  # isolate: no two groups from one provider
+    same_subtree: tuple[tuple[str, ...], ...] = ()  # in each set of groups one provider is an ancestor of the others
+    otherwise: "ResourceRequest | None" = None  # the request instead, if no host at all has a class of this one
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to give what is requested: what is taken from which provider, and which of them serves which group."""
+    """One way to satisfy a request: the resources from each provider, and the provider of each group."""
 
     parts: dict[ProviderId, dict[str, int]]
     served: dict[str, ProviderId]
@@ -52,10 +50,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shortfall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a tree of providers cannot give what is requested. words: the same wherever the same is lacking."""
+    """Why a provider tree cannot satisfy a request. words: equal for equal reasons."""
 
     words: str
     resource: str | None = None  # class
     asked: int | None = None
-    free: int | None = None  # the most that one provider, of those that would do, could give
-    suggestion: str | None = None  # what would mend it, to be continued "it would do with ..."; None: nothing is known
+    free: int | None = None  # the maximum that one suitable provider has
+    suggestion: str | None = None  # completes "it would do with ..."; None: unknown

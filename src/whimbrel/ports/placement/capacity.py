@@ -1,4 +1,4 @@
-"""How much room there is: with one provider, and by columns with many hosts."""
+"""Free capacity: of one provider, and of many hosts in columns."""
 
 from typing import Protocol
 
@@ -10,11 +10,11 @@ from whimbrel.ports.placement.assignments import ResourceRequest
 
 
 class ProviderState(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider now: its free room by class, and what it is."""
+    """The current state of one provider: free resources by class, and its properties."""
 
     id: ProviderId
     name: str
-    root: ProviderId  # of its tree, itself where it is a host
+    root: ProviderId  # of its tree; a host: itself
     parent: ProviderId | None
     free: dict[str, int]  # capacity (total - reserved, times ratio) less use; may be below zero
     capacity: dict[str, int]
@@ -24,59 +24,59 @@ class ProviderState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostCapacity(Protocol):
-    """What some hosts have, as arrays over these hosts in their order: of their root providers, unless said otherwise.
+    """Capacity of some hosts, as arrays in the order of these hosts: of their root providers unless stated otherwise.
 
-    A provider that shares what it has is of the trees with which it does so. All is as it was when it was asked for
-    until the next await; asked later it tells how things are by then.
+    A sharing provider belongs to the trees with which it shares. Values do not change before the next await; afterwards
+    they are those of that time.
     """
 
     @property
     def known(self) -> Mask:
-        """Tell which of the hosts have a root provider."""
+        """Return which hosts have a root provider."""
         ...
 
     def free(self, resource_class: str) -> Numbers:
-        """Give capacity less use; -1 where there is no such inventory, or more is used than there is."""
+        """Return capacity less use; -1 without such an inventory, or if more is used than there is."""
         ...
 
     def used(self, resource_class: str) -> Numbers: ...
 
     def capacity(self, resource_class: str) -> Numbers:
-        """Give how much can be allocated in all, overcommit included; 0 where there is no such inventory."""
+        """Return the total capacity, overcommit included; 0 without such an inventory."""
         ...
 
     def offers(self, resource_class: str) -> bool:
-        """Tell whether any of the hosts has such an inventory, wherever in its tree."""
+        """Check whether any of the hosts has such an inventory, anywhere in its tree."""
         ...
 
     def largest(self, resource_class: str) -> Numbers:
-        """Give how much a provider of its tree would give at most, were nothing used; 0 where none has any."""
+        """Return the largest allocation from one provider of the tree if nothing were used; 0 if none has any."""
         ...
 
     def spare(self, resource_class: str) -> Numbers:
-        """Give how much a provider of its tree could give at once now; below 1 where none could."""
+        """Return the largest allocation that one provider of the tree can give now; below 1 if none can."""
         ...
 
     def fits(self, resource_class: str, amount: int) -> Mask:
-        """Tell where a provider of its tree could give so much now; steps and minimums are kept to."""
+        """Return where one provider of the tree can give this amount now, step size and minimum unit included."""
         ...
 
     def has_trait(self, name: str) -> Mask: ...
 
     def tree_has_trait(self, name: str) -> Mask:
-        """Tell where a provider of its tree has this trait."""
+        """Return where a provider of the tree has this trait."""
         ...
 
     def in_aggregate(self, uuid: str) -> Mask: ...
 
     def could_hold(self, resources: ResourceRequest) -> Mask:
-        """Tell by a look at whole trees where a request could have a way. Where not, it surely has none."""
+        """Return where whole trees may satisfy a request. False: the tree certainly cannot."""
         ...
 
     def simple(self, resources: ResourceRequest) -> Mask:
-        """Tell where the root by itself can give the whole request: {root: own} is a way there."""
+        """Return where the root alone can satisfy the whole request: {root: own} is an assignment."""
         ...
 
     def state(self, host_index: int) -> ProviderState:
-        """Give all that is known of the host at this place. It must be known."""
+        """Return the state of the host at this index. It must be known."""
         ...

@@ -1,4 +1,4 @@
-"""Placement, as moves need it: who owns how much of which provider. Every write is one atomic write."""
+"""Placement: which consumer has which resources of which provider. Every write is atomic."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from whimbrel.ports.stores.pages import Consumers
 from whimbrel.ports.stores.restores import KnownRun
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
-"""The trait of hosts that take nobody."""
+"""The trait of hosts that take no servers."""
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,48 +30,48 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class GroupRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a claim must keep to because its server is in a group."""
+    """The rule for the claim of a server in a group."""
 
     group: GroupId
-    policy: str  # affinity | anti-affinity | soft-affinity | soft-anti-affinity; a soft one refuses nothing
+    policy: str  # affinity | anti-affinity | soft-affinity | soft-anti-affinity; soft ones refuse nothing
     max_server_per_host: int = 1  # of anti-affinity
     root: ProviderId  # of the host that the claim is on
 
 
 class ZoneRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a claim counts on: that its host is still in the zone in which it was when it was chosen."""
+    """The condition of a claim that its host is still in the zone in which it was chosen."""
 
     root: ProviderId  # of the host that the claim is on
-    zones: frozenset[str]  # ids that say this zone; empty: that of hosts that no aggregate gives one
+    zones: frozenset[str]  # accepted zone ids; "": hosts that no aggregate puts into a zone
 
 
 class HostZone(msgspec.Struct, frozen=True, kw_only=True):
-    """The zone that claims on a host must agree with. version: it rises with each change."""
+    """The zone that claims on a host must agree with. version: increases with each change."""
 
     root: ProviderId
-    zone: str  # id; empty: that of hosts that no aggregate gives one
+    zone: str  # id; "": no aggregate puts the host into a zone
     version: int
 
 
 class GroupLocations(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the servers of a group hold something; one that is moving does so on two hosts."""
+    """The hosts on which the servers of a group have claims; a moving server has claims on two."""
 
     held: frozenset[tuple[ServerId, ProviderId]] = frozenset()  # the provider is a host's root
-    moving_to: ProviderId | None = None  # the host that the whole group goes to
+    moving_to: ProviderId | None = None  # target host if the whole group moves
     moving_since: float = 0.0
 
     @property
     def is_moving(self) -> bool:
-        """Tell whether the group goes to another host together, and somebody is not there yet."""
+        """Check whether the group is moving to another host together and has not arrived completely."""
         return self.moving_to is not None and any(root != self.moving_to for _, root in self.held)
 
     def beside(self, server: ServerId) -> dict[ProviderId, int]:
-        """Count the others on each host."""
+        """Count the other servers on each host."""
         return dict(Counter(root for other, root in self.held if other != server))
 
 
 class Miscount(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said to be used of a provider, and what is held of it, where the two differ."""
+    """A difference between the recorded usage of a provider and the sum of its allocations."""
 
     provider: ProviderId
     name: str  # of the provider
@@ -91,28 +91,30 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host's root provider is to be."""
+    """The desired state of a host's root provider."""
 
     provider: ProviderId
     name: str
     inventories: Mapping[str, Inventory]
-    traits: frozenset[str]  # that the host offers; operators may have set others
-    disabled: bool  # whether it takes no new servers
+    traits: frozenset[str]  # offered by the host; operators may have set others
+    disabled: bool  # whether it refuses new servers
 
 
 class Placement(Consumers, Protocol):
     async def providers(self) -> list[ProviderState]:
-        """Give all providers with their room now: a scheduler's snapshot, which is not to be changed."""
+        """Return all providers with their free capacity: a snapshot for a scheduler; do not modify it."""
         ...
 
     async def capacity(self, hosts: Sequence[ProviderId]) -> HostCapacity:
-        """Look at these root providers by columns. For a tuple that was asked for before it takes microseconds."""
+        """Return the capacity of these root providers in columns. A tuple that was passed before takes microseconds."""
         ...
 
     async def all_assignments(
         self, resources: ResourceRequest, hosts: Collection[ProviderId], most: int = 4
     ) -> dict[ProviderId, tuple[Assignment, ...] | Shortfall]:
-        """Give for each of these root providers up to `most` ways for the request in its tree, or what it lacks."""
+        """Return for each of these root providers up to `most` assignments of the request in its tree, or the
+        shortfall.
+        """
         ...
 
     async def claim(
@@ -126,98 +128,101 @@ class Placement(Consumers, Protocol):
     ) -> None:
         """Make `want` the whole claim of `consumer`, replacing any other. Repeatable.
 
-        group: what it must keep to; consumer is a server then, which is on that host for the others of its group from
-        now until it, or the run that the claim is handed over to, lets go. None: where it is for them stays as it is.
-        zone: what it counts on.
-        Raises: Refused: no room, the rule of its group would be broken, or the host is in another zone by now;
-        Superseded; Unavailable.
+        group: the rule to keep. The consumer is then a server, which counts as being on that host for its group until
+        it, or the run that gets the claim by hand_over, releases the claim. None: its location for the group stays.
+        zone: the condition on the host's zone.
+        Raises: Refused: no room, the group's rule would be violated, or the host's zone has changed; Superseded;
+        Unavailable.
         """
         ...
 
     async def hand_over(self, order: Order, giver: ConsumerId, taker: ConsumerId, owner: Owner) -> None:
-        """Make everything that `giver` holds the whole claim of `taker`; the giver then holds nothing.
+        """Transfer all allocations of `giver` to `taker`, as its whole claim.
 
-        What the taker held is dropped in the same write. A giver that holds nothing: nothing changes. Repeatable.
+        The taker's former allocations are dropped in the same write. If the giver has none, nothing changes.
+        Repeatable.
         Raises: Superseded; Unavailable.
         """
         ...
 
     async def release(self, order: Order, consumer: ConsumerId) -> None:
-        """Have `consumer` hold nothing. Repeatable. Raises: Superseded; Unavailable."""
+        """Release all allocations of `consumer`. Repeatable. Raises: Superseded; Unavailable."""
         ...
 
     async def group_places(self, group: GroupId) -> GroupLocations:
-        """Tell where the servers of a group are, and whether it moves as a whole."""
+        """Return the hosts of a group's servers, and whether the group moves as a whole."""
         ...
 
     async def move_group(self, group: GroupId, to: ProviderId | None, now: float) -> None:
-        """Have the servers of an affinity group go to this host: their claims there keep the rule from now on.
+        """Begin the move of an affinity group to this host: claims of its servers there satisfy the rule from now on.
 
-        None: they go nowhere after all.
+        None: cancel the move.
         """
         ...
 
     async def rest_groups(self, before: float) -> None:
-        """End the moves, begun before then, of groups that are on one host, wherever that is."""
+        """End group moves that began before this time and are on one host by now, whichever it is."""
         ...
 
     async def forget_group(self, group: GroupId) -> None:
-        """Forget where the servers of a group are that is no longer. Repeatable."""
+        """Delete the locations of a deleted group's servers. Repeatable."""
         ...
 
     async def allocations(self, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
-        """Read the claims of these consumers, None: of all."""
+        """Return the claims of these consumers, None: of all."""
         ...
 
     async def owners(self, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
-        """Tell whose consumers these are; who is not known is left out, and is to hold nothing."""
+        """Return the owners of these consumers; unknown consumers are omitted and are to have no allocations."""
         ...
 
     async def name_owner(self, order: Order, consumer: ConsumerId, owner: Owner) -> None:
-        """Have it known whose a consumer is that holds something. Repeatable. Raises: Superseded; Unavailable."""
+        """Set the owner of a consumer that has allocations. Repeatable. Raises: Superseded; Unavailable."""
         ...
 
     async def miscounts(self) -> list[Miscount]:
-        """List where what is said to be used is not what is held: there is none, unless a hand was in it."""
+        """Return the differences between recorded usage and allocations; there are none without outside
+        interference.
+        """
         ...
 
     async def recount(self, order: Order, provider: ProviderId) -> None:
-        """Have what is said to be used of a provider be what is held of it. Repeatable.
+        """Set the recorded usage of a provider to the sum of its allocations. Repeatable.
 
         Raises: UnknownProvider; Superseded.
         """
         ...
 
     async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
-        """Return the newest order of these runs that was obeyed here; others are left out."""
+        """Return the newest obeyed order of these runs; others are omitted."""
         ...
 
     async def note_order(self, order: Order) -> None:
-        """Remember an order that was obeyed here before the database was restored. Raises: Superseded."""
+        """Record an order that was obeyed before the database was restored. Raises: Superseded."""
         ...
 
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
-        """Forget runs that ended so long ago that no order of theirs can still be on its way."""
+        """Forget runs that ended so long ago that no order of theirs can still arrive."""
         ...
 
     async def register_host(self, provider: ProviderId, name: str, inventory: dict[str, Inventory]) -> None:
-        """Have a root provider of this name with these inventories; use already there stays. Repeatable.
+        """Ensure a root provider of this name with these inventories; existing usage stays. Repeatable.
 
-        Classes must be standard ones, or be called as custom ones are; these are made where they are not there.
+        Classes must be standard or have names of custom ones; missing custom ones are created.
         """
         ...
 
     async def register_hosts(self, offers: Sequence[HostOffer]) -> None:
-        """Make hosts as these offers say: see register_host, offer_traits and set_disabled. Repeatable.
+        """Bring hosts to the state of these offers: see register_host, offer_traits and set_disabled. Repeatable.
 
-        A host that is so already is not written.
+        Hosts already in that state are not written.
         """
         ...
 
     async def offer_traits(self, provider: ProviderId, traits: Collection[str]) -> None:
-        """Have a provider these traits, no more those that it offered before, and what an operator set. Repeatable.
+        """Replace the traits that a provider offered before by these; traits set by operators stay. Repeatable.
 
-        They must be standard ones, or be called as custom ones are; these are made where they are not there.
+        Traits must be standard or have names of custom ones; missing custom ones are created.
         """
         ...
 
@@ -226,31 +231,31 @@ class Placement(Consumers, Protocol):
         ...
 
     async def set_aggregates(self, provider: ProviderId, aggregates: Sequence[str]) -> None:
-        """Make these aggregate uuids the provider's whole membership."""
+        """Set the provider's aggregates to exactly these uuids."""
         ...
 
     async def set_all_aggregates(self, of_hosts: Mapping[ProviderId, Sequence[str]]) -> None:
-        """Do for many providers what `set_aggregates` does for one; one that is so already is not written."""
+        """Apply `set_aggregates` to many providers; unchanged ones are not written."""
         ...
 
     async def zone_hosts(self, of_hosts: Mapping[ProviderId, str]) -> None:
-        """Refuse, from now on, claims on these hosts that count on another zone. A host that is not known is left out.
+        """Refuse claims on these hosts with another zone from now on. Unknown hosts are ignored.
 
-        Raises: Conflict: somebody holds something there; Unavailable.
+        Raises: Conflict: a host has allocations; Unavailable.
         """
         ...
 
     async def zoned_hosts(self) -> list[HostZone]:
-        """Tell of which hosts it was ever said in which zone they are."""
+        """Return the hosts with a recorded zone."""
         ...
 
     async def correct_zone(self, was: HostZone, zone: str) -> None:
-        """Say that a host is in this zone, whoever holds something there; nothing, if it was said anew meanwhile."""
+        """Set a host's zone even if it has allocations; no effect if its zone was changed since `was`."""
         ...
 
     async def delete_tree(self, root: ProviderId) -> None:
-        """Remove a host that is no longer, with all that was reported below it.
+        """Remove a deleted host with all providers below it.
 
-        Raises: NotFound; Conflict: somebody holds something of it.
+        Raises: NotFound; Conflict: it has allocations.
         """
         ...

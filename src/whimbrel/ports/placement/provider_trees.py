@@ -1,4 +1,4 @@
-"""Trees of resource providers, for services that report what hosts have beside their processors and disks."""
+"""Trees of resource providers, for services that report resources of hosts besides processors and disks."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -10,7 +10,7 @@ from whimbrel.ports.placement.placement import Inventory
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider below a host's, with all that it is to have."""
+    """The complete state of a provider below a host's root."""
 
     uuid: ProviderId
     name: str
@@ -20,13 +20,13 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownTrees(msgspec.Struct, frozen=True, kw_only=True):
-    """All trees: the root providers by name, and what is below them."""
+    """All trees: root providers by name, and the providers below them."""
 
     roots: Mapping[str, ProviderId]
     parts: Mapping[ProviderId, Part]
 
     def by_parent(self) -> dict[ProviderId, list[ProviderId]]:
-        """Return the providers right below each provider that has some."""
+        """Return the direct children of each provider that has any."""
         found: dict[ProviderId, list[ProviderId]] = {}
         for part in self.parts.values():
             found.setdefault(part.parent, []).append(part.uuid)
@@ -34,19 +34,19 @@ class KnownTrees(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderTrees(Protocol):
-    """All of it raises Unavailable."""
+    """All methods raise Unavailable."""
 
     async def known(self) -> KnownTrees:
-        """Return all trees as they are now."""
+        """Return the current trees."""
         ...
 
     async def have(self, part: Part) -> None:
-        """Have a provider there as it is to be. Repeatable; what is so already is not written.
+        """Ensure that a provider is in this state. Repeatable; an unchanged one is not written.
 
-        Raises: Conflict: somebody holds of it what would go; Refused: the name is another's, or the parent is missing.
+        Raises: Conflict: what would be removed has allocations; Refused: the name is taken, or the parent is missing.
         """
         ...
 
     async def remove(self, uuid: ProviderId) -> None:
-        """Fine if it is not there. Raises: Conflict: somebody holds something of it."""
+        """Remove a provider. Idempotent. Raises: Conflict: it has allocations."""
         ...

@@ -1,1 +1,1 @@
-"""The services beside compute: network, volumes, images, identity."""
+"""The services besides compute: network, volumes, images, identity."""

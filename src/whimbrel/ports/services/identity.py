@@ -1,6 +1,6 @@
-"""Who is asking: the identity service as the doors need it, and the records that the embedded one keeps.
+"""Requesters: the identity service as applications use it, and the records of the embedded one.
 
-Law: a caller's roles are whole (implied ones are in), so that nobody downstream ever works implications out again.
+Invariant: a requester's roles include all implied ones, so that no other code evaluates implications.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,12 +10,12 @@ import msgspec
 
 from whimbrel.domain.ids import ProjectId, UserId
 
-# A role and the one that it brings along.
+# A role and the role that it implies.
 IMPLIES = {"admin": "manager", "manager": "member", "member": "reader"}
 
 
 def with_implied(roles: Iterable[str]) -> frozenset[str]:
-    """Give these roles, in lower case, and all that they imply."""
+    """Return these roles, in lower case, with all roles that they imply."""
     whole: set[str] = set()
     for role in roles:
         name: str | None = role.lower()
@@ -26,9 +26,9 @@ def with_implied(roles: Iterable[str]) -> frozenset[str]:
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """The person or service behind a request, from his token.
+    """The user or service of a request, from its token.
 
-    An unscoped token: project_id "" and no roles. One for the whole system: project_id "" and system_scope "all".
+    An unscoped token has project_id "" and no roles, a system-scoped one project_id "" and system_scope "all".
     """
 
     user_id: UserId
@@ -44,7 +44,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 class Identity(Protocol):
     async def principal(self, token: str) -> Principal | None:
-        """Give who holds this token; None: unknown, expired or revoked. Raises: Unavailable."""
+        """Return the principal of this token; None: unknown, expired or revoked. Raises: Unavailable."""
         ...
 
 
@@ -71,7 +71,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     email: str | None = None
     enabled: bool = True
     default_project_id: str | None = None
-    password_hash: str | None = None  # None: nobody can log in with a password
+    password_hash: str | None = None  # None: no login with a password
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """A user has a role in a project."""
+    """The assignment of a role to a user in a project."""
 
     user_id: UserId
     project_id: ProjectId
@@ -89,16 +89,16 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a token says."""
+    """The contents of a token."""
 
     principal: Principal
     methods: list[str]
-    audit_ids: list[str]  # its own, then the one that the chain began with
+    audit_ids: list[str]  # its own, then that of the first token of the chain
     issued_at: float
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token to be made valid. project_id None: without a scope."""
+    """A token to issue. project_id None: unscoped."""
 
     text: str
     user_id: str
@@ -109,7 +109,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Population(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a new identity service starts with."""
+    """The initial contents of an identity service."""
 
     domains: Sequence[Domain]
     roles: Sequence[Role]
@@ -123,25 +123,25 @@ Changes = Mapping[str, Any]
 
 
 class IdentityStore(Identity, Protocol):
-    """Where the embedded identity service keeps what it knows.
+    """The records of the embedded identity service.
 
-    A token's text is never kept. Whoever loses a role, a project, a password or his account loses the tokens that
-    rested on it in the same write. All of it raises Unavailable; adding and changing raise Conflict where a name is
-    taken; asking for one record by id, and changing it, raise NotFound.
+    A token's text is never stored. The loss of a role, project, password or account revokes, in the same write, the
+    tokens that depend on it. All methods raise Unavailable; adding and changing raise Conflict if a name is taken;
+    reading and changing one record by id raise NotFound.
     """
 
     async def is_empty(self) -> bool:
-        """Tell whether nobody has ever populated it."""
+        """Check whether it has never been populated."""
         ...
 
     async def populate(self, population: Population) -> None:
-        """Write all of it or nothing. Raises: Conflict: somebody did."""
+        """Write all or nothing. Raises: Conflict: it is populated already."""
         ...
 
     async def domains(self) -> list[Domain]: ...
 
     async def users(self, **wanted: Any) -> list[User]:
-        """List the users whose fields have these values, by name."""
+        """Return the users whose fields have these values, by name."""
         ...
 
     async def user(self, user_id: str) -> User: ...
@@ -149,17 +149,17 @@ class IdentityStore(Identity, Protocol):
     async def add_user(self, user: User) -> None: ...
 
     async def change_user(self, user_id: str, changes: Changes) -> User:
-        """Change it and give it as it is now. A new password or enabled=False ends all its tokens."""
+        """Change a user and return it. A new password or enabled=False revokes its tokens."""
         ...
 
     async def remove_user(self, user_id: str) -> None: ...
 
     async def projects(self, **wanted: Any) -> list[Project]:
-        """List the projects whose fields have these values, by name."""
+        """Return the projects whose fields have these values, by name."""
         ...
 
     async def projects_of(self, user_id: str) -> list[Project]:
-        """List the projects in which this user has a role."""
+        """Return the projects in which this user has a role."""
         ...
 
     async def project(self, project_id: str) -> Project: ...
@@ -167,13 +167,13 @@ class IdentityStore(Identity, Protocol):
     async def add_project(self, project: Project) -> None: ...
 
     async def change_project(self, project_id: str, changes: Changes) -> Project:
-        """Change it and give it as it is now. enabled=False ends all tokens for it."""
+        """Change a project and return it. enabled=False revokes all tokens for it."""
         ...
 
     async def remove_project(self, project_id: str) -> None: ...
 
     async def roles(self, **wanted: Any) -> list[Role]:
-        """List the roles whose fields have these values, by name."""
+        """Return the roles whose fields have these values, by name."""
         ...
 
     async def role(self, role_id: str) -> Role: ...
@@ -181,29 +181,29 @@ class IdentityStore(Identity, Protocol):
     async def add_role(self, role: Role) -> None: ...
 
     async def remove_role(self, role_id: str) -> None:
-        """Raises: Conflict: somebody has it."""
+        """Raises: Conflict: it is assigned."""
         ...
 
     async def assignments(self, **wanted: Any) -> list[Assignment]:
-        """List the assignments whose fields have these values."""
+        """Return the assignments whose fields have these values."""
         ...
 
     async def assign(self, assignment: Assignment) -> None:
-        """Have it. Repeatable. Raises: NotFound: no such user, project or role."""
+        """Add an assignment. Repeatable. Raises: NotFound: no such user, project or role."""
         ...
 
     async def unassign(self, assignment: Assignment) -> None:
-        """Have it no more. Raises: NotFound: it was not there."""
+        """Remove an assignment. Raises: NotFound."""
         ...
 
     async def issue(self, wanted: NewToken) -> Grant:
-        """Make a token valid. Raises: Refused: the user or project is off, or he has no role in it; NotFound."""
+        """Issue a token. Raises: Refused: the user or project is disabled, or the user has no role in it; NotFound."""
         ...
 
     async def grant(self, token: str) -> Grant:
-        """Read what a valid token says. Raises: NotFound."""
+        """Return the contents of a valid token. Raises: NotFound."""
         ...
 
     async def revoke(self, token: str) -> None:
-        """Make it invalid. Raises: NotFound: it was not valid."""
+        """Revoke a token. Raises: NotFound: it was not valid."""
         ...

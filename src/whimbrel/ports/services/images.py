@@ -1,4 +1,4 @@
-"""The image service, as conductor and agents need it, and the records that the embedded one keeps."""
+"""The image service as conductor and agents use it, and the records of the embedded one."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Protocol
@@ -17,14 +17,14 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     checksum: str | None
     min_disk_gib: int = 0
     min_ram_mib: int = 0
-    owner: str | None = None  # a project; created over HTTP without one, it is the project of whoever asks
+    owner: str | None = None  # a project; default over HTTP: the requester's project
     visibility: str = "private"
     properties: dict[str, str] = {}
 
 
 class AllImages(Protocol):
     async def all_images(self, after: str | None, limit: int) -> Page[Image]:
-        """List the images of all projects. Raises: Refused, NotFound: as above."""
+        """Return the images of all projects. Raises: Refused, NotFound: as above."""
         ...
 
 
@@ -34,24 +34,24 @@ class Images(AllImages, Protocol):
         ...
 
     def read(self, image_id: str) -> AsyncIterator[bytes]:
-        """Give the file in chunks. Raises: NotFound; Unavailable."""
+        """Yield the file in chunks. Raises: NotFound; Unavailable."""
         ...
 
     async def create(self, image: Image) -> None:
-        """Register an image that has no file yet, under the id that it brings; fine if it is there."""
+        """Register an image without a file, with its given id. Idempotent."""
         ...
 
     async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
-        """Store the file and make the image active; fine if it is active."""
+        """Store the file and make the image active; no effect if it is active."""
         ...
 
     async def delete(self, image_id: str) -> None:
-        """Remove it; fine if it is not there."""
+        """Delete an image. Idempotent."""
         ...
 
 
 class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the embedded image service knows of an image. Times are seconds since 1970."""
+    """An image of the embedded image service. Times are seconds since 1970."""
 
     id: str
     name: str | None
@@ -67,7 +67,7 @@ class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
     hidden: bool = False
     properties: dict[str, str] = {}
     tags: list[str] = []
-    generation: int = 0  # rises with every change; a change names the one that it read
+    generation: int = 0  # increases with every change; a change names the one that it read
     stored: "StoredFile | None" = None
 
     @property
@@ -76,7 +76,7 @@ class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is on the disk, whole."""
+    """A complete file on disk."""
 
     name: str
     size_bytes: int
@@ -85,7 +85,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImageLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What each project may have, -1: no limit. image_bytes: in one file."""
+    """Limits of each project, -1: none. image_bytes: of one file."""
 
     images: int = -1
     size_bytes: int = -1
@@ -96,7 +96,7 @@ NO_LIMITS = ImageLimits()
 
 
 class ImageUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project has."""
+    """A project's usage."""
 
     images: int
     size_bytes: int
@@ -113,11 +113,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which images, in which order. Empty fields do not narrow."""
+    """A query of images. Empty fields do not filter."""
 
-    viewer: str | None  # the project that looks; None: sees everything
-    visibility: str | None = None  # None: all but other people's community images; "all": those too
-    member_status: str = "accepted"  # of images that are shared with the viewer; "all": any
+    viewer: str | None  # the requesting project; None: sees everything
+    visibility: str | None = None  # None: all except other projects' community images; "all": those too
+    member_status: str = "accepted"  # of images shared with the viewer; "all": any
     columns: Mapping[str, Sequence[str | bool]] = {}  # column -> one of these values
     status: Sequence[str] = ()
     tags: Sequence[str] = ()
@@ -125,25 +125,25 @@ class ImageQuery(msgspec.Struct, frozen=True, kw_only=True):
     size_min: int | None = None
     size_max: int | None = None
     order: Sequence[tuple[str, bool]] = (("created_at", True), ("id", True))  # column, descending
-    after: ImageRecord | None = None  # begin behind this one
+    after: ImageRecord | None = None  # marker: begin after this one
     limit: int = 25
 
 
 class ImageStore(Protocol):
-    """Where the embedded image service keeps what it knows; the files lie elsewhere.
+    """The records of the embedded image service, without the images' files.
 
-    All of it raises Unavailable.
+    All methods raise Unavailable.
     """
 
     async def add(self, record: ImageRecord, most: int = -1) -> None:
-        """Add an image, one of at most so many of its project; -1: no limit.
+        """Add an image. most: images per project, -1: no limit.
 
         Raises: Conflict: the id is taken; OverQuota.
         """
         ...
 
     async def usage(self, project_id: str, but: Collection[str] = ()) -> ImageUsage:
-        """Count the images of a project, and the bytes of its files. but: files that do not count."""
+        """Count the images of a project, and the bytes of its files. but: files to leave out."""
         ...
 
     async def find(self, image_id: str) -> ImageRecord:
@@ -153,7 +153,7 @@ class ImageStore(Protocol):
     async def search(self, query: ImageQuery) -> list[ImageRecord]: ...
 
     async def change(self, record: ImageRecord) -> ImageRecord:
-        """Write all but `stored`. Raises: NotFound; Conflict: it is not as it was read."""
+        """Write all fields except `stored`. Raises: NotFound; Conflict: changed since it was read."""
         ...
 
     async def attach_file(self, image_id: str, stored: StoredFile, now: float) -> None:
@@ -161,17 +161,19 @@ class ImageStore(Protocol):
         ...
 
     async def remove(self, image_id: str) -> StoredFile | None:
-        """Forget it and give its file, which nobody names any more. Raises: NotFound; Refused: it is protected."""
+        """Remove an image and return its file, which no image refers to any more. Raises: NotFound; Refused:
+        protected.
+        """
         ...
 
     async def names_file(self, name: str) -> bool:
-        """Tell whether an image has this file."""
+        """Check whether an image has this file."""
         ...
 
     async def members(self, image_id: str) -> list[Member]: ...
 
     async def add_member(self, member: Member) -> None:
-        """Raises: Conflict: it is one; NotFound: no such image."""
+        """Raises: Conflict: it is a member already; NotFound: no such image."""
         ...
 
     async def change_member(self, image_id: str, project_id: str, status: str, now: float) -> Member:

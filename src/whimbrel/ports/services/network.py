@@ -1,7 +1,7 @@
-"""The network service, as servers and moves need it: Neutron v2.0, or the embedded one.
+"""The network service as servers and moves use it: Neutron v2.0, or the embedded one.
 
-Every call may be repeated and ends in the same world. Raises, all of them: Unavailable: no answer, or the service has
-trouble: it may have happened. Refused: no, with the service's reason. NotFound only where it says so.
+All calls are repeatable. Raises, in all methods: Unavailable: no answer, or an internal error of the service: it may
+have happened. Refused: with the service's reason. NotFound only where stated.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,15 +27,15 @@ class NetworkInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One group of resources that a port asks Placement for."""
+    """One group of resources that a port requests from Placement."""
 
-    id: str  # the group's, or the port's own where the service has the form with one request for a port
+    id: str  # id of the group; of the port, if the service sends one request per port
     resources: Mapping[str, int]
     required: tuple[str, ...] = ()  # traits
 
 
 def allocation(requests: Sequence[PortRequest], has_groups: bool, served: Mapping[str, str]) -> Any:
-    """Give what a port's profile is to say of its allocation; None: it asks for nothing.
+    """Return the value of `allocation` in a port's binding profile. None: the port requests nothing.
 
     has_groups: see Port. served: request id -> uuid of the provider that serves it.
     """
@@ -44,7 +44,7 @@ def allocation(requests: Sequence[PortRequest], has_groups: bool, served: Mappin
 
 
 def group_of(request: PortRequest) -> Group:
-    """Give what Placement is asked for."""
+    """Return the request as a group of a placement request."""
     return Group(id=request.id, resources=request.resources, required=request.required)
 
 
@@ -56,9 +56,9 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     addresses: tuple[FixedIp, ...] = ()
     status: str = "DOWN"  # "ACTIVE" | "DOWN" | "BUILD" | "ERROR" | "N/A"
-    device_id: str = ""  # the server, "": nobody's
+    device_id: str = ""  # the server; "": unused
     device_owner: str = ""
-    host: str = ""  # where its active binding is, "": unbound
+    host: str = ""  # host of its active binding; "": unbound
     vnic_type: str = "normal"
     vif_type: str = "unbound"
     vif_details: dict[str, Any] = {}
@@ -66,11 +66,13 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: tuple[str, ...] = ()
     requests: tuple[PortRequest, ...] = ()
     same_subtree: tuple[str, ...] = ()  # ids of requests
-    revision: int | None = None  # rises with every change; None: the service does not count
-    has_groups: bool = False  # whether the requests came in the form with groups: profile.allocation is a map then
+    revision: int | None = None  # increases with every change; None: not provided
+    has_groups: bool = False  # the requests came as groups: profile.allocation is a map
 
     def as_nic(self, label: str | None, *, tag: str | None, is_ours: bool) -> Nic:
-        """Return what a server's record says of it. label: its network's name. is_ours: it was made for the server."""
+        """Return the port as a nic of a server's record. label: its network's name. is_ours: it was made for the
+        server.
+        """
         return Nic(
             port_id=self.id,
             network_id=self.network_id,
@@ -84,16 +86,16 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def own_ports(ports: Iterable[Port], projects: Collection[str], nics: Iterable[Nic] = ()) -> list[Port]:
-    """Return those of a server's own projects, and those that its record names.
+    """Return the ports of a server's own projects, and those in its record.
 
-    Neutron lets every project name any server in its ports: a port of another project is that project's claim alone.
+    Neutron lets every project name any server in its ports: a foreign port proves nothing about the server.
     """
     named = {nic.port_id for nic in nics}
     return [port for port in ports if port.project_id in projects or port.id in named]
 
 
 class NewPort(msgspec.Struct, frozen=True, kw_only=True):
-    """A port to be made for a server. The MAC is chosen beforehand and written down: by it the port is found again."""
+    """A port to be made for a server. Its MAC is chosen and saved beforehand, so that the port can be found again."""
 
     network_id: str
     project_id: ProjectId
@@ -115,15 +117,15 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 class Network(PortHolders, Protocol):
     async def networks(self, project: ProjectId, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
-        """List the networks that a project may use, None: all such; ids that it may not use are left out."""
+        """Return the networks that a project may use. ids: only these of them."""
         ...
 
     async def segments(self, network_id: str) -> dict[str, str]:
-        """Give by subnet the segment that it is of, by ids: of a routed network; none of another one."""
+        """Return subnet id -> segment id for a routed network; empty for other networks."""
         ...
 
     async def security_groups(self, project: ProjectId) -> dict[str, str]:
-        """Give a project's security groups: id -> name."""
+        """Return a project's security groups: id -> name."""
         ...
 
     async def port(self, port_id: str) -> Port:
@@ -131,69 +133,70 @@ class Network(PortHolders, Protocol):
         ...
 
     async def ports_of(self, servers: Sequence[ServerId], *, with_requests: bool = True) -> list[Port]:
-        """List all ports whose device is one of these servers. with_requests: say what they ask for, which costs."""
+        """Return all ports of these servers. with_requests: include their resource requests, which costs time."""
         ...
 
     async def create_port(self, new: NewPort) -> Port:
-        """Make a port, or give the one of this network and MAC that is there.
+        """Create a port, or return the existing one with this network and MAC.
 
-        Raises: Refused: no address is left, the quota, a wrong address ...
+        Raises: Refused: no address is left, the quota, an invalid address ...
         """
         ...
 
     async def delete_port(self, port_id: str) -> None:
-        """Fine if it is not there."""
+        """Delete a port. Idempotent."""
         ...
 
     async def take_port(self, port_id: str, server: ServerId, device_owner: str) -> Port:
-        """Make a free port this server's; fine if it is. Raises: Refused: it is another's; NotFound."""
+        """Assign a free port to this server. Idempotent. Raises: Refused: it is in use; NotFound."""
         ...
 
     async def set_owner(self, port_id: str, device_owner: str) -> None:
-        """Have a server's port say what uses it: "compute:ZONE". Raises: NotFound."""
+        """Set the device owner of a server's port: "compute:ZONE". Raises: NotFound."""
         ...
 
     async def free_port(self, port_id: str, server: ServerId, revision: int | None = None) -> None:
-        """Make a port nobody's and unbound; fine if it is not there or not this server's.
+        """Unbind and release a port; no effect if it is missing or not this server's.
 
-        revision: as it was seen, None: whatever it is. Raises: Conflict: it was changed since.
+        revision: as it was read; None: any. Raises: Conflict: it was changed since.
         """
         ...
 
     async def bind(self, port: Port, host: HostName, profile: Mapping[str, Any], device_owner: str) -> Port:
-        """Have a port bound to a host, by the one binding that counts; keys of the profile that are None are taken out.
+        """Ensure that a port's active binding is on this host. Profile keys with value None are removed.
 
-        port: as it was seen, with the profile to which these keys are added. That is the fence of this call: one that
-        comes late finds it changed.
-        Raises: Refused: it cannot be bound there; Conflict: it was changed since it was seen; NotFound.
+        port: as it was read; the keys are merged into its profile. This fences the call: a stale call finds the port
+        changed.
+        Raises: Refused: it cannot be bound there; Conflict: it was changed since it was read; NotFound.
         """
         ...
 
     async def set_security_groups(self, port: Port, groups: Sequence[str]) -> None:
-        """Have a port in these security groups, by id. port: as it was seen.
+        """Set a port's security groups, by id. port: as it was read.
 
-        Raises: Refused: no such group; Conflict: it was changed since it was seen; NotFound.
+        Raises: Refused: no such group; Conflict: it was changed since it was read; NotFound.
         """
         ...
 
     async def bindings(self, port_id: str) -> list[Binding]:
-        """List where a port is bound, actively or not. Raises: NotFound."""
+        """Return a port's bindings, active or not. Raises: NotFound."""
         ...
 
     async def create_binding(self, port_id: str, host: HostName, vnic_type: str, profile: Mapping[str, Any]) -> Binding:
-        """Have a binding on this host with this profile, inactive; one that is there stays as active as it is.
+        """Ensure a binding on this host with this profile. A new one is inactive; an existing one stays as active as it
+        is.
 
         Raises: Refused: it cannot be bound there; NotFound.
         """
         ...
 
     async def activate_binding(self, port_id: str, host: HostName) -> None:
-        """Have the binding of this host be the active one. Raises: NotFound: there is none."""
+        """Activate the binding of this host. Raises: NotFound: there is none."""
         ...
 
     async def delete_bindings(self, ports: Sequence[str], host: HostName) -> None:
-        """Have these ports not bound to a host; fine if they are not, or not there.
+        """Delete the bindings of these ports to a host. Idempotent.
 
-        Raises: Refused: one of their bindings is the active one.
+        Raises: Refused: one of them is active.
         """
         ...

@@ -1,4 +1,4 @@
-"""What the network service says no with. The names are Neutron's: its clients tell errors apart by them."""
+"""Errors of the network service. The names are Neutron's, by which its clients distinguish errors."""
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound
 
@@ -40,11 +40,11 @@ class QosRuleNotFound(NotFound):
 
 
 class InvalidInput(Invalid):
-    """What is asked for makes no sense here."""
+    """The request is not valid here."""
 
 
 class RevisionNumberConstraintFailed(Conflict):
-    """It has been changed since the client saw it."""
+    """The record has been changed since the client read it."""
 
 
 class NetworkInUse(Conflict):
@@ -56,11 +56,11 @@ class SegmentInUse(Conflict):
 
 
 class VlanIdInUse(Conflict):
-    """Another network has this VLAN, or this physical network for itself."""
+    """Another network has this VLAN, or this whole physical network."""
 
 
 class NoNetworkAvailable(Conflict):
-    """All identifiers of this type of network are given out."""
+    """All segmentation ids of this network type are in use."""
 
 
 class SubnetInUse(Conflict):
@@ -68,7 +68,7 @@ class SubnetInUse(Conflict):
 
 
 class GatewayConflictWithAllocationPools(Conflict):
-    """The gateway's address is in a range that is given out."""
+    """The gateway's address is in an allocation pool."""
 
 
 class IpAddressGenerationFailure(Conflict):
@@ -92,7 +92,7 @@ class PortBindingAlreadyActive(Conflict):
 
 
 class PortBindingError(Conflict):
-    """Nothing at this host can connect the port."""
+    """Nothing on this host can connect the port."""
 
 
 class SecurityGroupInUse(Conflict):
@@ -100,15 +100,15 @@ class SecurityGroupInUse(Conflict):
 
 
 class SecurityGroupRuleExists(Conflict):
-    """The group has this rule."""
+    """The group already has this rule."""
 
 
 class SecurityGroupCannotRemoveDefault(Conflict):
-    """Every project has its default group."""
+    """The default group of a project cannot be removed."""
 
 
 class SecurityGroupDefaultAlreadyExists(Conflict):
-    """The name "default" is that of the project's own group."""
+    """The name "default" is reserved for the project's own group."""
 
 
 class QosPolicyInUse(Conflict):
@@ -116,8 +116,8 @@ class QosPolicyInUse(Conflict):
 
 
 class QosRulesConflict(Conflict):
-    """The policy has such a rule."""
+    """The policy already has such a rule."""
 
 
 class PortBound(Conflict):
-    """What is bound at a host keeps its MAC."""
+    """The MAC of a bound port cannot be changed."""

@@ -1,4 +1,4 @@
-"""News for the compute service about the ports of its servers, as Neutron sends them."""
+"""Events for the compute service about its servers' ports, as Neutron sends them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ import msgspec
 
 
 class ServerEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One piece of news. Source: os-server-external-events of the compute API."""
+    """One event. Source: os-server-external-events of the compute API."""
 
     name: str  # "network-vif-plugged" | "network-vif-unplugged" | "network-vif-deleted" | "network-changed"
     server_id: str
@@ -17,8 +17,8 @@ class ServerEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 class ServerEvents(Protocol):
     def tell(self, events: Sequence[ServerEvent]) -> None:
-        """Pass these on when that is possible, in this order; nobody waits for it.
+        """Queue these events for delivery, in this order, without waiting.
 
-        A process that dies forgets what it has not passed on: whoever needs to know looks at the port.
+        Undelivered events are lost when the process dies: read the port to be sure.
         """
         ...

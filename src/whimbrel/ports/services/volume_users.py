@@ -1,4 +1,4 @@
-"""What the volume service asks of the compute service: whether a server uses an attachment."""
+"""The volume service's query to the compute service: whether a server uses an attachment."""
 
 from typing import Protocol
 
@@ -7,12 +7,12 @@ from whimbrel.domain.ids import ServerId
 
 class VolumeUsers(Protocol):
     async def uses(self, server: ServerId, attachment_id: str) -> bool:
-        """Check whether a server has a volume by this attachment, or may get it. Raises: Unavailable."""
+        """Check whether a server uses a volume through this attachment, or may. Raises: Unavailable."""
         ...
 
 
 class AnyServer:
-    """Fulfils VolumeUsers where nothing is known of servers: each may use what names it."""
+    """Implements VolumeUsers without knowledge of servers: every attachment counts as used by its server."""
 
     async def uses(self, server: ServerId, attachment_id: str) -> bool:
         return True

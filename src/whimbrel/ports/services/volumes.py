@@ -1,7 +1,7 @@
-"""The volume service, as servers and moves need it: Cinder v3, or the embedded one.
+"""The volume service as servers and moves use it: Cinder v3, or the embedded one.
 
-Every call may be repeated and ends in the same world. Raises, all of them: Unavailable: no answer, or the service has
-trouble: it may have happened. Refused: no, with the service's reason. NotFound only where it says so.
+All calls are repeatable. Raises, in all methods: Unavailable: no answer, or an internal error of the service: it may
+have happened. Refused: with the service's reason. NotFound only where stated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,15 +20,15 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     status: str  # "creating" | "available" | "reserved" | "attaching" | "in-use" | "detaching" | "error" ...
     size_gib: int
     zone: str
-    backend: str | None = None  # the storage back end that it is on; None: whoever asks is not told
+    backend: str | None = None  # its storage back end; None: not visible to the requester
     is_bootable: bool = False
     is_multiattach: bool = False
-    image_metadata: dict[str, str] = {}  # of the image that it was made of
+    image_metadata: dict[str, str] = {}  # of its source image
     metadata: dict[str, str] = {}
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """A server's hold on a volume. Without a connector it is empty: the volume is only kept for the server."""
+    """An attachment of a volume to a server. Without a connector it only reserves the volume."""
 
     id: str
     volume_id: str
@@ -39,7 +39,9 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewVolume(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume to be made for a server. The mark is chosen beforehand and written down: by it it is found again."""
+    """A volume to be made for a server. Its mark is chosen and saved beforehand, so that the volume can be found
+    again.
+    """
 
     mark: str  # kept in the volume's metadata under MARK
     project_id: ProjectId
@@ -52,19 +54,19 @@ class NewVolume(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MARK = "whimbrel:made_for"
-"""The metadata key of a volume that was made for a server: SERVER/NUMBER."""
+"""The metadata key of volumes made for a server: SERVER/NUMBER."""
 
 
 class Attachments(Protocol):
     async def all_attachments(self, after: str | None, limit: int) -> Page[Attachment]:
-        """List the attachments of all servers, without their connections. Raises: Refused, NotFound: as above."""
+        """Return the attachments of all servers, without connections. Raises: Refused, NotFound: as above."""
         ...
 
 
 class VolumeUse(msgspec.Struct, frozen=True):
-    """What a volume says of itself. hosts: by attachment, from which host it is used; those that use it, of all.
+    """A volume's status and users. hosts: attachment -> host that uses it, for all attachments in use.
 
-    project: "": the service does not say.
+    project: "": the service does not provide it.
     """
 
     id: str
@@ -75,7 +77,7 @@ class VolumeUse(msgspec.Struct, frozen=True):
 
 class VolumeUses(Protocol):
     async def volume_uses(self, after: str | None, limit: int) -> Page[VolumeUse]:
-        """List the volumes of all projects. Raises: Refused, NotFound: as above."""
+        """Return the volumes of all projects. Raises: Refused, NotFound: as above."""
         ...
 
     async def volume_use(self, volume_id: str) -> VolumeUse:
@@ -89,55 +91,55 @@ class Volumes(Attachments, VolumeUses, Protocol):
         ...
 
     async def snapshot_volume(self, snapshot_id: str) -> Volume:
-        """Give the volume that a snapshot was taken of. Raises: NotFound."""
+        """Return the volume of a snapshot. Raises: NotFound."""
         ...
 
     async def create_volume(self, new: NewVolume) -> Volume:
-        """Have a volume made, or give the one of this project with this mark; it may be `creating` still.
+        """Create a volume, or return this project's volume with this mark; it may still be `creating`.
 
         Raises: Refused: the quota, an unknown type or image, too small ...
         """
         ...
 
     async def made(self, project: ProjectId, marks: Sequence[str]) -> list[Volume]:
-        """List the volumes of a project that were made with one of these marks."""
+        """Return the volumes of a project that were made with one of these marks."""
         ...
 
     async def delete_volume(self, volume_id: str) -> None:
-        """Fine if it is not there. Raises: Refused: it is in use."""
+        """Delete a volume. Idempotent. Raises: Refused: it is in use."""
         ...
 
     async def attachments(self, server: ServerId, volume_id: str | None = None) -> list[Attachment]:
-        """List a server's attachments, of one volume or of all, without their connections."""
+        """Return a server's attachments, of one volume or of all, without connections."""
         ...
 
     async def attachment(self, attachment_id: str) -> Attachment:
-        """Give it with its connection. Raises: NotFound."""
+        """Return an attachment with its connection. Raises: NotFound."""
         ...
 
     async def reserve(
         self, server: ServerId, volume_id: str, known: Sequence[str], held: Sequence[Attachment] | None = None
     ) -> Attachment:
-        """Have an attachment of this server on this volume besides the known ones, empty if it is made now.
+        """Ensure an attachment of this server to this volume besides the known ones; a new one has no connector.
 
-        held: what the server holds, where the caller has just looked. known: ids of the server's attachments on it that
-        are for something else. It is what makes this repeatable: a server is moved by one run at a time, so whatever
-        else is there was made by an earlier try.
-        Raises: Refused: the volume is another's, or in no state for it; NotFound.
+        held: the server's attachments, if the caller has just read them. known: ids of the server's attachments to the
+        volume that serve another purpose. They make this repeatable: one run at a time moves a server, so any other
+        attachment was made by an earlier try.
+        Raises: Refused: the volume is another's, or in a wrong state; NotFound.
         """
         ...
 
     async def connect(self, attachment_id: str, connector: Mapping[str, Any]) -> Attachment:
-        """Tell from which host it is used, and have it connected. connector: {"host": ..., "ip": ..., ...}.
+        """Set the host of an attachment and connect it. connector: {"host": ..., "ip": ..., ...}.
 
-        Fine if it is connected already. Raises: NotFound; Refused.
+        Idempotent. Raises: NotFound; Refused.
         """
         ...
 
     async def complete(self, attachment_id: str) -> None:
-        """Say that the guest has it: the volume is in use. Fine if it is. Raises: NotFound."""
+        """Mark an attachment as in use by the guest. Idempotent. Raises: NotFound."""
         ...
 
     async def detach(self, attachment_id: str) -> None:
-        """Delete an attachment, its connection with it; fine if it is not there."""
+        """Delete an attachment and its connection. Idempotent."""
         ...

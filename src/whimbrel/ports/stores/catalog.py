@@ -1,4 +1,4 @@
-"""Flavors, keypairs, quota limits and aggregates: what operators and users set up. Each method is one transaction."""
+"""Flavors, keypairs, quota limits and aggregates. Each method is one transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
@@ -22,13 +22,13 @@ DEFAULT_LIMITS: Final[Mapping[str, int]] = {
     "key_pairs": 100,
     "server_groups": 10,
     "server_group_members": 10,
-    # Resources of a network service that was once part of the compute API: shown below 2.36, never counted.
+    # Resources of the former nova-network: shown below 2.36, never counted.
     "fixed_ips": -1,
     "floating_ips": -1,
     "security_groups": -1,
     "security_group_rules": -1,
 }
-"""Every quota resource, with the limit that holds where nobody set another; -1: none."""
+"""Every quota resource with its default limit; -1: none."""
 
 
 class Keypair(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Flavors(Protocol):
     async def by_name(self, name: str) -> Flavor | None: ...
 
     async def all(self) -> list[Flavor]:
-        """List all, in the order in which they were created; callers filter by what may be seen."""
+        """Return all, in the order of creation; callers filter by visibility."""
         ...
 
     async def create(self, flavor: Flavor, now: float) -> None:
@@ -63,27 +63,27 @@ class Flavors(Protocol):
         ...
 
     async def change_extra_specs(self, flavor_id: str, specs: Mapping[str, str | None]) -> dict[str, str]:
-        """Merge into its extra specs, None removes a key; give the whole. Raises: NotFound."""
+        """Merge into its extra specs (None removes a key) and return them all. Raises: NotFound."""
         ...
 
     async def projects(self, flavor_id: str) -> list[ProjectId]:
-        """List projects with access to a private flavor."""
+        """Return the projects with access to a private flavor."""
         ...
 
     async def granted(self, project_id: ProjectId) -> frozenset[str]:
-        """List the ids of the private flavors that a project has access to."""
+        """Return the ids of the private flavors that a project has access to."""
         ...
 
     async def has_access(self, flavor_id: str, project_id: ProjectId) -> bool:
-        """Tell whether a project was granted a private flavor."""
+        """Check whether a project was granted a private flavor."""
         ...
 
     async def grant(self, flavor_id: str, project_id: ProjectId) -> None:
-        """Raises: Conflict: has it; NotFound: no such flavor."""
+        """Raises: Conflict: already granted; NotFound: no such flavor."""
         ...
 
     async def revoke(self, flavor_id: str, project_id: ProjectId) -> None:
-        """Raises: NotFound: does not have it."""
+        """Raises: NotFound: not granted."""
         ...
 
 
@@ -93,12 +93,14 @@ class Keypairs(Protocol):
         ...
 
     async def of_user(self, user_id: UserId) -> list[Keypair]:
-        """List a user's keypairs, in the order of their names."""
+        """Return a user's keypairs, by name."""
         ...
 
     async def create(self, keypair: Keypair, limit: int) -> Keypair:
-        """Add one and give it its number. limit: how many a user may have, -1: any. Raises: Conflict: name taken;
-        OverQuota."""
+        """Add a keypair and return it with its number. limit: keypairs per user, -1: none.
+
+        Raises: Conflict: name taken; OverQuota.
+        """
         ...
 
     async def delete(self, user_id: UserId, name: str) -> None:
@@ -108,41 +110,41 @@ class Keypairs(Protocol):
 
 class Quotas(Protocol):
     async def limits(self, project_id: ProjectId, user_id: UserId | None = None) -> dict[str, int]:
-        """Give every limit that holds (the project's own, else the default class's, else Nova's defaults)."""
+        """Return the effective limits: the project's own, else the default class's, else Nova's defaults."""
         ...
 
     async def set_limits(self, project_id: ProjectId, limits: Mapping[str, int], user_id: UserId | None = None) -> None:
-        """Set these limits of a project, or of one of its users; the others stay. -1: no limit."""
+        """Set these limits of a project, or of one of its users; other limits stay. -1: no limit."""
         ...
 
     async def reset(self, project_id: ProjectId, user_id: UserId | None = None) -> None:
-        """Forget what was set for a project and its users, or for one user of it."""
+        """Remove the limits of a project and its users, or of one of its users."""
         ...
 
     async def class_limits(self, name: str) -> dict[str, int]:
-        """Give every limit of a class; those that were not set are the defaults."""
+        """Return the limits of a class, defaults included."""
         ...
 
     async def set_class_limits(self, name: str, limits: Mapping[str, int]) -> None:
-        """Set these limits of a class; the class `default` holds for every project that has none of its own."""
+        """Set these limits of a class; class `default` applies to every project without its own limits."""
         ...
 
 
 class Zoning(msgspec.Struct, frozen=True, kw_only=True):
-    """What placement was told of the zones of hosts before they are changed here."""
+    """The zones of hosts as reported to placement before a change of aggregates."""
 
-    zones: Mapping[HostName, str]  # of the hosts whose zone will be another; empty: no aggregate gives them one
-    repairs: int  # as it was before placement was told
+    zones: Mapping[HostName, str]  # new zones of the hosts; empty: no aggregate sets one
+    repairs: int  # before the report to placement
 
 
 class Aggregates(Protocol):
     @property
     def changes(self) -> int:
-        """Tell how often aggregates were changed by way of this very object."""
+        """Count the changes of aggregates through this object."""
         ...
 
     async def all(self) -> list[Aggregate]:
-        """List all, in the order of their numbers."""
+        """Return all, by number."""
         ...
 
     async def get(self, number: int) -> Aggregate:
@@ -161,7 +163,7 @@ class Aggregates(Protocol):
         metadata: Mapping[str, str | None] | None = None,
         zoning: Zoning | None = None,
     ) -> Aggregate:
-        """Give another name and, in the same write, merge metadata.
+        """Rename the aggregate and merge metadata, in one write.
 
         Raises: NotFound; Conflict: name taken; otherwise as `set_metadata`.
         """
@@ -170,9 +172,9 @@ class Aggregates(Protocol):
     async def set_metadata(
         self, number: int, metadata: Mapping[str, str | None], now: float, zoning: Zoning | None = None
     ) -> Aggregate:
-        """Merge; None removes a key.
+        """Merge metadata; None removes a key.
 
-        zoning, here and below: what is to come of it for zones, and Conflict where that is not so.
+        zoning, here and below: the expected change of zones; Conflict if the actual one differs.
         Raises: NotFound; Refused: a host of it is in another zone; Conflict.
         """
         ...
@@ -182,7 +184,7 @@ class Aggregates(Protocol):
         ...
 
     async def add_host(self, number: int, host: HostName, now: float, zoning: Zoning | None = None) -> Aggregate:
-        """Raises: NotFound: no such aggregate; Conflict: the host is in, or in another zone."""
+        """Raises: NotFound: no such aggregate; Conflict: the host is already in it, or in another zone."""
         ...
 
     async def add_hosts(
@@ -196,16 +198,16 @@ class Aggregates(Protocol):
         ...
 
     async def zone_mends(self) -> int:
-        """Tell how often placement's knowledge of zones was put right."""
+        """Count the corrections of zones in placement."""
         ...
 
     async def repair_zones(self) -> None:
-        """Refuse, from now on, changes of zones of which placement was told before."""
+        """Refuse changes of zones that were reported to placement before this call."""
         ...
 
 
 def zones_by_host(aggregates: Iterable[Aggregate]) -> dict[HostName, str]:
-    """Give the zone of each host that an aggregate puts into one, the first that does; else it is the default zone."""
+    """Return the zones of hosts that an aggregate puts into one (the first such aggregate counts)."""
     zones: dict[HostName, str] = {}
     for host, zone in ((host, each.zone) for each in aggregates if each.zone for host in each.hosts):
         zones.setdefault(host, zone)
@@ -213,5 +215,5 @@ def zones_by_host(aggregates: Iterable[Aggregate]) -> dict[HostName, str]:
 
 
 def zone_of(host: HostName, aggregates: Sequence[Aggregate]) -> str | None:
-    """Give the zone that a host is in by its aggregates, None: the default zone."""
+    """Return the zone that aggregates put a host into, None for the default zone."""
     return next((a.zone for a in aggregates if a.zone and host in a.hosts), None)

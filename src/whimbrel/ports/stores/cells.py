@@ -1,8 +1,8 @@
-"""Cells as operators know them: what each is called, where its records lie, what its hosts reach, if it takes servers.
+"""Cells: name, database, the networks and storage that their hosts reach, and whether they take servers.
 
-Law: cloud.toml says what a cell is and commands may change it; what a command changed stays as it is, whatever the
-settings say later, and everything else follows the settings. A cell's database is the one of the settings if they name
-one; no database is ever forgotten because they no longer do.
+Invariant: cloud.toml describes the cells and commands can change them; a value changed by a command stays, whatever
+the settings later say, and every other value follows the settings. A database named in the settings is used; a database
+is never dropped because the settings no longer name it.
 """
 
 from typing import Protocol
@@ -13,15 +13,15 @@ from whimbrel.domain.ids import CellName
 
 
 class CellInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written down of a cell. Its hosts and servers are behind `Cloud.cells`."""
+    """The stored properties of a cell. Its hosts and servers are in `Cloud.cells`."""
 
     name: CellName
     database: str | None = None  # URL; None: the cloud's own
-    enabled: bool = True  # a disabled cell takes no more servers; those that it has stay and work
+    enabled: bool = True  # a disabled cell takes no new servers; its servers stay and work
     disabled_reason: str | None = None
     physnets: frozenset[str] | None = None  # the physical networks that its hosts reach; None: all
     storage: frozenset[str] | None = None  # the storage back ends that its hosts reach; None: all
-    in_settings: bool = False  # else a command added it
+    in_settings: bool = False  # otherwise a command added it
     created_at: float = 0.0
 
     def reaches_network(self, physnet: str) -> bool:
@@ -34,11 +34,11 @@ class CellInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Cells(Protocol):
     @property
     def changes(self) -> int:
-        """Tell how often cells were changed by way of this very object."""
+        """Count the changes of cells through this object."""
         ...
 
     async def all(self) -> list[CellInfo]:
-        """List all in the order of their names."""
+        """Return all, by name."""
         ...
 
     async def get(self, name: CellName) -> CellInfo:
@@ -46,17 +46,17 @@ class Cells(Protocol):
         ...
 
     async def add(self, cell: CellInfo) -> None:
-        """Write down a cell that a command adds. Raises: Conflict: name taken; Invalid: the URL of its database."""
+        """Add a cell by a command. Raises: Conflict: name taken; Invalid: database URL."""
         ...
 
     async def ensure(self, said: CellInfo) -> CellInfo:
-        """Have a cell that the settings name be what they say, but for what a command changed; give what it is."""
+        """Update a cell to the settings, except for values changed by commands. Return the result."""
         ...
 
     async def set_enabled(self, name: CellName, enabled: bool, reason: str | None) -> CellInfo:
-        """Let a cell take servers or not; an enabled one has no reason. Raises: NotFound."""
+        """Enable or disable a cell; an enabled cell has no reason. Raises: NotFound."""
         ...
 
     async def forget(self, name: CellName) -> None:
-        """Have it no longer written down; fine if it is not. The caller knows that no server lives in it."""
+        """Remove a cell. Idempotent. The caller ensures that it has no servers."""
         ...

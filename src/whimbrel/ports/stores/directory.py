@@ -1,4 +1,4 @@
-"""The directory: the only truth about where a server lives, and what it counts for. Each method is one transaction."""
+"""The directory: the only authority on a server's cell and quota usage. Each method is one transaction."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from whimbrel.ports.stores.pages import ServerIds
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A server's entry. Its record is in the cell, or in `unplaced` as long as it has none."""
+    """A server's entry. The record is in the cell, or in `unplaced` while the server has no cell."""
 
     server_id: ServerId
     project_id: ProjectId
@@ -27,7 +27,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project uses of its quota; each server counts once, also while it moves."""
+    """A project's quota usage; each server counts once, also while it moves."""
 
     instances: int = 0
     cores: int = 0
@@ -35,7 +35,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Switches(msgspec.Struct, frozen=True, kw_only=True):
-    """Servers that changed their cell, and where they are now. number: how many ever did; it only rises."""
+    """Servers that changed their cell, with their current cells. number: all changes so far; it only increases."""
 
     number: int
     homes: dict[ServerId, CellName] = {}
@@ -43,64 +43,66 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True):
 
 class Directory(ServerIds, Protocol):
     async def entry(self, server_id: ServerId, deleted_too: bool = False) -> Entry:
-        """Raises: NotFound (also for deleted servers unless they are asked for by `deleted_too`)."""
+        """Raises: NotFound (for deleted servers too, unless `deleted_too`)."""
         ...
 
     async def entries(self, server_ids: Sequence[ServerId]) -> dict[ServerId, Entry]:
-        """Give the entries of these servers; missing ones are left out, deleted ones are in."""
+        """Return the entries of these servers, deleted ones included; missing ones are omitted."""
         ...
 
     async def residents(
         self, cells: Sequence[CellName], project_id: ProjectId | None, limit: int | None = None
     ) -> list[Entry]:
-        """List who lives in these cells, the newest first: what is known of them where the cells do not answer."""
+        """Return the entries of servers in these cells, the newest first: what is known of them if cells do not
+        answer.
+        """
         ...
 
     async def unplaced(self, project_id: ProjectId | None) -> list[Server]:
-        """List the records of servers that live in no cell (being scheduled, or no host was found)."""
+        """Return the records of servers without a cell (being scheduled, or no host was found)."""
         ...
 
     async def unplaced_ids(self, project_id: ProjectId | None) -> list[ServerId]:
-        """List who lives in no cell, without their records."""
+        """Return the ids of servers without a cell."""
         ...
 
     async def homes(self) -> dict[CellName, int]:
-        """Count who lives in each cell; cells in which nobody lives are left out."""
+        """Count the servers of each cell; cells without servers are omitted."""
         ...
 
     async def usage(self, project_id: ProjectId, user_id: UserId | None = None) -> Usage: ...
 
     async def place(self, order: Order, server_id: ServerId, cell: CellName, generation: int) -> None:
-        """Point the entry at a cell; the unplaced record, read at `generation`, is now there. Repeatable.
+        """Set the cell of an entry; the unplaced record, read at `generation`, is now in the cell. Repeatable.
 
         Raises: Superseded; Conflict: the record was changed since it was read.
         """
         ...
 
     async def switch(self, order: Order, server_id: ServerId, cell: CellName) -> None:
-        """Point the entry of a placed server at another cell, where its record is by now. Repeatable.
+        """Change the cell of a server's entry; the record is already in the new cell. Repeatable.
 
         Raises: Superseded.
         """
         ...
 
     async def switched_since(self, number: int | None) -> Switches:
-        """Give the servers that changed their cell after a number; None: only the number that there is now."""
+        """Return the servers that changed their cell after a number. None: only the current number."""
         ...
 
     async def adopt(self, order: Order, server: Server) -> None:
-        """Have an entry for a server whose record is in its cell and whose entry is lost; fine if there is one.
+        """Ensure an entry for a server whose record is in its cell but whose entry is lost. Idempotent.
 
         Raises: Superseded.
         """
         ...
 
     async def displace(self, order: Order, server: Server) -> None:
-        """Take the record back into the entry, in no cell. Repeatable. Raises: Superseded."""
+        """Move the record back into the entry, without a cell. Repeatable. Raises: Superseded."""
         ...
 
     async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
-        """Set fields of an unplaced server's record; fine if it is placed. Repeatable. Raises: Superseded."""
+        """Set fields of an unplaced server's record; no effect if it has a cell. Repeatable. Raises: Superseded."""
         ...
 
     async def change_unplaced(self, server: Server, fields: Mapping[str, Any]) -> Server:
@@ -108,21 +110,23 @@ class Directory(ServerIds, Protocol):
         ...
 
     async def enter_project(self, order: Order, server_id: ServerId, project_id: ProjectId) -> None:
-        """Have the server be of this project, for which it counts. Repeatable. Raises: Superseded."""
+        """Move the server, with its quota usage, to this project. Repeatable. Raises: Superseded."""
         ...
 
     async def book(self, order: Order, server_id: ServerId, vcpus: int, memory_mib: int) -> None:
-        """Set what the server counts for. Repeatable. Raises: Superseded."""
+        """Set the server's quota usage. Repeatable. Raises: Superseded."""
         ...
 
     async def erase(self, order: Order, server_id: ServerId, now: float) -> None:
-        """Mark the entry deleted: it counts for nothing any more. Repeatable."""
+        """Mark the entry deleted, without quota usage. Repeatable."""
         ...
 
     async def want_delete(self, server_id: ServerId, request_id: str, user_id: UserId) -> None:
-        """Note that the server is to be deleted as soon as its open run ends."""
+        """Request the deletion of the server when its open run ends."""
         ...
 
     async def wanted_deletes(self) -> list[tuple[ServerId, str, UserId]]:
-        """List servers that wait to be deleted and have no open run, parked ones aside: (server, request id, user)."""
+        """Return servers that wait for deletion and have no open run (parked ones do not count): (server, request id,
+        user).
+        """
         ...

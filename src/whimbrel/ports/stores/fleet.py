@@ -1,6 +1,6 @@
-"""All hosts of all cells in columns: what a decision looks at besides the room that placement knows of.
+"""All hosts of all cells in columns: the input of a decision, apart from placement's capacity.
 
-Law: a fleet is read, never changed. It may be a moment old: what it is wrong about costs a try, for the claim and the
+Invariant: a fleet is read, never changed. It may be slightly stale: an error costs one try, because the claim and the
 agents check again.
 """
 
@@ -24,13 +24,13 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Load:
-    """How much goes on at a host."""
+    """The load of a host."""
 
     servers: int = 0
-    io_ops: int = 0  # servers that are being built, moved, rebuilt, imaged: what loads a disk
+    io_ops: int = 0  # servers in a task that loads the disk: build, move, rebuild, image
     pci: int = 0  # PCI devices that it offers to servers
-    free_pci: int = 0  # of these, the ones that nobody holds
-    failed_builds: int = 0  # since a server was last built or brought there
+    free_pci: int = 0  # of these, the free ones
+    failed_builds: int = 0  # since the last successful build or arrival of a server
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +39,12 @@ class Fleet:
 
     hosts: Sequence[Host]
     aggregates: Sequence[Aggregate] = ()
-    default_zone: str = ""  # the id of the zone of hosts that no aggregate gives one
+    default_zone: str = ""  # zone id of hosts that no aggregate puts into a zone
     loads: Mapping[HostName, Load] = field(default_factory=dict)
-    cells: Mapping[CellName, CellInfo] = field(default_factory=dict)  # what is written down of them
-    unreachable: frozenset[CellName] = frozenset()  # cells that did not answer: their hosts are not here
-    images: Mapping[HostName, Mapping[str, int]] = field(default_factory=dict)  # servers by image, where that counts
-    image_properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # that servers of an image have
+    cells: Mapping[CellName, CellInfo] = field(default_factory=dict)  # their stored properties
+    unreachable: frozenset[CellName] = frozenset()  # their hosts are missing
+    images: Mapping[HostName, Mapping[str, int]] = field(default_factory=dict)  # servers by image, if needed
+    image_properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # image -> properties
 
     def __len__(self) -> int:
         return len(self.hosts)
@@ -54,7 +54,7 @@ class Fleet:
         return tuple(host.name for host in self.hosts)
 
     def named_at(self, places: Numbers) -> list[HostName]:
-        """Give the names of the hosts at these places."""
+        """Return the names of the hosts at these indexes."""
         names: list[HostName] = self._names[places].tolist()
         return names
 
@@ -64,7 +64,7 @@ class Fleet:
 
     @cached_property
     def providers(self) -> tuple[ProviderId, ...]:
-        """Give the root provider of each host."""
+        """Return the root provider of each host."""
         return tuple(host.id for host in self.hosts)
 
     @cached_property
@@ -77,7 +77,7 @@ class Fleet:
 
     @cached_property
     def zones(self) -> tuple[str, ...]:
-        """Give the id of the zone that each host is in."""
+        """Return the zone id of each host."""
         of_host = {name: each.zone for each in self.aggregates if each.zone for name in each.hosts}
         return tuple(of_host.get(name) or self.default_zone for name in self.names)
 
@@ -86,7 +86,7 @@ class Fleet:
         return np.array([host.enabled for host in self.hosts], np.bool_)
 
     def up(self, now: float) -> Mask:
-        """Tell which agents gave a sign of life lately and are not declared down."""
+        """Return which agents sent a heartbeat recently and are not forced down."""
         alive: Mask = now - self._seen_at < SERVICE_DOWN_S
         return alive & ~self._forced_down
 
@@ -112,12 +112,12 @@ class Fleet:
 
     @cached_property
     def hashes(self) -> NDArray[np.uint64]:
-        """Give a number for each name, the same in each process."""
+        """Return a hash of each name, the same in each process."""
         return np.array([crc32(name.encode()) for name in self.names], np.uint64)
 
     @cached_property
     def versions(self) -> Numbers:
-        """Give the version of each hypervisor."""
+        """Return the version of each hypervisor."""
         return np.array([host.hypervisor_version for host in self.hosts], np.int64)
 
     def in_cell(self, cell: CellName) -> Mask:
@@ -130,31 +130,31 @@ class Fleet:
         return self._coded("zone").of(zone)
 
     def where(self, attribute: str, test: Callable[[Any], bool]) -> Mask:
-        """Tell of which hosts an attribute passes a test, which is asked once for each value that there is."""
+        """Return the hosts with an attribute that passes a test; the test is called once for each distinct value."""
         return self._coded(attribute).where(test)
 
     def named(self, names: Sequence[HostName]) -> Mask:
-        """Tell which hosts are among these."""
+        """Return which hosts are among these."""
         mask = np.zeros(len(self), np.bool_)
         mask[[self.row[name] for name in names if name in self.row]] = True
         return mask
 
     def members(self, aggregate: Aggregate) -> Mask:
-        """Tell which hosts are in an aggregate of this fleet."""
+        """Return which hosts are in an aggregate of this fleet."""
         mask: Mask | None = self._members.get(aggregate.id)
         if mask is None:
             mask = self._members[aggregate.id] = self.named(aggregate.hosts)
         return mask
 
     def marked(self, key: str) -> Sequence[tuple[Aggregate, Mask]]:
-        """Give the aggregates that have this key in their metadata, with their members."""
+        """Return the aggregates with this metadata key, with their members."""
         if key not in self._marked:
             self._marked[key] = tuple((a, self.members(a)) for a in self.aggregates if key in a.metadata)
         found: Sequence[tuple[Aggregate, Mask]] = self._marked[key]
         return found
 
     def once(self, make: Callable[Concatenate["Fleet", P], Made], *args: P.args, **more: P.kwargs) -> Made:
-        """Give what is made of this fleet alone; it is made when it is asked for first. Arguments are hashable."""
+        """Return a value computed from this fleet alone; it is computed once. Arguments are hashable."""
         key = (make, args, *more.items())
         if key not in self._made:
             self._made[key] = make(self, *args, **more)
@@ -199,7 +199,7 @@ class Fleet:
 
 
 class _Coded:
-    """A column of values as numbers: comparing them takes a fraction of the time."""
+    """A column of values encoded as numbers, for fast comparison."""
 
     def __init__(self, values: Sequence[Hashable]) -> None:
         self._codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
@@ -215,8 +215,8 @@ class _Coded:
 
 
 class Fleets(Protocol):
-    """Where the fleet is looked at."""
+    """Source of the current fleet."""
 
     async def now(self) -> Fleet:
-        """Give all hosts as they are, at most moments ago; the same object while nothing is known to have changed."""
+        """Return all hosts, at most moments old; the same object while no change is known."""
         ...

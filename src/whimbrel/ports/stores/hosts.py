@@ -11,13 +11,13 @@ SAID_BY_THE_HOST = (
     *("driver", "vcpus", "memory_mib", "disk_gib"),
     *("hypervisor_type", "hypervisor_version", "cpu_info", "host_ip", "numa"),
 )
-"""What `register` renews; the rest of a row is an operator's, or made with it."""
+"""The fields that `register` renews. The others are set by operators or when the row is made."""
 
 
 class Hosts(Protocol):
     @property
     def changes(self) -> int:
-        """Tell how often hosts were changed by way of this very object, signs of life left out."""
+        """Count the changes of hosts through this object, without heartbeats."""
         ...
 
     async def all(self) -> list[Host]: ...
@@ -27,7 +27,7 @@ class Hosts(Protocol):
         ...
 
     async def register(self, host: Host) -> Host:
-        """Insert a host, or renew what it is (sizes, hypervisor) if it is known; what operators set stays."""
+        """Insert a host, or renew its properties (sizes, hypervisor) if it is known; operators' settings stay."""
         ...
 
     async def register_all(self, hosts: Sequence[Host]) -> list[Host]:
@@ -35,25 +35,25 @@ class Hosts(Protocol):
         ...
 
     async def seen(self, names: Sequence[HostName], now: float) -> None:
-        """Write down a sign of life of these hosts."""
+        """Record a heartbeat of these hosts."""
         ...
 
     async def tell(self, metrics: Mapping[HostName, Mapping[str, float]]) -> None:
-        """Write down what hosts tell of their load, each instead of what it told before."""
+        """Record the reported load of hosts, replacing earlier reports."""
         ...
 
     async def set_service(
         self, name: HostName, *, enabled: bool, disabled_reason: str | None, forced_down: bool
     ) -> Host:
-        """Set what an operator decides. Raises: NotFound."""
+        """Set the operator's settings. Raises: NotFound."""
         ...
 
     async def build_failed(self, order: Order, name: HostName, now: float) -> None:
-        """Count that a run could not build its server there. Repeatable. Raises: Superseded."""
+        """Count a failed build of a run on the host. Repeatable. Raises: Superseded."""
         ...
 
     async def failed_builds(self) -> dict[HostName, int]:
-        """Count, by host, the builds that failed since a server was last built or brought there."""
+        """Count failed builds by host, since the last successful build or arrival of a server."""
         ...
 
     async def delete(self, name: HostName) -> None:

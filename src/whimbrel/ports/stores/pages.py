@@ -1,7 +1,7 @@
-"""What a proof reads of a store or a service page by page, so that it never has all of it in hand.
+"""Reading of stores and services page by page, for proofs, so that memory use is bounded.
 
-Law: nothing is changed by it, and what comes or goes between two pages may be missed or seen: who finds something wrong
-looks again.
+Invariant: reading changes nothing. What comes or goes between two pages may be missed or seen; check again before
+reporting a violation.
 """
 
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ T = TypeVar("T")
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """after: with which the next page begins; None: this was the last one."""
+    """after: argument for the next page; None: this is the last one."""
 
     items: list[T]
     after: str | None = None
 
 
 class ServerIds(Protocol):
-    """Of the directory: its living entries. Of a cell: its records that are not deleted."""
+    """Of the directory: its entries that are not deleted. Of a cell: its records that are not deleted."""
 
     async def ids(self, after: str | None, limit: int) -> Page[ServerId]: ...
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """By which run a record is locked, None: by none; and how it stands to a copy in another cell.
+    """The run that locks a record (None: none), and its relation to a copy in another cell.
 
-    host, vm_state, project: by which it is found in lists.
+    host, vm_state, project: fields by which lists find it.
     """
 
     run: RunId | None
@@ -42,17 +42,17 @@ class Hold(msgspec.Struct, frozen=True):
 
 class Holds(Protocol):
     async def holds(self, ids: Sequence[ServerId]) -> dict[ServerId, Hold]:
-        """Tell how these records are held; missing ones are left out."""
+        """Return the holds of these records; missing ones are omitted."""
         ...
 
 
 class Consumers(Protocol):
     async def consumers(self, after: str | None, limit: int) -> Page[ConsumerId]:
-        """List who holds anything."""
+        """Return the consumers that hold anything."""
         ...
 
 
 class PortHolders(Protocol):
     async def port_holders(self, after: str | None, limit: int) -> Page[ServerId]:
-        """List whose servers' ports there are, once for each port. Raises: Refused: what `after` names is gone."""
+        """Return the server of each port, once per port. Raises: Refused: what `after` names is gone."""
         ...

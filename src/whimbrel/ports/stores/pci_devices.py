@@ -1,7 +1,7 @@
-"""The PCI devices of one cell's hosts, and which guests hold them. Each method is one transaction.
+"""The PCI devices of one cell's hosts, and the guests that hold them. Each method is one transaction.
 
-Law: a device is held by one guest at most; a claim or release of a run names its order, and is refused an epoch older
-than the newest that this cell has seen of that run (Superseded), as in `ports.stores.servers`.
+Invariant: a device is held by at most one guest; a claim or release names its order, and is refused (Superseded) if
+its epoch is older than the newest that this cell has seen of the run, as in `ports.stores.servers`.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from whimbrel.domain.pci import HeldDevice, PciDevice, PciRequest
 
 
 class DeviceCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many devices a host offers, and how many of these nobody holds."""
+    """The number of devices that a host offers, and of those that are free."""
 
     offered: int
     free: int
@@ -23,34 +23,34 @@ class DeviceCount(msgspec.Struct, frozen=True, kw_only=True):
 
 class Devices(Protocol):
     async def register(self, host: HostName, devices: Sequence[PciDevice]) -> None:
-        """Make these the devices that a host offers; one that is held stays its holder's, and then goes."""
+        """Set the devices that a host offers; a held device stays with its holder and is removed on release."""
         ...
 
     async def of(self, host: HostName) -> list[HeldDevice]:
-        """List a host's devices by address, the withdrawn ones too that somebody holds."""
+        """Return a host's devices by address, including withdrawn ones that are held."""
         ...
 
     async def held(self) -> list[tuple[HostName, HeldDevice]]:
-        """List the devices of all hosts that somebody holds, each with its host, by host and address."""
+        """Return the held devices of all hosts, by host and address."""
         ...
 
     async def counts(self) -> dict[HostName, DeviceCount]:
-        """Count the devices of all hosts that offer some."""
+        """Count the devices of all hosts that offer any."""
         ...
 
     async def claim(self, order: Order, host: HostName, consumer: GuestKey, wanted: Sequence[PciRequest]) -> list[str]:
-        """Have a guest hold devices for these requests, all of them or none; give their addresses in that order.
+        """Claim devices for these requests, all or none. Return their addresses in the order of the requests.
 
-        What it holds for a request already stays so: the same claim gives the same addresses. Requests that are not
-        named keep theirs.
-        Raises: Refused: one is missing, with what; Superseded.
+        Devices that it holds for a request are kept: the same claim returns the same addresses. Other requests keep
+        theirs.
+        Raises: Refused: names the missing device; Superseded.
         """
         ...
 
     async def release(
         self, order: Order, host: HostName, consumer: GuestKey, requests: Sequence[str] | None = None
     ) -> None:
-        """Have a guest hold nothing for these requests, by id, None: nothing at all; fine if it holds nothing.
+        """Release the guest's devices for these request ids (None: all of them). Idempotent.
 
         Raises: Superseded.
         """

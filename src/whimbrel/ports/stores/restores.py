@@ -1,7 +1,7 @@
-"""The state of the cloud as a whole: its incarnation, and whether all runs are held because a database was restored.
+"""The state of the cloud: its incarnation, and whether all runs are held because a database was restored.
 
-A restored database is behind the hosts: runs that ended are open again at an old step, and servers are elsewhere. All
-runs are held then until `whimbrel restore` has compared the journal with the ledgers of the hosts. Each restore begins
+A restored database is behind the hosts: ended runs are open again at an old step, and servers are elsewhere. All
+runs are then held until `whimbrel restore` has compared the journal with the ledgers of the hosts. Each restore begins
 a new incarnation; agents refuse orders of older ones.
 """
 
@@ -14,14 +14,14 @@ from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import Run
 
 RESTORING_SAGAS = ("repair",)
-"""What goes on while a restore is under way."""
+"""The sagas that continue during a restore."""
 
 LOST = "lost"
-"""The saga of runs that a restored journal has no row of, and that the hosts know."""
+"""The saga of runs that hosts know and of which the restored journal has no row."""
 
 
 class CloudHold(msgspec.Struct, frozen=True, kw_only=True):
-    """Why all runs are held. restoring: a restore has begun, and repairs go on."""
+    """The reason why all runs are held. restoring: a restore has begun, and repairs continue."""
 
     at: float  # seconds since 1970
     because: str
@@ -34,7 +34,7 @@ class CloudState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownRun(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a store knows of a run. progress: see domain.guest.Order. is_over: by the journal; it is not driven."""
+    """A store's knowledge of a run. progress: see domain.guest.Order. is_over: according to the journal."""
 
     epoch: int
     progress: int
@@ -53,7 +53,7 @@ class Restores(Protocol):
         ...
 
     async def end(self) -> None:
-        """Let runs go on. Repeatable."""
+        """Release the hold. Repeatable."""
         ...
 
     async def known(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
@@ -61,9 +61,9 @@ class Restores(Protocol):
         ...
 
     async def close(self, run: Run, because: str, now: float) -> None:
-        """End a run that the hosts have seen further than the journal; its server is for `repair`. Repeatable."""
+        """End a run whose orders on hosts are ahead of the journal; `repair` handles its server. Repeatable."""
         ...
 
     async def note_lost(self, runs: Sequence[Run]) -> None:
-        """Write down runs that ended, of which the journal had no row. Repeatable."""
+        """Save ended runs of which the journal had no row. Repeatable."""
         ...

@@ -1,7 +1,7 @@
-"""Server groups: which servers are to be together, or apart. Each method is one transaction.
+"""Server groups: affinity and anti-affinity of servers. Each method is one transaction.
 
-Law: a server joins its group in the transaction that accepts it (`Journal.accept`), and is in it until it or the group
-is deleted. That the rule holds is not seen to here but in Placement, where hosts are given.
+Invariant: a server joins its group in the transaction that accepts it (`Journal.accept`), and is a member until it or
+the group is deleted. The policy is enforced by Placement's claims, not here.
 """
 
 from typing import Literal, Protocol
@@ -19,14 +19,14 @@ class ServerGroup(msgspec.Struct, frozen=True, kw_only=True):
     project_id: ProjectId
     user_id: UserId
     policy: GroupPolicy
-    max_server_per_host: int | None = None  # of anti-affinity; None: nothing was said, which means 1
+    max_server_per_host: int | None = None  # of anti-affinity; None: not set, means 1
     created_at: float
-    members: tuple[ServerId, ...] = ()  # those that are not deleted, in the order in which they joined
+    members: tuple[ServerId, ...] = ()  # those not deleted, in the order of joining
 
 
 class ServerGroups(Protocol):
     async def create(self, group: ServerGroup, limit: int) -> None:
-        """Add one. limit: how many its project may have, -1: any. Raises: OverQuota."""
+        """Add a group. limit: groups per project, -1: none. Raises: OverQuota."""
         ...
 
     async def get(self, group_id: GroupId) -> ServerGroup:
@@ -34,17 +34,17 @@ class ServerGroups(Protocol):
         ...
 
     async def find(self, project_id: ProjectId | None, offset: int = 0, limit: int | None = None) -> list[ServerGroup]:
-        """List a project's, None: all, in the order in which they were created."""
+        """Return a project's groups (None: all), in the order of creation."""
         ...
 
     async def of_server(self, server_id: ServerId) -> ServerGroup | None:
-        """Give the group of a server, without its members; None: it is in none."""
+        """Return the group of a server, without its members. None: it is in no group."""
         ...
 
     async def count(self, project_id: ProjectId, user_id: UserId | None = None) -> int:
-        """Count a project's groups, or those that one user of it made."""
+        """Count a project's groups, or those made by one of its users."""
         ...
 
     async def delete(self, group_id: GroupId) -> None:
-        """Remove a group; its members are in none then. Raises: NotFound."""
+        """Remove a group and its memberships. Raises: NotFound."""
         ...

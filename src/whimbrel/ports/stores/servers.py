@@ -1,4 +1,4 @@
-"""Servers' records in one cell. Each method is one transaction; each change of a move names its order."""
+"""Servers' records in one cell. Each method is one transaction; each change of a run names its order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -13,16 +13,17 @@ from whimbrel.ports.stores.pages import Holds, ServerIds
 from whimbrel.ports.stores.restores import KnownRun
 
 RecordState = Literal["whole", "shared", "frozen"]
-"""How a record stands: as the only one; with a copy in another cell, where the directory says which counts; and so that
-nobody but its run may change it, because its copy is about to count instead."""
+"""The state of a record. whole: the only one. shared: another cell has a copy, and the directory names the home.
+frozen: only its run may change it, because its copy is about to become the home record.
+"""
 
 
 class ServerQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which servers of a cell to list; None: any."""
+    """A filter of a cell's servers; None: any."""
 
     project_id: ProjectId | None = None
     user_id: UserId | None = None
-    states: Sequence[tuple[str, str | None, bool]] | None = None  # as machine.states_with_status gives them
+    states: Sequence[tuple[str, str | None, bool]] | None = None  # as server_states.states_with_status returns them
     vm_states: Sequence[str] | None = None
     task_states: Sequence[str | None] | None = None
     host: HostName | None = None
@@ -45,18 +46,18 @@ class ServerQuery(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool | None = False  # None: both
     ids: Sequence[ServerId] | None = None
     sort: Sequence[tuple[str, str]] = (("created_at", "desc"), ("id", "desc"))  # (field of Server, asc|desc)
-    zone_order: Sequence[str] = ()  # in which order a sort by zone has them, for their ids have none; others come first
-    after: Server | None = None  # marker: what comes after it in that order
+    zone_order: Sequence[str] = ()  # zone ids in sort order; others come first
+    after: Server | None = None  # marker: return servers after it
     limit: int | None = None
 
     @property
     def zone_places(self) -> dict[str, int]:
-        """Give the place of each zone in their order."""
+        """Return the position of each zone in zone_order."""
         return {zone: place for place, zone in enumerate(self.zone_order)}
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """Records of one cell, as one moment had them. copied: those of which another cell has one too, or had lately."""
+    """Records of one cell at one moment. copied: those of which another cell has, or recently had, a copy."""
 
     servers: list[Server]
     copied: frozenset[ServerId] = frozenset()
@@ -70,27 +71,27 @@ class Servers(ServerIds, Holds, Protocol):
     async def find(self, query: ServerQuery) -> list[Server]: ...
 
     async def read(self, query: ServerQuery) -> Reading:
-        """Give the same as `find`, and of which of them the directory must be asked whether this is their home."""
+        """Return the records of `find`, and for which of them the directory must confirm this cell as home."""
         ...
 
     async def count(self, host: HostName) -> int:
-        """Count the servers that live on a host. A frozen copy is counted neither here nor below."""
+        """Count the servers on a host. A frozen copy is counted neither here nor below."""
         ...
 
     async def loads(self) -> dict[HostName, Load]:
-        """Count the servers of each host, and those whose present task loads its disk."""
+        """Count the servers of each host, and those with a task that loads its disk."""
         ...
 
     async def images(self) -> dict[HostName, dict[str, int]]:
-        """Count the servers of each host by the image that they were made of; who boots from a volume has none."""
+        """Count the servers of each host by image, without servers that boot from a volume."""
         ...
 
     async def insert(self, order: Order, server: Server, standing: RecordState = "whole") -> None:
-        """Write a record that arrives in this cell, replacing an older copy of it. Raises: Superseded."""
+        """Write a record that arrives in this cell, replacing an older copy. Raises: Superseded."""
         ...
 
     async def stand(self, order: Order, server_id: ServerId, standing: RecordState) -> Server:
-        """Say how this copy of a record stands to the one in another cell; give it. Raises: Superseded; NotFound."""
+        """Set the state of this copy of a record and return the record. Raises: Superseded; NotFound."""
         ...
 
     async def lock(
@@ -103,52 +104,53 @@ class Servers(ServerIds, Holds, Protocol):
         now: float,
         beside: RunId | None = None,
     ) -> None:
-        """Take a server that is as it was read, in this vm_state with this guest; fine if this run holds the lock.
+        """Lock a server that is unchanged: in this vm_state, with this guest. Idempotent for the run that holds the
+        lock.
 
-        What the run knows of it stays true as long as it holds the lock. beside: a parked run, which lends its lock.
+        What the run read of it stays true while it holds the lock. beside: a parked run, which lends its lock.
         Raises: WrongState: another state, another guest, or another run's lock; NotFound; Superseded.
         """
         ...
 
     async def show_task(self, order: Order, server_id: ServerId, task_state: str | None, now: float) -> None:
-        """Set the task_state of a server that this run has locked. Repeatable. Raises: as `change_by_run`."""
+        """Set the task_state of a server locked by this run. Repeatable. Raises: as `change_by_run`."""
         ...
 
     async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
-        """Set fields of Server on a server that this run has locked. Repeatable.
+        """Set fields of a server locked by this run. Repeatable.
 
-        Raises: LockLost: it has not; Superseded; NotFound.
+        Raises: LockLost: this run does not hold the lock; Superseded; NotFound.
         """
         ...
 
     async def unlock(
         self, order: Order, server_id: ServerId, fields: Mapping[str, Any], beside: RunId | None = None
     ) -> None:
-        """Set fields, task_state None and give up the run's lock. Fine if this run does not hold it.
+        """Set fields, clear task_state and release the run's lock. No effect if this run does not hold it.
 
-        beside: the run that lent the lock, and has it again.
+        beside: the run that lent the lock and gets it back.
         """
         ...
 
     async def erase(self, order: Order, server_id: ServerId) -> None:
-        """Remove the row altogether (a copy that is no longer the server). Fine if it is not there."""
+        """Delete the row (a copy that is no longer the home record). Idempotent."""
         ...
 
     async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
-        """Return the newest order of these runs that was obeyed here; others are left out."""
+        """Return the newest obeyed order of these runs; others are omitted."""
         ...
 
     async def note_order(self, order: Order) -> None:
-        """Remember an order that was obeyed here before the database was restored. Raises: Superseded."""
+        """Record an order that was obeyed before the database was restored. Raises: Superseded."""
         ...
 
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
-        """Forget runs that ended so long ago that no order of theirs can still be on its way."""
+        """Forget runs that ended so long ago that no order of theirs can still arrive."""
         ...
 
     async def change(self, server: Server, fields: Mapping[str, Any]) -> Server:
-        """Set fields that the owner may change, guarded by the generation that was read; give the new record.
+        """Set fields that the owner may change, if the generation is the one that was read. Return the new record.
 
-        Raises: Conflict: somebody was faster, or the record is frozen; NotFound.
+        Raises: Conflict: a concurrent change, or the record is frozen; NotFound.
         """
         ...

@@ -1,8 +1,8 @@
-"""Availability zones: sets of hosts that servers are asked into, pinned to and kept in.
+"""Availability zones: sets of hosts for scheduling and pinning servers.
 
-Law: everything inside keeps a zone's id and only doors say its name, so that a zone may be renamed and every pin still
-means what it meant. Hosts come into a zone by aggregates; those that no aggregate puts into one are in the default
-zone, whose id is the rule `default_availability_zone`. The volume service knows zones by their names.
+Invariant: records refer to a zone by id, and only the APIs use its name, so that pins survive a rename. Aggregates put
+hosts into zones; other hosts are in the default zone, which has the id `default_availability_zone` (a rule). The
+volume service knows zones by name.
 """
 
 from typing import Protocol
@@ -13,7 +13,7 @@ from whimbrel.domain.host import Zone
 
 class Zones(Protocol):
     async def all(self) -> list[Zone]:
-        """List all, also those without hosts, in the order of their names."""
+        """Return all by name, including those without hosts."""
         ...
 
     async def get(self, zone_id: str) -> Zone:
@@ -23,7 +23,7 @@ class Zones(Protocol):
     async def by_name(self, name: str) -> Zone | None: ...
 
     async def ensure(self, zone: Zone) -> Zone:
-        """Give the zone of this name; if there is none it is this one. Raises: Conflict: the id is another's."""
+        """Return the zone of this name; add this one if there is none. Raises: Conflict: the id is taken."""
         ...
 
     async def rename(self, zone_id: str, name: str) -> Zone:
@@ -31,12 +31,12 @@ class Zones(Protocol):
         ...
 
     async def delete(self, zone_id: str) -> None:
-        """Raises: NotFound; Conflict: aggregates carry it."""
+        """Raises: NotFound; Conflict: aggregates use it."""
         ...
 
 
 async def name_of(zones: Zones, zone_id: str) -> str:
-    """Give the name for people to see. An id without a row is from before zones had ids: it was the name."""
+    """Return the display name. An id without a row predates zone ids: it is the name."""
     try:
         return (await zones.get(zone_id)).name
     except NotFound:
