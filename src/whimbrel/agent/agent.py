@@ -1,7 +1,7 @@
-"""The agent of one host: takes orders, in the order in which they came, and refuses those of a conductor that slept.
+"""The agent of one host: obeys orders in the order of arrival, and refuses stale ones.
 
-Laws: the fence is asked when an order comes in and again when its turn has come, so that an order that was waiting
-when a newer epoch came does nothing. Orders on one server never interleave. Only the slot that is named is touched.
+Invariants: the fence is checked when an order arrives and again when its turn comes, so that an order that waited
+while a newer epoch arrived does nothing. Orders on one server never interleave. Only the named slot is changed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ WAIT_S = 3.0
 
 
 class HostAgent:
-    """Fulfils ports.agent.Agent."""
+    """Implements ports.hosts.agent.Agent."""
 
     def __init__(
         self,
@@ -48,15 +48,17 @@ class HostAgent:
     # The process
 
     async def open(self) -> list[Guest]:
-        """See what is here when the process starts. Nothing is resumed: who wants something will ask."""
+        """Return the guests at the start of the process. No job is resumed: the conductor repeats its orders."""
         return await self._hypervisor.guests()
 
     async def close(self) -> None:
-        """End the jobs; they start anew when they are asked for again."""
+        """Cancel all jobs; a repeated order starts them anew."""
         await self._jobs.close()
 
     async def prune(self, before: float) -> None:
-        """Forget runs of which nothing new was seen since `before`; younger than any order that may still come."""
+        """Forget runs without new orders since `before`, which is earlier than any order that may still arrive was
+        sent.
+        """
         self._jobs.prune(before)
         await self._fence.prune(before)
 
@@ -175,18 +177,18 @@ class HostAgent:
         )
 
     async def _has_disks(self, key: GuestKey, disks: Collection[DiskName]) -> bool:
-        """Tell whether whole disks are there: what a job has made proves that it ended, also after a restart."""
+        """Check whether complete disks exist: they prove that a job has ended, also after a restart."""
         guest = await self._hypervisor.look(key)
         return guest is not None and set(disks) <= set(guest.disks)
 
     async def _is_active(self, image_id: str) -> bool:
         return (await self._images.show(image_id)).status == "active"
 
-    # Whose turn it is
+    # Turns
 
     @asynccontextmanager
     async def _turn(self, order: Order, key: GuestKey) -> AsyncIterator[None]:
-        """Wait until no other order on this server is at work. Raises: Superseded, before or after the wait."""
+        """Wait until no other order on this server is in progress. Raises: Superseded, before or after the wait."""
         await self._fence.admit(order, key.server)
         async with self._lock(key):
             self._fence.check(order, key.server)
@@ -197,7 +199,7 @@ class HostAgent:
 
     @asynccontextmanager
     async def _turn_without_jobs(self, order: Order, key: GuestKey) -> AsyncIterator[None]:
-        """Like `_turn`, after the jobs of this slot have been cancelled: nobody waits for a copy that is not wanted."""
+        """Like `_turn`, but cancel the jobs of this slot first: their copies are no longer needed."""
         await self._fence.admit(order, key.server)
         await self._jobs.end(key)
         async with self._turn(order, key):
@@ -211,12 +213,14 @@ class HostAgent:
         is_done: Callable[[], Awaitable[bool]],
         act: Callable[[Percent], Awaitable[None]],
     ) -> Progress:
-        """Start or join a job. is_done looks at what is there, so that a finished one is known after any crash."""
+        """Start or join a job. is_done checks the result itself, so that a finished job is recognized after any
+        crash.
+        """
 
         async def work(job: Job) -> None:
             async with self._lock(key):
                 if not await is_done():
-                    # last of all: it may have waited long, and the look takes time too
+                    # checked last: the wait and is_done may take long
                     self._fence.check(job.order, key.server)
                     await act(job.show)
 

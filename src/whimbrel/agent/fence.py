@@ -1,9 +1,9 @@
-"""The fence of one host and its ledger: the newest order obeyed of each run, and the last run to order of each server.
+"""The fence of one host and its ledger: the newest obeyed order of each run, and the last run to order for each server.
 
 Invariants: an order older than the newest seen is refused, also after a restart; a newer one is durable before it is
-obeyed. Once another run has ordered something of the server, an order of the same epoch is a late duplicate and is
-refused too: runs on a server follow each other, and one that goes on after another does so under a new epoch. An order
-under a newer epoch with less progress than was obeyed comes from a restored database: it is refused with Behind.
+obeyed. Once another run has ordered something for the server, an order of the same epoch is a late duplicate and is
+refused too: runs on a server follow each other, and one that continues after another does so under a new epoch. An
+order under a newer epoch with less progress than was obeyed comes from a restored database: it is refused with Behind.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class Seen(msgspec.Struct, frozen=True):
     epoch: int
     at: float  # seconds since 1970
     server: ServerId | None = None
-    number: int = 0  # in which order these came to this host
+    number: int = 0  # sequence number on this host
     progress: int = 0
     incarnation: int = 0
 
@@ -34,7 +34,7 @@ _HIGHEST = "highest"
 
 
 async def move_ledger(host: HostName, old: KeyValueStore, new: KeyValueStore) -> None:
-    """Copy the ledger of a host into a store that has none of it yet. Repeatable."""
+    """Copy the ledger of a host into a store that has no entries of it. Repeatable."""
     for space in (f"fence/{host}", f"incarnation/{host}"):
         if not await new.scan(space):
             for key, value in (await old.scan(space)).items():
@@ -49,21 +49,21 @@ class Fence:
         self._store = store
         self._clock = clock
         self._seen: dict[RunId, Seen] | None = None
-        self._stored: dict[RunId, bytes] = {}  # the same, as it was read: an older program wrote fewer fields
+        self._stored: dict[RunId, bytes] = {}  # the same as read: an older program wrote fewer fields
         self._last: dict[ServerId, RunId] = {}
         self._number = 0
         self._incarnation = 0
-        self._changing = asyncio.Lock()  # so that of two rising epochs the higher one is written last
+        self._changing = asyncio.Lock()  # so that the higher of two epochs is written last
 
     async def admit(self, order: Order, server: ServerId | None = None) -> None:
-        """Let an order in and remember it; what is known already costs no write. Raises: Superseded, Behind."""
+        """Admit an order and store it; a known one costs no write. Raises: Superseded, Behind."""
         seen = await self._all()
         if self._store.is_shared:
             await self._read_again(order.run)
         if not self._is_news(order, server):
             return
         async with self._changing:
-            while self._is_news(order, server):  # it may have been admitted while this waited
+            while self._is_news(order, server):  # it may have been admitted during the wait
                 await self.adopt(order.incarnation)
                 before = seen.get(order.run)
                 value = Seen(
@@ -81,7 +81,7 @@ class Fence:
                     await self._read_again(order.run)
 
     def check(self, order: Order, server: ServerId | None = None) -> None:
-        """Check again an order that was let in a while ago. Raises: Superseded, Behind."""
+        """Check again an order that was admitted earlier. Raises: Superseded, Behind."""
         self._is_news(order, server)
 
     async def adopt(self, incarnation: int) -> None:
@@ -92,13 +92,13 @@ class Fence:
             self._incarnation = incarnation
 
     async def ledger(self, newest: int = 0) -> Ledger:
-        """Return what was obeyed, the newest first. newest: at most so many; 0: all."""
+        """Return the obeyed orders, the newest first. newest: maximum number of entries; 0: all."""
         seen = await self._all()
         entries = sorted(seen.items(), key=lambda one: -one[1].number)[: newest or None]
         return Ledger(self._incarnation, tuple(Obeyed(run=run, **asdict(value)) for run, value in entries))
 
     async def prune(self, before: float) -> None:
-        """Forget the runs of which nothing new was seen since `before`."""
+        """Forget runs without new orders since `before`."""
         seen = await self._all()
         async with self._changing:
             for run in [run for run, last in seen.items() if last.at < before]:
@@ -133,7 +133,7 @@ class Fence:
             self._last[value.server] = run
 
     async def _read_again(self, run: RunId) -> None:
-        """Read what another process may have written of this run."""
+        """Read the entry of this run again: another process may have written it."""
         assert self._seen is not None
         kept = await self._store.get(self._space, run)
         if kept is None:
@@ -148,7 +148,7 @@ class Fence:
             highest = await self._store.get(self._incarnation_space, _HIGHEST)
             if self._seen is None:  # another caller may have read them meanwhile
                 found = {RunId(run): _decode(value) for run, value in kept.items()}
-                self._seen = {}  # once all of it could be read: half a fence would admit what is old
+                self._seen = {}  # only after a complete read: a partial fence would admit stale orders
                 self._incarnation = int(highest or 0)
                 for run, value in sorted(found.items(), key=lambda one: one[1].number):
                     self._note(self._seen, run, value, kept[run])

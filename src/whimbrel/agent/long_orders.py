@@ -1,7 +1,7 @@
 """Long orders of one host, each a job keyed by run, kind and guest.
 
-Law: who asks for a job that runs joins it; one that has ended tells its end once and can then be started anew. A job's
-memory dies with the process: what a finished one has made (a disk under its final name, an active image) is its record.
+Invariant: a request for a running job joins it; an ended job reports its result once and can then be started anew. A
+job's state is lost with the process; its result (a disk under its final name, an active image) is its record.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from whimbrel.ports.clock import Clock
 
 
 class Job:
-    """One long order. `work` is handed the job, so that it can show how far it is and see who asked last."""
+    """One long order. `work` gets the job, to report its progress and to read the newest order."""
 
     def __init__(self, order: Order, key: GuestKey, work: "Work") -> None:
-        self.order = order  # the newest that asked for it
+        self.order = order  # the newest order for it
         self.key = key
         self.percent = 0
         self.asked_at = 0.0
@@ -28,12 +28,12 @@ class Job:
         self.percent = percent
 
     def answer(self) -> Progress:
-        """Tell how far it is. Raises: what it failed with."""
+        """Return the progress. Raises: the error of the job."""
         if not self.task.done():
             return Progress(finished=False, percent=min(self.percent, 99))
         if self.task.cancelled():
             raise Unavailable("the job was ended before it was through")
-        self.task.result()  # a bug of ours comes out here
+        self.task.result()  # raises the exception of a bug
         if self._error:
             raise self._error
         return Progress(finished=True, percent=100)
@@ -53,13 +53,13 @@ JobName = tuple[RunId, str, GuestKey]
 
 class Jobs:
     def __init__(self, clock: Clock, wait_s: float) -> None:
-        """wait_s: how long a request waits for the end before it is answered with the progress."""
+        """wait_s: how long a request waits for the end of a job before it is answered with the progress."""
         self._clock = clock
         self._wait_s = wait_s
         self._jobs: dict[JobName, Job] = {}
 
     async def ask(self, order: Order, kind: str, key: GuestKey, work: Work) -> Progress:
-        """Start the job or join it, wait a little, tell how far it is."""
+        """Start or join the job, wait up to wait_s, and return its progress."""
         name = (order.run, kind, key)
         job = self._jobs.get(name)
         if job is None:
@@ -72,21 +72,21 @@ class Jobs:
         return job.answer()
 
     async def end(self, key: GuestKey) -> None:
-        """Cancel what runs or waits for this slot, and return when it has ended."""
+        """Cancel the jobs of this slot, running or waiting, and wait until they have ended."""
         await self._end({name: job for name, job in self._jobs.items() if job.key == key})
 
     async def close(self) -> None:
-        """Cancel all, as the death of the process would."""
+        """Cancel all jobs, as the death of the process would."""
         await self._end(dict(self._jobs))
 
     def prune(self, before: float) -> None:
-        """Forget jobs that have ended and that nobody has asked for since `before`."""
+        """Forget jobs that have ended and were not requested since `before`."""
         for name, job in list(self._jobs.items()):
             if job.task.done() and job.asked_at < before:
                 del self._jobs[name]
 
     async def _wait(self, job: Job) -> None:
-        await asyncio.sleep(0)  # what takes no time is done now, and needs no timer
+        await asyncio.sleep(0)  # an instant job is done now and needs no timer
         if job.task.done() or self._wait_s <= 0:
             return
         timer = asyncio.ensure_future(self._clock.sleep(self._wait_s))
@@ -100,7 +100,7 @@ class Jobs:
             job.task.cancel()
         if jobs:
             await asyncio.wait([job.task for job in jobs.values()])
-        for name, job in jobs.items():  # only now: who asks while it ends must not start it anew
+        for name, job in jobs.items():  # only now: a request during the end must not start it anew
             self._forget(name, job)
 
     def _forget(self, name: JobName, job: Job) -> None:
