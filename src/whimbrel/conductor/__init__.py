@@ -1,1 +1,1 @@
-"""The conductor: takes runs that are due and drives them."""
+"""The conductor: takes due runs and drives them."""

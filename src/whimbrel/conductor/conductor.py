@@ -1,6 +1,6 @@
-"""A conductor process: holds leases, drives runs, looks for work, and lets others take over when it dies.
+"""A conductor process: takes due runs, drives them under leases, and reconciles. Others take over when it dies.
 
-Law: it drives a run only while it holds the lease under the epoch that it read; all else is the engine's.
+Invariant: it drives a run only while it holds the lease under the epoch that it read; the engine ensures the rest.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ log = structlog.get_logger(__name__)
 
 RECONCILE_SLOWLY_S = 60.0
 LATE_BY_S = 5.0
-"""How much later than the others one may come with a round, so that it is not passed over."""
+"""The tolerance by which a round may begin early, so that conductors slightly out of step do not skip it."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How often a conductor looks for what nobody told it of."""
+    """The intervals of a conductor's polling and reconciling."""
 
     poll_s: float = 0.2
     reconcile_s: float = 1.0
 
 
 class Conductor:
-    """Drives the runs of one engine. Everything that it knows is in the journal; killing it loses nothing."""
+    """Drives the runs of one engine. All its state is in the journal; killing it loses nothing."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class Conductor:
         capacity: int = 2000,
         pace: Pace = Pace(),
     ) -> None:
-        """parts: of its engine. predecessors: names of engines that are known to be dead. capacity: how many runs it
-        drives at once.
+        """parts: of its engine. predecessors: names of engines known to be dead. capacity: maximum number of driven
+        runs.
         """
         self._cloud = cloud
         self._predecessors = predecessors
@@ -59,7 +59,7 @@ class Conductor:
         self.engine = Engine(replace(parts, adopt=self._adopt, ring=self._bell.set))
 
     async def serve(self) -> None:
-        """Work until cancelled. The runs of its predecessors are resumed at once."""
+        """Work until cancelled. The runs of predecessors are resumed at once."""
         for name in self._predecessors:
             if left := await self._cloud.journal.take_back(name, self._cloud.clock.now()):
                 log.info("resuming the runs of a dead process", process=name, runs=left)
@@ -71,7 +71,7 @@ class Conductor:
             group.create_task(self._repeat(RECONCILE_SLOWLY_S, self._reconcile_slowly))
 
     async def close(self) -> None:
-        """Stop driving, between two awaits as a crash would, and let others have the runs at once."""
+        """Stop driving, between two awaits as a crash would, and release the runs at once."""
         self._stopping = True
         tasks = list(self._driving.values())
         for task in tasks:
@@ -85,7 +85,7 @@ class Conductor:
     # Drive
 
     def _adopt(self, run: Run) -> bool:
-        """Take a run that a door of this process has begun; it is leased to this engine already."""
+        """Drive a run that a request of this process began; it is leased to this engine already."""
         if self._stopping or len(self._driving) >= self._capacity:
             return False
         self._drive(run, begun_here=True)
@@ -109,7 +109,7 @@ class Conductor:
             try:
                 took, unreachable = await self._take(), False
             except WorldError as trouble:
-                if not unreachable:  # once each time that it falls silent: the log may be on the disk that is full
+                if not unreachable:  # once per outage: the log may be on the disk that is full
                     log.warning("the journal does not answer", reason=trouble.reason)
                 unreachable = True
             except Exception:
@@ -156,7 +156,7 @@ class Conductor:
         await reconcile(self._cloud, self.engine)
 
     async def _reconcile_slowly(self) -> None:
-        """Look after what one conductor does for all, if none has just begun to."""
+        """Do the work that one conductor does for all, unless another has just begun it."""
         now = self._cloud.clock.now()
         if await self._cloud.journal.take_round("slow", now, RECONCILE_SLOWLY_S - LATE_BY_S):
             await reconcile_slowly(self._cloud, self.engine)

@@ -1,4 +1,4 @@
-"""The engine of a cloud: which sagas it knows, and what it does to the servers of its runs."""
+"""The engine parts of a cloud: the sagas, and the functions on the servers of runs."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Every saga that this program knows. A released one stays, so that runs finish on the list on which they started."""
+"""All sagas of this program. A released saga stays, so that runs finish on the list on which they began."""
 
 from whimbrel.moves.resize import MIGRATE, RESIZE
 from whimbrel.moves.resize_1 import MIGRATE_1, RESIZE_1
