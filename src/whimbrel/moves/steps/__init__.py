@@ -1,1 +1,1 @@
-"""The steps that moves are made of, by the thing that they touch. Each obeys the laws in saga.step."""
+"""The steps of moves, by the object that they change. Each keeps the invariants in saga.step."""

@@ -84,7 +84,7 @@ async def leave_ports(move: Move, cloud: Cloud) -> None:
 
 
 async def return_ports(move: Move, cloud: Cloud) -> None:
-    """Ensure that no port is active at the target, even if a delayed activation arrives after its undo."""
+    """Ensure that no port is active at the target: a delayed activation may have arrived after its undo."""
     ours = {port.nic.port_id for port in _ports(move)}
     seen = await cloud.network.ports_of([ServerId(move.subject)], with_requests=False)
     if any(port.id in ours and port.host == target_of(move).host for port in seen):

@@ -141,7 +141,7 @@ class IdentityStore(Identity, Protocol):
     async def domains(self) -> list[Domain]: ...
 
     async def users(self, **wanted: Any) -> list[User]:
-        """Return the users whose fields have these values, by name."""
+        """Return the users with these field values, by name."""
         ...
 
     async def user(self, user_id: str) -> User: ...
@@ -155,7 +155,7 @@ class IdentityStore(Identity, Protocol):
     async def remove_user(self, user_id: str) -> None: ...
 
     async def projects(self, **wanted: Any) -> list[Project]:
-        """Return the projects whose fields have these values, by name."""
+        """Return the projects with these field values, by name."""
         ...
 
     async def projects_of(self, user_id: str) -> list[Project]:
@@ -173,7 +173,7 @@ class IdentityStore(Identity, Protocol):
     async def remove_project(self, project_id: str) -> None: ...
 
     async def roles(self, **wanted: Any) -> list[Role]:
-        """Return the roles whose fields have these values, by name."""
+        """Return the roles with these field values, by name."""
         ...
 
     async def role(self, role_id: str) -> Role: ...
@@ -185,7 +185,7 @@ class IdentityStore(Identity, Protocol):
         ...
 
     async def assignments(self, **wanted: Any) -> list[Assignment]:
-        """Return the assignments whose fields have these values."""
+        """Return the assignments with these field values."""
         ...
 
     async def assign(self, assignment: Assignment) -> None:
