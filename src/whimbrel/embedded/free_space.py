@@ -1,4 +1,4 @@
-"""Free space of a file system, of which a part stays reserved for what else lies there: the cloud's databases."""
+"""Free space of a file system, part of which stays reserved for the other files on it: the cloud's databases."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ class FreeSpace:
     reserved_bytes: int | None = 0
 
     def check(self, more_bytes: int) -> None:
-        """Raises: OSError, as if the disk were full: so much would not leave what is reserved."""
+        """Raises: OSError, as if the disk were full: that many bytes would not leave the reserved space free."""
         if self.reserved_bytes == 0:
             return
         found = os.statvfs(self.directory)

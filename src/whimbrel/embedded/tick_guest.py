@@ -1,9 +1,9 @@
-"""The tick guest: a whole operating system in one sector, to prove what became of a server.
+"""The tick guest: an operating system in one sector, to verify what happened to a server.
 
-Law: its console tells memory from disk. `nonce` is new at every boot and lives in memory, `boots` is counted on
-the disk, `marker` was written there when the image was made. After a cold move the marker is the same, boots is one
-more and the nonce is another; a live move would keep the nonce. It obeys the ACPI power button, and gives devices
-back when it is asked to (machine type `pc`).
+Invariant: its console distinguishes memory from disk. `nonce` is new at every boot and in memory, `boots` is counted
+on the disk, `marker` was written there when the image was created. After a cold move the marker is the same, boots is
+one higher and the nonce is new; a live move would keep the nonce. It handles the ACPI power button, and releases
+devices on request (machine type `pc`).
 
 The disk: sector 0 is the program below, sector 1 its data: u32 boots, four bytes unused, the marker, a zero byte.
 """
@@ -116,7 +116,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 def image(marker: str = "whimbrel", size_bytes: int = 1 << 20) -> bytes:
-    """Give a raw disk image that boots the tick guest; `marker` is what its console will show."""
+    """Return a raw disk image that boots the tick guest; its console shows `marker`."""
     text = marker.encode("ascii")
     if len(text) > MARKER_MAX or not marker.isprintable():
         raise ValueError(f"a marker is at most {MARKER_MAX} printable ASCII characters: {marker!r}")
@@ -127,7 +127,7 @@ def image(marker: str = "whimbrel", size_bytes: int = 1 << 20) -> bytes:
 
 
 def ticks(console: str) -> list[Tick]:
-    """Read the whole lines of a console log, in order."""
+    """Parse the complete lines of a console log, in order."""
     return [
         Tick(nonce, int(boots, 16), int(count, 16), marker) for nonce, boots, count, marker in TICK.findall(console)
     ]
@@ -145,7 +145,7 @@ def _boot_sector() -> bytes:
 
 
 def _addressed(tokens: list[str]) -> list[tuple[str, int]]:
-    """Give every token with the address of the byte after it."""
+    """Return every token with the address of the byte after it."""
     at, placed = ORIGIN, []
     for token in tokens:
         at += _width(token)

@@ -11,8 +11,7 @@ class Microversions:
     """The microversions of a service, from `major`.`first` to `major`.`last`.
 
     legacy_header: an older header, read if the standard one does not name the service. unreadable, unknown: sentences
-    for
-    a malformed or an unsupported version, with `{text}`.
+    for a malformed or an unsupported version, with `{text}`.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""A small identity service that speaks Keystone v3: who is who, tokens, and where the other services are.
+"""A small identity service with the Keystone v3 API: users, roles, tokens and the service catalog.
 
-Law: it knows no database; what it keeps goes through ports.identity.IdentityStore.
+Invariant: it has no database code; all state goes through ports.identity.IdentityStore.
 """
 
 from whimbrel.embedded.identity.app import identity_app

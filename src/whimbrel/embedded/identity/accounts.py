@@ -1,4 +1,4 @@
-"""Users, projects, roles and domains, as clients read and change them."""
+"""Users, projects, roles and domains: read and change."""
 
 from typing import Any
 
@@ -134,7 +134,7 @@ async def delete_project(ask: Ask) -> Reply:
 
 
 async def list_roles(ask: Ask) -> Reply:
-    # Names are in lower case here, and Keystone's clients may ask in any.
+    # Names are in lower case here; Keystone's clients may use any case.
     wanted = {name: value.lower() for name, value in ask.filters("name").items()}
     found = await ask.store.roles(**wanted)
     return Reply(views.listing(ask.root_url, "roles", [views.role(ask.root_url, role) for role in found]))
@@ -192,7 +192,7 @@ async def _domain_id(ask: Ask, given: str | None) -> str:
 
 
 def _changes(given: msgspec.Struct) -> dict[str, Any]:
-    """Give the fields that were sent, as the store wants them."""
+    """Return the fields that were sent, under the store's names."""
     sent = {name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET}
     if "name" in sent:
         sent["name"] = sent["name"].strip()

@@ -75,7 +75,7 @@ def identity_app(
     token_lifetime_s: float = TOKEN_LIFETIME_S,
     attempts: Attempts | None = None,
 ) -> App:
-    """Make the application, to be mounted at /identity. attempts: None: with the usual costs."""
+    """Create the application, to be mounted at /identity. attempts: None: with the default costs."""
     context = Context(
         store=store,
         clock=clock,

@@ -1,9 +1,9 @@
-"""Count wrong passwords, and refuse further attempts for a while.
+"""Rate limit of wrong passwords.
 
 Attempts are counted for each account from each address, and for each address over all accounts. There is no limit for
-an account over all addresses: with one, anybody could keep a user out by sending wrong passwords in the user's name.
+an account over all addresses: it would allow anyone to lock out a user by sending wrong passwords.
 
-The counts are in memory: a client cannot cause a restart, and a restart allows it one more burst.
+The counts are in memory: a client cannot cause a restart, and a restart only permits one more burst.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ MOST_COUNTS = 100_000
 
 
 class TooManyAttempts(Exception):
-    """Who asks has to wait."""
+    """The requester has to wait."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"Too many wrong passwords: try again in {retry_after_s} seconds.")
@@ -28,7 +28,7 @@ class TooManyAttempts(Exception):
 
 @dataclass(frozen=True)
 class Allowance:
-    """How many wrong passwords may come at once, and after how long one more."""
+    """How many wrong passwords are permitted at once, and after how many seconds one more."""
 
     burst: int
     one_more_after_s: float
@@ -39,12 +39,12 @@ OF_ADDRESS = Allowance(burst=100, one_more_after_s=3.0)
 
 
 class Failures:
-    """How many there were lately, by who made them; each is forgotten after a while."""
+    """Recent failures by origin; each expires after a while."""
 
     def __init__(self, allowance: Allowance, clock: Clock) -> None:
         self._allowance = allowance
         self._clock = clock
-        self._levels: dict[bytes, tuple[float, float]] = {}  # who -> level, and when it was that; the oldest first
+        self._levels: dict[bytes, tuple[float, float]] = {}  # origin -> level and its time; the oldest first
 
     def check(self, who: bytes) -> None:
         """Raises: TooManyAttempts."""
@@ -68,7 +68,7 @@ class Failures:
 
 
 class Attempts:
-    """The checks of passwords of one identity service."""
+    """The password checks of one identity service."""
 
     def __init__(self, clock: Clock, costs_log2: tuple[int, ...] = passwords.COSTS_LOG2) -> None:
         self._costs_log2 = costs_log2
@@ -82,7 +82,7 @@ class Attempts:
         by_account = sha256(f"{network_of(address)} {account}".encode()).digest()
         self._check(by_account, by_address)
         async with self._turns:
-            self._check(by_account, by_address)  # of those that waited for their turn together
+            self._check(by_account, by_address)  # again, for concurrent attempts that waited for their turn
             right = await passwords.matches(password, stored, self._costs_log2)
             if right:
                 self._of_account.forget(by_account)

@@ -1,4 +1,4 @@
-"""What clients send: one struct for each body. Fields that Keystone knows and we do not are passed over."""
+"""Request bodies: one struct for each. Fields of Keystone that are not supported are ignored."""
 
 from typing import Annotated, Any, Literal
 

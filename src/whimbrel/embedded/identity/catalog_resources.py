@@ -1,4 +1,4 @@
-"""The catalog as resources: services, endpoints and regions. They follow from the settings and cannot be changed."""
+"""The catalog as resources: services, endpoints and regions. They are derived from the settings and read-only."""
 
 from collections.abc import Sequence
 from typing import Any

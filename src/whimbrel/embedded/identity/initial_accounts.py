@@ -1,6 +1,6 @@
 """Populate a new identity service: the first domain, roles, projects and users.
 
-Law: passwords are written down before they become valid, so that no crash leaves a cloud that nobody can enter.
+Invariant: passwords are written to a file before they become valid, so that a crash leaves no cloud without access.
 """
 
 import secrets
@@ -19,10 +19,10 @@ ROLES = ("admin", "manager", "member", "reader", "service")
 
 
 class FirstUser(msgspec.Struct, frozen=True, kw_only=True):
-    """A user to begin with; the projects that his roles name are made too."""
+    """An initial user; the projects of its roles are created too."""
 
     name: str
-    project: str  # his default project
+    project: str  # the default project
     roles: Mapping[str, Sequence[str]]  # project -> roles in it
 
 
@@ -47,11 +47,12 @@ async def bootstrap(
     write_down: Callable[[Passwords], None] = lambda _: None,
     prepare: Callable[[Population], Awaitable[None]] = _nothing,
 ) -> Passwords | None:
-    """Populate a new store and give the passwords that were generated; None: it was populated before.
+    """Populate a new store and return the generated passwords; None: it was populated before.
 
-    write_down: keep the passwords where people find them. It is called before they are valid, so when the process dies
-    in between, the next start comes here again and writes new ones over them.
-    prepare: make what is to be there as soon as these people are; it is repeated in the same way, for other people.
+    write_down: stores the passwords for users. It is called before they are valid, so if the process dies in between,
+    the
+    next start generates new ones and overwrites them.
+    prepare: creates objects that must exist as soon as the users do; it is repeated in the same way, for new user ids.
     """
     if not await store.is_empty():
         return None
@@ -67,7 +68,7 @@ async def bootstrap(
 
 
 async def reset_password(store: IdentityStore, name: str) -> str:
-    """Give a user a new generated password. Raises: NotFound."""
+    """Set a new generated password of a user and return it. Raises: NotFound."""
     found = await store.users(name=name, domain_id=DEFAULT_DOMAIN.id)
     if not found:
         raise NotFound(f"there is no user {name}")
@@ -105,5 +106,5 @@ def _population(ids: IdSource, users: Sequence[FirstUser], passwords: Passwords)
 
 
 def new_id(ids: IdSource) -> str:
-    """Give an id as Keystone's are: 32 hexadecimal digits."""
+    """Return an id in Keystone's format: 32 hexadecimal digits."""
     return ids.uuid().replace("-", "")

@@ -1,6 +1,6 @@
-"""Turn passwords into what may be stored, and check them.
+"""Hash passwords and check them.
 
-Invariant: every check costs the same, whichever account is named, how its password was stored, and whether it exists.
+Invariant: every check costs the same, independent of the account, its hash, and whether it exists.
 """
 
 import asyncio
@@ -11,36 +11,36 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import scrypt
 
 COST_LOG2 = 14  # 16 MiB and about 50 ms of a processor
-RANDOM_COST_LOG2 = 10  # of a password that we made of random bytes: guessing is hopeless without being slow
+RANDOM_COST_LOG2 = 10  # of a password generated from random bytes, which needs no slow hash
 COSTS_LOG2 = (RANDOM_COST_LOG2, COST_LOG2)
 """The costs of all stored passwords. Each check pays all of them."""
 BLOCK = 8
 MEMORY_BYTES = 64 << 20
 CHECKS_AT_ONCE = 2
-"""A flood of wrong passwords must not take all processors."""
+"""Limits the processors that a flood of wrong passwords can use."""
 
 _hashers = ThreadPoolExecutor(CHECKS_AT_ONCE, thread_name_prefix="passwords")
 
 
 async def hashed(password: str) -> str:
-    """Return what is to be stored of a password."""
+    """Return the hash of a password to be stored."""
     return await asyncio.get_running_loop().run_in_executor(_hashers, hash_now, password)
 
 
 async def matches(password: str, stored: str | None, costs_log2: tuple[int, ...] = COSTS_LOG2) -> bool:
-    """Check whether this is the password; stored None: there is no such account, or it has no password."""
+    """Check a password; stored None: there is no such account, or it has no password."""
     return await asyncio.get_running_loop().run_in_executor(_hashers, _matches, password, stored, costs_log2)
 
 
 def hash_now(password: str, cost_log2: int = COST_LOG2) -> str:
-    """Return what is to be stored of a password, without leaving the thread."""
+    """Return the hash of a password to be stored, computed in the current thread."""
     salt = secrets.token_bytes(16)
     key = _derive(password, salt, cost_log2)
     return f"scrypt${cost_log2}${b64encode(salt).decode()}${b64encode(key).decode()}"
 
 
 def work(stored: str | None, costs_log2: tuple[int, ...]) -> list[int]:
-    """List the costs of the keys that a check derives."""
+    """Return the costs of the keys that a check derives."""
     return sorted({*costs_log2, _parts(stored)[0]} if stored else costs_log2)
 
 

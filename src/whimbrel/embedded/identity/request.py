@@ -1,6 +1,6 @@
-"""One request to the identity service: its caller, the rules for callers, and the shape of errors.
+"""One request to the identity service: its principal, the rules, and the error format.
 
-Invariant: no handler sees a request before its rule has admitted the caller. Every error has Keystone's shape.
+Invariant: a handler runs only after its rule has admitted the request. Every error has Keystone's format.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,7 +28,7 @@ FORBIDDEN = "You are not authorized to perform the requested action."
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What the handlers work with."""
+    """The dependencies of handlers."""
 
     store: IdentityStore
     clock: Clock
@@ -40,9 +40,9 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True)
 class Ask(Admitted):
-    """One request; the caller is NOBODY where the route is open to everybody."""
+    """One request; its principal is NOBODY if the route is public."""
 
-    body_limit_bytes: ClassVar = 112 << 10  # the limit of Keystone
+    body_limit_bytes: ClassVar = 112 << 10  # Keystone's limit
 
     context: Context
 
@@ -94,17 +94,17 @@ def admin(ask: Ask) -> bool:
 
 
 def oneself(ask: Ask) -> bool:
-    """Admit an administrator, and the user that the path names."""
+    """Admit an administrator, and the user in the path."""
     return admin(ask) or (holder(ask) and ask.path("user_id") == ask.principal.user_id)
 
 
 def insider(ask: Ask) -> bool:
-    """Admit an administrator, and a token for the project that the path names."""
+    """Admit an administrator, and a token for the project in the path."""
     return admin(ask) or (holder(ask) and ask.path("project_id") == ask.principal.project_id)
 
 
 def admission(context: Context) -> Callable[[Request, Route], Awaitable[Ask]]:
-    """Return the check of callers."""
+    """Return the admission check."""
 
     async def admit(request: Request, route: Route) -> Ask:
         if request.has_nul:

@@ -1,4 +1,4 @@
-"""Who has which role in which project, as clients read and change it."""
+"""Role assignments of users in projects: read and change."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ async def list_all(ask: Ask) -> Reply:
     query = ask.request.query_params
     wanted = {field: query[name] for name, field in FILTERS.items() if name in query}
     effective = ask.flag("effective")
-    if effective:  # the role that is asked for may be there by implication
+    if effective:  # the requested role may be implied
         role_id = wanted.pop("role_id", None)
     found = await ask.store.assignments(**wanted)
     if effective:

@@ -1,6 +1,6 @@
-"""Where the services of the cloud are, as tokens tell it.
+"""The service catalog, as in tokens.
 
-Law: the ids of services and endpoints follow from type and region, so that they are the same after every start.
+Invariant: the ids of services and endpoints are derived from type and region, so they are the same after every start.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     region: str = "RegionOne"
 
     def view(self) -> list[dict[str, Any]]:
-        """Give what stands in a token."""
+        """Return the catalog as in a token."""
         return [
             {
                 "id": service.id,

@@ -1,6 +1,6 @@
-"""Prove who one is, and get, check and end tokens.
+"""Authenticate, and issue, validate and revoke tokens.
 
-Law: what is wrong with a proof is not told: unknown, disabled and wrong password all read the same.
+Invariant: a refusal does not reveal its reason: unknown user, disabled user and wrong password read the same.
 """
 
 import secrets
@@ -22,7 +22,7 @@ async def create(ask: Ask) -> Reply:
     if not set(proof.methods) <= METHODS:
         raise Problem(401, f"Only these methods are known here: {', '.join(sorted(METHODS))}.")
     user, earlier = await _prove(ask, proof)
-    text = secrets.token_hex(32)  # letters and digits: a command line takes what begins with a dash for an option
+    text = secrets.token_hex(32)  # hexadecimal: command lines parse a leading dash as an option
     wanted = NewToken(
         text=text,
         user_id=user.id,
@@ -55,13 +55,13 @@ async def show_catalog(ask: Ask) -> Reply:
 
 
 async def list_projects(ask: Ask) -> Reply:
-    """List what the caller may scope a token to."""
+    """List the projects to which the requester can scope a token."""
     found = [project for project in await ask.store.projects_of(ask.principal.user_id) if project.enabled]
     return Reply(views.listing(ask.root_url, "projects", [views.project(ask.root_url, project) for project in found]))
 
 
 async def list_domains(ask: Ask) -> Reply:
-    """List the domains that a token could be scoped to: none, here are projects only."""
+    """List the domains to which a token can be scoped: always empty, only projects are supported."""
     return Reply(views.listing(ask.root_url, "domains", []))
 
 
@@ -72,7 +72,7 @@ async def _answer(ask: Ask, grant: Grant, text: str, status: int) -> Reply:
 
 
 async def _subject(ask: Ask) -> str:
-    """Give the token that is asked about: one of the caller's own, or any for admins and services."""
+    """Return the token in question: the requester's own, or any for administrators and services."""
     headers = ask.request.headers
     subject = headers.get("x-subject-token")
     if not subject:
@@ -85,7 +85,7 @@ async def _subject(ask: Ask) -> str:
 
 
 async def _prove(ask: Ask, proof: Proof) -> tuple[User, Grant | None]:
-    """Find out who it is by every method that he names. Raises: Problem."""
+    """Authenticate by every method in the proof. Raises: Problem."""
     user: User | None = None
     earlier: Grant | None = None
     for method in dict.fromkeys(proof.methods):
@@ -135,7 +135,7 @@ async def _named_user(store: IdentityStore, given: PasswordUser) -> User | None:
 
 
 async def _project_id(store: IdentityStore, auth: Auth, user: User) -> str | None:
-    """Give what the token is to be for; None: nothing. Raises: Problem."""
+    """Return the project of the token; None: unscoped. Raises: Problem."""
     if auth.scope == "unscoped":
         return None
     if auth.scope is None:
@@ -159,13 +159,13 @@ async def _named_project_id(store: IdentityStore, given: ProjectRef) -> str:
 
 
 async def _default_project_id(store: IdentityStore, user: User) -> str | None:
-    """Give the user's default project if he can still have a token for it."""
+    """Return the user's default project if a token for it is still permitted."""
     mine = {project.id for project in await store.projects_of(user.id) if project.enabled}
     return user.default_project_id if user.default_project_id in mine else None
 
 
 async def _domain_id(store: IdentityStore, given: DomainRef) -> str:
-    """Give a domain's id; one that does not exist is nobody's."""
+    """Return a domain's id, or "" for an unknown domain."""
     if given.id is not None:
         return given.id
     return next((domain.id for domain in await store.domains() if domain.name == given.name), "")

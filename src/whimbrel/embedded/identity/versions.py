@@ -1,4 +1,4 @@
-"""The version documents, by which clients find out what is served here."""
+"""The version documents."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How records look to clients: Keystone v3's JSON."""
+"""Representations of records: Keystone v3's JSON."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -56,14 +56,14 @@ def role(url: str, record: Role) -> dict[str, Any]:
 
 
 def listing(url: str, word: str, views: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Give a whole list; there are no further pages."""
+    """Return a complete list; there are no further pages."""
     return {word: views, "links": {"self": f"{url}/v3/{word}", "next": None, "previous": None}}
 
 
 def token(
     grant: Grant, domains: Sequence[Domain], roles: Sequence[Role], catalog: list[dict[str, Any]] | None
 ) -> dict[str, Any]:
-    """Give a token's contents. catalog None: it is left out, as from unscoped tokens."""
+    """Return a token's contents. catalog None: it is left out, as from unscoped tokens."""
     principal = grant.principal
     names = {record.id: record.name for record in domains}
 

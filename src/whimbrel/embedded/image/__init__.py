@@ -1,6 +1,6 @@
-"""A small image service that speaks Glance v2: records in a store, files in a directory.
+"""A small image service with the Glance v2 API: records in a store, files in a directory.
 
-Law: it knows no database; what it keeps goes through ports.images.ImageStore.
+Invariant: it has no database code; all records go through ports.images.ImageStore.
 """
 
 from whimbrel.embedded.image.app import image_app

@@ -37,13 +37,13 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 
 def image_app(service: ImageService, identity: Identity, ids: IdSource) -> App:
-    """Make the application, to be mounted at /image."""
+    """Create the application, to be mounted at /image."""
     documents = (Route("GET", path, _versions, OPEN) for path in ("/", "/versions"))
     return routed([*documents, *(Route(*line) for line in ROUTES)], admission(service, identity, ids), SHAPE)
 
 
 async def _versions(request: Request) -> Reply:
-    """List the versions, without a token."""
+    """List the versions; needs no token."""
     href = f"{request.root_url}/v2/"
     versions = [{"id": name, "status": status, "links": [{"rel": "self", "href": href}]} for name, status in VERSIONS]
     return Reply({"versions": versions}, 300)

@@ -1,7 +1,7 @@
-"""A shelf of image files: one directory.
+"""A file store for images: one directory.
 
-Law: a file bears its final name only when all of it is on the disk; one that is being written is locked, so that a
-sweep can tell work from waste, and the kernel unlocks it when its writer dies.
+Invariant: a file gets its final name only when it is completely on the disk. A file that is being written is locked, so
+that `sweep` can recognise abandoned files; the kernel releases the lock when the writer dies.
 """
 
 import errno
@@ -29,15 +29,15 @@ Offload = Callable[..., Awaitable[Any]]
 
 
 class TooLarge(Refused):
-    """More bytes than the service takes, or than there is room for.
+    """More bytes than the service accepts, or than there is space for.
 
-    A full disk is a no and not "later": clients that ask again by themselves do so with a file that they have read to
-    its end, and would leave an empty image.
+    A full disk is this permanent error: clients that retry would send a file already read to its end, and store an
+    empty image.
     """
 
 
 class FileStore:
-    """Takes and gives files. offload: how not to keep everybody else waiting; a simulation runs it on the spot.
+    """Stores and reads files. offload: runs blocking functions in a thread; in place in a simulation.
 
     reserved_bytes: see FreeSpace.
     """
@@ -55,13 +55,13 @@ class FileStore:
 
     @asynccontextmanager
     async def stored(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[StoredFile]:
-        """Write a new file of these chunks, best not small ones, for the block that is entered with it to record.
+        """Write a new file of these chunks, preferably large ones; the entered block records it.
 
-        If the block learns for sure that it cannot be recorded (NotFound, Conflict), the file never was. If it does
-        not know (Unavailable), the file stays: the record may be there, and `sweep` will find out.
-        Raises: TooLarge: also where the disk is full; Unavailable: the disk fails; whatever `chunks` raises.
+        If the block fails definitely (NotFound, Conflict), the file is removed. If the result is unknown (Unavailable),
+        the file stays: the record may exist, and `sweep` decides later.
+        Raises: TooLarge: also if the disk is full; Unavailable: the disk fails; whatever `chunks` raises.
         """
-        path = self.directory / uuid4().hex  # also where ids come from a seed: no two writers may ever agree
+        path = self.directory / uuid4().hex  # random even if other ids come from a seed: writers must never collide
         part = path.with_name(path.name + UNFINISHED)
         try:
             with _new(part) as file:
@@ -94,33 +94,33 @@ class FileStore:
             return await self._offload(function, *arguments)
 
     def check_free(self, size_bytes: int) -> None:
-        """Raises: TooLarge: there is no room for a file of this size."""
+        """Raises: TooLarge: there is no space for a file of this size."""
         with _disk_errors():
             self._space.check(size_bytes)
 
     def open(self, name: str) -> BinaryIO:
-        """Open a stored file; it can be read to its end also if it is removed meanwhile. Raises: NotFound."""
+        """Open a stored file; it can be read to its end even if it is removed meanwhile. Raises: NotFound."""
         try:
             return (self.directory / name).open("rb")
         except FileNotFoundError as error:
             raise NotFound("The image's file is gone.") from error
 
     async def chunks(self, file: BinaryIO) -> AsyncIterator[bytes]:
-        """Give the contents, and close the file."""
+        """Yield the contents, and close the file."""
         with file:
             while block := await self._on_disk(file.read, CHUNK_BYTES):
                 yield block
 
     def discard(self, name: str) -> None:
-        """Remove a file; fine if it is gone."""
+        """Remove a file. Idempotent."""
         (self.directory / name).unlink(missing_ok=True)
 
     async def sweep(self, is_named: Callable[[str], Awaitable[bool]]) -> list[str]:
-        """Remove what a crash left over: files that nobody writes and that have no record. Give their names."""
+        """Remove files that a crash left behind: not being written, and without a record. Return their names."""
         swept = []
         for path in sorted(self.directory.iterdir()):
-            with suppress(FileNotFoundError), path.open("rb") as file:  # its writer may have finished just now
-                # First the lock, then the look: a writer holds it until his record is there.
+            with suppress(FileNotFoundError), path.open("rb") as file:  # its writer may have finished meanwhile
+                # Lock before checking: a writer holds the lock until its record exists.
                 if _locked(file) and (path.suffix == UNFINISHED or not await is_named(path.name)):
                     path.unlink(missing_ok=True)
                     swept.append(path.name)
@@ -128,7 +128,7 @@ class FileStore:
 
 
 async def blocks_of(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Make few large blocks of many small chunks."""
+    """Join small chunks into large blocks."""
     gathered = bytearray()
     async for chunk in chunks:
         gathered += chunk
@@ -148,7 +148,7 @@ def _new(path: Path) -> Iterator[BinaryIO]:
         assert _locked(file), "nobody else knows a new file"
         yield file
     finally:
-        with suppress(OSError):  # what could not be written is no concern any more: the file is finished or removed
+        with suppress(OSError):  # a write error no longer matters: the file is finished or removed
             file.close()
 
 
@@ -161,7 +161,7 @@ def _locked(file: BinaryIO) -> bool:
 
 
 def _finish(file: BinaryIO, part: Path, path: Path) -> None:
-    """Have it on the disk whole before it has its name."""
+    """Sync the file to the disk, then rename it."""
     file.flush()
     os.fsync(file.fileno())
     part.rename(path)

@@ -1,6 +1,6 @@
-"""What people may say about an image: the fields that Glance knows, and any properties of their own.
+"""The fields of an image that users set: those of Glance, and custom properties.
 
-Law: an image that was sent whole and one that was patched are checked by the same struct.
+Invariant: complete and patched images are validated by the same struct.
 """
 
 from typing import Annotated, Any, Literal, get_args
@@ -31,7 +31,7 @@ MOST_TAGS = 128
 
 
 class ImageFields(msgspec.Struct, kw_only=True):
-    """An image as its owner wants it."""
+    """An image as its owner sends it."""
 
     name: Text | None = None
     owner: Text | None = None
@@ -52,7 +52,7 @@ CONTAINER_FORMATS = get_args(ContainerFormat)
 
 
 def of_record(record: ImageRecord) -> dict[str, Any]:
-    """Give a record as its owner would send it: fields and properties in one flat object."""
+    """Return a record as its owner would send it: fields and properties in one flat object."""
     return {
         "name": record.name,
         "owner": record.owner,
@@ -69,7 +69,7 @@ def of_record(record: ImageRecord) -> dict[str, Any]:
 
 
 def new_record(ask: Ask, sent: dict[str, Any]) -> ImageRecord:
-    """Make the record of a new image. Raises: Problem; Refused."""
+    """Return the record of a new image. Raises: Problem; Refused."""
     sent = dict(sent)
     image_id = checked(sent.pop("id", None) or ask.ids.uuid(), Uuid)
     for name in sent:
@@ -83,7 +83,7 @@ def new_record(ask: Ask, sent: dict[str, Any]) -> ImageRecord:
 
 
 def applied(ask: Ask, record: ImageRecord, flat: dict[str, Any]) -> ImageRecord:
-    """Give the record with what a flat object says. Raises: Problem: nonsense; Refused: not his to say."""
+    """Return the record with the changes of a flat object. Raises: Problem: invalid; Refused: not permitted."""
     fields = {name: value for name, value in flat.items() if name in FIELDS}
     others = {name: value for name, value in flat.items() if name not in FIELDS}
     image_fields = checked({**fields, "properties": others}, ImageFields)
@@ -106,7 +106,7 @@ def applied(ask: Ask, record: ImageRecord, flat: dict[str, Any]) -> ImageRecord:
 
 
 def check_writable(name: str) -> None:
-    """Raises: Refused: nobody sets this."""
+    """Raises: Refused: the field is read-only."""
     if name in READ_ONLY or name == "id":
         raise Refused(f"Attribute '{name}' is read-only.")
     if name.startswith(RESERVED):
@@ -130,9 +130,9 @@ class Operation(msgspec.Struct):
 
 
 def patched(flat: dict[str, Any], operations: list[Operation]) -> dict[str, Any]:
-    """Give a flat object after these changes. Raises: Problem; Refused.
+    """Return a flat object after these changes. Raises: Problem; Refused.
 
-    Source: RFC 6902 as Glance takes it: three operations, one level.
+    Source: RFC 6902 as Glance implements it: three operations, one level.
     """
     flat = dict(flat)
     for operation in operations:

@@ -1,4 +1,4 @@
-"""Images: made, listed, shown, changed, deleted and tagged."""
+"""Images: create, list, show, change, delete and tag."""
 
 from typing import Any
 

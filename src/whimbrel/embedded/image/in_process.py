@@ -1,4 +1,4 @@
-"""The image service without HTTP, for whoever is in its process; and what is done when it starts."""
+"""The image service without HTTP, for code in the same process; and the initial images."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from whimbrel.ports.stores.pages import Page
 
 
 class LocalImages:
-    """Fulfils ports.images.Images; sees and may do everything."""
+    """Implements ports.images.Images, with all permissions."""
 
     def __init__(self, service: ImageService) -> None:
         self._service = service
@@ -54,7 +54,7 @@ class LocalImages:
         try:
             await self._service.add(record)
         except Conflict:
-            await self._store.find(image.id)  # it is there: fine
+            await self._store.find(image.id)  # it exists already
 
     async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
         record = await self._store.find(image_id)
@@ -90,9 +90,9 @@ def _shown(record: ImageRecord) -> Image:
 
 
 async def seed_image(images: Images, image: Image, source: Path | bytes) -> Image:
-    """Have an image there with this file, under an id that follows from its name. Repeatable.
+    """Ensure that an image with this file exists; its id is derived from its name. Idempotent.
 
-    Meant for a cloud's first start, before `bootstrap` of the identity service marks it as over.
+    For a cloud's first start, before `bootstrap` of the identity service marks it as complete.
     """
     seeded = msgspec.structs.replace(image, id=seed_id(image.name))
     await images.create(seeded)
@@ -101,7 +101,7 @@ async def seed_image(images: Images, image: Image, source: Path | bytes) -> Imag
 
 
 def seed_id(name: str) -> str:
-    """Give the id of a seeded image."""
+    """Return the id of a seeded image."""
     return str(uuid5(NAMESPACE_URL, f"whimbrel:image:{name}"))
 
 

@@ -42,7 +42,7 @@ async def create(ask: Ask) -> Reply:
 
 
 async def update(ask: Ask) -> Reply:
-    """Accept or reject: that is for the one with whom it is shared."""
+    """Accept or reject an image; only the member itself may."""
     record = _shareable(await ask.seen())
     project_id = ask.path("project_id")
     if not (ask.is_admin or project_id == ask.principal.project_id):
@@ -58,7 +58,7 @@ async def delete(ask: Ask) -> Reply:
 
 
 async def _seen_members(ask: Ask) -> list[Member]:
-    """Give all members to the owner, and to a member himself only."""
+    """Return all members to the owner, and to a member only itself."""
     record = await ask.seen()
     found = await ask.store.members(record.id)
     if ask.is_admin or record.owner == ask.principal.project_id:

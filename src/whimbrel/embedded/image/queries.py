@@ -15,7 +15,7 @@ DEFAULT_LIMIT = 25
 MOST = 1000
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
-# Parameter -> column. Values may be one, or `in:one,another`.
+# Parameter -> column. A value is one value, or `in:one,another`.
 COLUMNS = {
     "id": "id",
     "name": "name",
@@ -37,7 +37,7 @@ OWN |= {"size_min", "size_max", *COLUMNS, *FLAGS, *TIMES}
 
 
 async def of_request(ask: Ask) -> ImageQuery:
-    """Read the query. Raises: Problem: it is not understood."""
+    """Parse the query. Raises: Problem: malformed."""
     query = ask.request.query_params
     for name in TIMES:
         if name in query:
@@ -63,7 +63,7 @@ def _texts(query: QueryParams) -> dict[str, Sequence[str | bool]]:
 
 
 def _flags(query: QueryParams) -> dict[str, Sequence[str | bool]]:
-    """Read the flags; hidden images are found only by who asks for them."""
+    """Parse the flags; hidden images are listed only on request."""
     flags = {column: [_flag(name, query[name])] for name, column in FLAGS.items() if name in query}
     return {"hidden": [False], **flags}
 
@@ -102,7 +102,7 @@ def _limit(query: QueryParams) -> int:
 
 
 def _order(query: QueryParams) -> list[tuple[str, bool]]:
-    """Read `sort=name:asc,size` or `sort_key=name&sort_dir=asc&...`; the id makes every order whole."""
+    """Parse `sort=name:asc,size` or `sort_key=name&sort_dir=asc&...`; the id makes every order total."""
     if "sort" in query:
         if "sort_key" in query or "sort_dir" in query:
             raise Problem(400, "Old and new sorting syntax cannot be combined.")

@@ -1,6 +1,6 @@
-"""One request to the image service: its caller, the images that the caller sees, and the shape of errors.
+"""One request to the image service: its principal, the images visible to it, and the error format.
 
-Invariant: an image that the caller may not see is answered like one that does not exist.
+Invariant: an image that the requester may not see is answered like one that does not exist.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ Body = TypeVar("Body")
 
 @dataclass(frozen=True, kw_only=True)
 class Ask(Admitted):
-    """One request, and what its handler works with."""
+    """One request, and the dependencies of its handler."""
 
     service: ImageService
     ids: IdSource
@@ -41,23 +41,23 @@ class Ask(Admitted):
 
     @property
     def is_admin(self) -> bool:
-        """Check whether the caller may do everything. The cloud's own services may: they store images of others."""
+        """Check whether the requester has all permissions. The cloud's own services do: they store images of others."""
         return bool(self.principal.roles & SEES_ALL)
 
     @property
     def viewer(self) -> str | None:
-        """Return the project of which the caller lists images; None: all projects."""
+        """Return the project whose images the requester lists; None: all projects."""
         return None if self.is_admin else self.principal.project_id
 
     async def seen(self) -> ImageRecord:
-        """Return the image that the path names. Raises: NotFound: also if the caller may not see it."""
+        """Return the image in the path. Raises: NotFound: also if the requester may not see it."""
         record = await self.store.find(self.path("image_id"))
         if not (self._owns(record) or record.visibility in ("public", "community")):
             await self._check_member(record)
         return record
 
     async def owned(self) -> ImageRecord:
-        """Return the image that the path names, to be changed. Raises: NotFound; Refused: the caller is no owner."""
+        """Return the image in the path, to be changed. Raises: NotFound; Refused: the requester is not its owner."""
         record = await self.seen()
         if not self._owns(record):
             raise Refused("You are not authorized to complete this action.")
@@ -76,7 +76,7 @@ Handler = Callable[[Ask], Awaitable[Reply]]
 
 
 def admission(service: ImageService, identity: Identity, ids: IdSource) -> Callable[[Request, Route], Awaitable[Ask]]:
-    """Return the check of callers."""
+    """Return the admission check."""
 
     async def admit(request: Request, _route: Route) -> Ask:
         principal = await project_principal(request, identity)

@@ -1,4 +1,4 @@
-"""The JSON schemas by which some clients build their models."""
+"""The JSON schemas from which some clients build their models."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The image service as its API and the cloud itself use it: records in a store, files on a shelf."""
+"""The image service as its API and the cloud itself use it: records in a store, files in a file store."""
 
 from collections.abc import AsyncIterable
 from dataclasses import dataclass
@@ -17,12 +17,13 @@ class ImageService:
     allowance: Allowance
 
     async def add(self, record: ImageRecord) -> None:
-        """Raises: Conflict: it is there; OverQuota."""
+        """Raises: Conflict: it exists; OverQuota."""
         await self.store.add(record, most=-1 if record.owner is None else self.allowance.limits.images)
 
     async def upload(self, record: ImageRecord, chunks: AsyncIterable[bytes], announced: int | None = None) -> None:
-        """Store a queued image's file: whole and active, or queued and nothing. announced: how long it will be.
+        """Store a queued image's file: completely, and the image is active; or not at all, and it stays queued.
 
+        announced: the expected size in bytes.
         Raises: NotFound; Conflict: it has a file; TooLarge; Unavailable: the disk fails.
         """
         with self.allowance.upload(record) as upload:
@@ -34,11 +35,11 @@ class ImageService:
                 await self.store.attach_file(record.id, stored, self.clock.now())
 
     async def remove(self, image_id: str) -> None:
-        """Forget an image and its file. A crash in between leaves a file for `sweep`."""
+        """Delete an image and its file. A crash in between leaves a file for `sweep`."""
         stored = await self.store.remove(image_id)
         if stored:
             self.files.discard(stored.name)
 
     async def sweep(self) -> list[str]:
-        """Remove the files that crashes left over; to be called at start, fine beside others that work."""
+        """Remove files that crashes left behind; called at start, safe beside other processes."""
         return await self.files.sweep(self.store.names_file)

@@ -1,7 +1,7 @@
-"""How much a project may store in the image service, with what it is uploading at this moment.
+"""The storage limit of projects in the image service, including uploads in progress.
 
-Invariant: what is stored and what is being written are together never more than the limit. What is being written is
-counted in memory: an upload ends with its process, and `FileStore.sweep` removes the part of a file that it leaves.
+Invariant: stored files and uploads in progress together never exceed the limit. Uploads are counted in memory: an
+upload ends with its process, and `FileStore.sweep` removes its partial file.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from whimbrel.ports.services.images import NO_LIMITS, ImageLimits, ImageRecord, 
 
 @dataclass(eq=False)
 class Upload:
-    """One file that is being written. One of no project, like a disk on its way to another cell, has no limit."""
+    """One upload in progress. Without a project, as for a disk in transfer to another cell, it has no limit."""
 
     image: ImageRecord
     allowance: "Allowance"
     claimed_bytes: int = 0
-    file_name: str | None = None  # of the whole file, from when it is being recorded
+    file_name: str | None = None  # of the complete file, while it is being recorded
 
     async def counted(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-        """Pass the file on in blocks, each after it was counted. Raises: TooLarge."""
+        """Yield the file in blocks, each after it was counted. Raises: TooLarge."""
         size_bytes = 0
         async for block in blocks_of(chunks):
             size_bytes += len(block)
@@ -32,7 +32,7 @@ class Upload:
             yield block
 
     async def claim(self, size_bytes: int) -> None:
-        """Count the file as being at least so large; clients may announce it. Raises: TooLarge."""
+        """Count the file with at least this size, which clients may announce. Raises: TooLarge."""
         await self.allowance.claim(self, size_bytes)
 
 
@@ -45,7 +45,7 @@ class Allowance:
 
     @contextmanager
     def upload(self, image: ImageRecord) -> Iterator[Upload]:
-        """Count a file from here until it is recorded, or was given up."""
+        """Count a file until it is recorded or abandoned."""
         upload, project = Upload(image, self), image.owner or ""
         self._uploads[project].append(upload)
         try:
@@ -57,7 +57,7 @@ class Allowance:
                 self._turns.pop(project, None)
 
     def uploading(self, project: str) -> int:
-        """Return how many files of a project are being written."""
+        """Return the number of uploads of a project in progress."""
         return len(self._uploads.get(project, ()))
 
     async def claim(self, upload: Upload, size_bytes: int) -> None:
@@ -75,7 +75,7 @@ class Allowance:
 
     async def _check_project(self, project: str, more_bytes: int) -> None:
         while True:
-            # What ends while the store is asked counts as it was before, and is asked about again.
+            # An upload that ends during the query counts as before, and is queried again.
             before = self._claims(project)
             stored = await self._store.usage(project, but=[name for name, _ in before if name])
             used = stored.size_bytes + sum(size_bytes for _, size_bytes in before)
@@ -88,5 +88,5 @@ class Allowance:
                 )
 
     def _claims(self, project: str) -> list[tuple[str | None, int]]:
-        """Return what is being uploaded: the name of each file that may be stored already, and its size."""
+        """Return the uploads in progress: the name of each file that may be stored already, and its size."""
         return [(each.file_name, each.claimed_bytes) for each in self._uploads.get(project, ())]

@@ -1,6 +1,6 @@
-"""An image's file, up and down.
+"""Upload and download of an image's file.
 
-Law: a client that says how long its file is gets it stored at that length or not at all.
+Invariant: a file with an announced length is stored at that length or not at all.
 """
 
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ async def download(ask: Ask) -> Reply:
 
 
 def _announced_bytes(ask: Ask) -> int | None:
-    """Read how long the file says that it is."""
+    """Return the announced length of the file."""
     announced = None
     for name in ("content-length", "x-openstack-image-size"):
         value = ask.request.headers.get(name, "")
@@ -50,9 +50,9 @@ def _announced_bytes(ask: Ask) -> int | None:
 
 
 async def _whole(chunks: AsyncIterator[bytes], announced: int | None) -> AsyncIterator[bytes]:
-    """Pass the file on. Raises: Problem: at its end it is not as long as it said.
+    """Yield the file. Raises: Problem: its length is not the announced one.
 
-    openstacksdk repeats an upload that was answered 503 with what is left of the file, which is nothing.
+    openstacksdk retries an upload that was answered 503 with the unread rest of the file, which is empty.
     """
     received = 0
     async for chunk in chunks:

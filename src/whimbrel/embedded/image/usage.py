@@ -1,4 +1,4 @@
-"""What a project uses of its limits. Source: Glance's quota usage API, with the names of its unified limits."""
+"""Usage and limits of a project. Source: Glance's quota usage API, with the names of its unified limits."""
 
 from whimbrel.embedded.image.request import Ask
 from whimbrel.http.reply import Reply
@@ -8,7 +8,7 @@ NO_LIMIT = -1
 
 
 async def show(ask: Ask) -> Reply:
-    """Show the usage of the caller's project, in images and in MiB. Nothing is ever staged here."""
+    """Show the usage of the requester's project, in images and in MiB. Staging is not supported."""
     project, allowance = ask.principal.project_id, ask.service.allowance
     used, limits = await ask.store.usage(project), allowance.limits
     usage = {

@@ -1,4 +1,4 @@
-"""How images look to clients: Glance v2's JSON."""
+"""Representations of images: Glance v2's JSON."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,6 +1,6 @@
-"""The agents of hosts: what connects ports there. One for each kind of card that a host has.
+"""The network agents of hosts: one for each type of NIC that a host has.
 
-They are this service itself, so they are alive as long as it answers.
+They are part of this service, so they are alive as long as it answers.
 """
 
 from collections.abc import Iterator

@@ -93,7 +93,7 @@ def network_app(
     *,
     in_groups: bool = True,
 ) -> App:
-    """Make the application, to be mounted at /network. in_groups: see Context."""
+    """Create the application, to be mounted at /network. in_groups: see Context."""
     context = Context(
         store=store,
         identity=identity,

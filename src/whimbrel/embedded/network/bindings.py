@@ -1,6 +1,6 @@
-"""Bindings of a server's port to hosts: one is active, others wait for a move to make them so.
+"""Bindings of a server's port to hosts: one is active, others wait for activation by a move.
 
-Source: Neutron's extension binding-extended. A binding that stops being active is connected no more.
+Source: Neutron's extension binding-extended. A binding that is no longer active is disconnected.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ class ChangedBinding(Body, kw_only=True):
 
 
 Edit = Callable[[Port, Sequence[Segment]], Port]
-"""Gives a port as it is to be. Its network's segments say where it can be connected."""
+"""Returns the changed port. The segments of its network determine where it can be connected."""
 
 
 def view(binding: Binding) -> dict[str, Any]:
@@ -117,7 +117,7 @@ async def activate(ask: Ask) -> Reply:
 async def delete(ask: Ask) -> Reply:
     host = ask.path("host")
 
-    async def edit(port: Port) -> Port:  # also of a port that its server has let go
+    async def edit(port: Port) -> Port:  # also of a port that its server has released
         gone = _binding(port, host)
         if gone.active:
             raise PortBindingError(f"Binding for port {port.id} on host {host} is the active one: unbind the port.")
@@ -128,7 +128,7 @@ async def delete(ask: Ask) -> Reply:
 
 
 async def _edited(ask: Ask, edit: Edit) -> Port:
-    """Change the bindings of the port that the path names, and tell its server what came of it."""
+    """Change the bindings of the port in the path, and notify its server."""
 
     async def change(port: Port) -> Port:
         where = {"network_id": [port.network_id]}

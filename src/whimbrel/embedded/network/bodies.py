@@ -1,6 +1,6 @@
-"""Bodies of requests: `{"port": {...}}`, or `{"ports": [...]}` where several are made at once.
+"""Request bodies: `{"port": {...}}`, or `{"ports": [...]}` to create several at once.
 
-Law: an attribute that is not known, or not this caller's to set, is an error and never left out in silence.
+Invariant: an attribute that is unknown, or that the requester may not set, is an error and never ignored.
 """
 
 import re
@@ -27,21 +27,21 @@ MISSING = re.compile(r"Object missing required field `(.*)`")
 
 
 class Body(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What may be said about a thing."""
+    """The attributes of a resource in a request."""
 
 
 class New(Body, kw_only=True):
-    """What may be said about a new thing. project_id: whose it is."""
+    """The attributes of a new resource. project_id: its owner."""
 
     name: Text = ""
     description: Text = ""
     project_id: Text | None = None
-    tenant_id: Text | None = None  # its name of old
+    tenant_id: Text | None = None  # its deprecated name
     tags: Annotated[tuple[Tag, ...], Meta(max_length=50)] = ()
 
 
 class Changed(Body, kw_only=True):
-    """What may be said about a thing that is there."""
+    """The changed attributes of a resource."""
 
     name: Text | UnsetType = UNSET
     description: Text | UnsetType = UNSET
@@ -51,19 +51,19 @@ B = TypeVar("B", bound=Body)
 
 
 async def one(ask: Ask, resource: str, kind: type[B]) -> B:
-    """Read what is said about one thing. Raises: Problem; Problem."""
+    """Parse the body for one resource. Raises: Problem."""
     return _checked(ask, resource, kind, _inside(await ask.body(dict[str, Any]), resource))
 
 
 async def several(ask: Ask, resource: str, plural: str, kind: type[B]) -> tuple[list[B], bool]:
-    """Read what is said about new things, and whether it is a list of them. Raises: Problem; Problem."""
+    """Parse the body for new resources, and return whether it is a list. Raises: Problem."""
     body = await ask.body(dict[str, Any])
     if plural not in body:
         return [_checked(ask, resource, kind, _inside(body, resource))], False
     items = body[plural]
     if not isinstance(items, list) or not 0 < len(items) <= MOST_AT_ONCE:
         raise Problem(400, f"{plural} is a list of 1 to {MOST_AT_ONCE}.")
-    # Clients wrap each item of a list or do not.
+    # Some clients wrap each item of a list.
     return [_checked(ask, resource, kind, _unwrapped(item, resource)) for item in items], True
 
 
@@ -89,7 +89,7 @@ def _checked(ask: Ask, resource: str, kind: type[B], value: Any) -> B:
 
 
 def converted(value: Any, kind: type[B]) -> B:
-    """Make a struct of what was sent. Numbers and flags may come as text. Raises: Problem."""
+    """Convert the body to a struct. Numbers and flags may be text. Raises: Problem."""
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -108,13 +108,13 @@ def _sentence(error: str) -> str:
 
 
 def _says_more_than_nothing(body: Body, name: str) -> bool:
-    """Tell whether an attribute was given another value than it has by itself."""
+    """Check whether an attribute differs from its default."""
     field = next(each for each in msgspec.structs.fields(body) if each.encode_name == name)
     return bool(getattr(body, field.name) != field.default)
 
 
 def new_fields(ask: Ask, body: New, project_id: str | None = None) -> dict[str, Any]:
-    """Return what every new record has. project_id: whose it is if the body names nobody."""
+    """Return the common fields of new records. project_id: the owner if the body has none."""
     now = ask.context.clock.now()
     return {
         "id": ask.context.ids.uuid(),
@@ -126,12 +126,12 @@ def new_fields(ask: Ask, body: New, project_id: str | None = None) -> dict[str, 
 
 
 def given(body: Body, *names: str) -> dict[str, Any]:
-    """Give those fields that were said something about."""
+    """Return those fields that the body contains."""
     return {name: value for name in names if (value := getattr(body, name)) is not UNSET}
 
 
 def address(value: str, what: str) -> str:
-    """Read an IP address. Raises: InvalidInput."""
+    """Parse an IP address. Raises: InvalidInput."""
     try:
         return canonical(value)
     except ValueError as error:

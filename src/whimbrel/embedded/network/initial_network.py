@@ -1,4 +1,4 @@
-"""The network that a new cloud starts with, so that its first server can be made with one."""
+"""The initial network of a new cloud, for its first server."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,14 +16,14 @@ CIDR = "10.42.0.0/16"
 
 
 async def seed_network(store: NetworkStore, clock: Clock, project_id: str, hosts: Iterable[HostNet]) -> None:
-    """Have a shared network of this project. Repeatable, before anybody uses it.
+    """Ensure that this project has a shared network. Idempotent, before its first use.
 
-    It is on a physical network that all hosts reach, so that bandwidth is counted on it; where there is none it is a
+    It is on a physical network that all hosts reach, so that bandwidth is counted on it; if there is none, it is a
     tunnel.
     """
     network_id, now = _id("network"), clock.now()
     with suppress(NotFound):
-        await store.remove(Network, network_id)  # of a first start that did not get far: its project never was
+        await store.remove(Network, network_id)  # of an incomplete first start: its project does not exist
     common: dict[str, Any] = {"project_id": project_id, "created_at": now, "updated_at": now}
     physnet = _common_physnet(list(hosts))
     segment = Segment(
@@ -49,7 +49,7 @@ async def seed_network(store: NetworkStore, clock: Clock, project_id: str, hosts
 
 
 def _common_physnet(hosts: list[HostNet]) -> str:
-    """Give the first physical network on which every host has a card for ports of all; "": there is none."""
+    """Return the first physical network for which every host has a NIC for normal ports; "": there is none."""
     known = (card.physnet for host in hosts for card in host.cards)
     return next((physnet for physnet in known if all(host.serves(physnet, "normal") for host in hosts)), "")
 

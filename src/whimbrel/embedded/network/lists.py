@@ -1,4 +1,4 @@
-"""Lists: what the query string asks for, page by page, and the handlers that all kinds have in common."""
+"""Lists: filters, order and pages of the query string, and the handlers shared by all resource types."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ MOST = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """How a parameter narrows a list: the values, as `kind`, are those of a field, or of a constant that all have."""
+    """A filter parameter: its values, as `kind`, are compared with a field, or with a constant."""
 
     field: str = ""
     kind: type = str
@@ -39,21 +39,21 @@ ALWAYS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Resource(Generic[R]):
-    """A kind of record as clients know it. id_in_path: the name of its id in routes."""
+    """A resource type of the API. id_in_path: the name of its id in routes."""
 
     name: str
     plural: str
     kind: type[R]
     views: Callable[[Ask, Sequence[R]], Awaitable[list[dict[str, Any]]]]
     filters: Mapping[str, Filter] = field(default_factory=dict)
-    sorts: Mapping[str, str] = field(default_factory=dict)  # what can be sorted by beside the filters that are fields
+    sorts: Mapping[str, str] = field(default_factory=dict)  # sort keys besides the filters that are fields
 
     async def view(self, ask: Ask, record: R) -> dict[str, Any]:
         [view] = await self.views(ask, [record])
         return policy.shown(self.name, ask.principal, view)
 
     async def answer(self, ask: Ask, records: Sequence[R], *, several: bool = False, status: int = 200) -> Reply:
-        """Give records as they are: one, or a list."""
+        """Return records unchanged: one, or a list."""
         return self.said(ask, await self.views(ask, records), several=several, status=status)
 
     def said(self, ask: Ask, views: Sequence[dict[str, Any]], *, several: bool = False, status: int = 200) -> Reply:
@@ -93,7 +93,7 @@ class Resource(Generic[R]):
         return Reply(page)
 
     async def _query(self, ask: Ask, params: QueryParams) -> Query | None:
-        """Read the query; None: nothing can be so. Raises: Problem: it is not understood."""
+        """Parse the query; None: no record can match. Raises: Problem: malformed."""
         where: dict[str, list[Any]] = {}
         for name in dict.fromkeys(params.keys()):
             if name in OWN or name in TAG_FILTERS:
@@ -127,7 +127,7 @@ class Resource(Generic[R]):
         order = {self._sorted(key): _descends(ways[at]) if at < len(ways) else False for at, key in enumerate(keys)}
         if not order:
             order["created_at"] = False
-        last = {"id": order.pop("id", False)}  # it makes every order whole
+        last = {"id": order.pop("id", False)}  # it makes every order total
         return list((order | last).items())
 
     def _sorted(self, key: str) -> str:
@@ -148,7 +148,7 @@ class Resource(Generic[R]):
 
 
 def routes(path: str, resource: Resource[Any]) -> tuple[tuple[str, str, Handler], ...]:
-    """Give what every kind has: to list, show and delete."""
+    """Return the routes that every resource type has: list, show and delete."""
     return (
         ("GET", path, resource.search),
         ("GET", path + "/{id}", resource.show),
@@ -157,13 +157,13 @@ def routes(path: str, resource: Resource[Any]) -> tuple[tuple[str, str, Handler]
 
 
 def _opened(name: str, value: str) -> tuple[str, str]:
-    """Make one parameter of `fixed_ips=ip_address=1.2.3.4`, of which there can be several."""
+    """Split one of the parameters `fixed_ips=ip_address=1.2.3.4`, of which there can be several."""
     part, sign, wanted = value.partition("=")
     return (f"fixed_ips.{part}", wanted) if name == "fixed_ips" and sign else (name, value)
 
 
 def _parsed(name: str, value: str, kind: type) -> Any:
-    """Read the value of a filter. Raises: Problem."""
+    """Parse the value of a filter. Raises: Problem."""
     if kind is not str and value == "None":
         return None
     try:

@@ -1,7 +1,7 @@
-"""Networks, and the segments that they are made of.
+"""Networks and their segments.
 
-A network that nobody says more about is a tunnel: every host reaches it. One with a physical network is reached by the
-hosts that have a card on it.
+By default a network is a tunnel, which every host reaches. One with a physical network is reached by the hosts that
+have a NIC on it.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ Number = Annotated[int, Meta(ge=1, le=2**24 - 1)]
 
 
 class Provided(Body, kw_only=True):
-    """What one of several segments of a network is made of."""
+    """The provider attributes of one of several segments of a network."""
 
     network_type: Text | None = msgspec.field(default=None, name="provider:network_type")
     physical_network: Text | None = msgspec.field(default=None, name="provider:physical_network")

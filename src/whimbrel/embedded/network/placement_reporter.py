@@ -1,7 +1,7 @@
-"""Reports to Placement what bandwidth and packet rates hosts have: below each host its agents, below each its cards.
+"""Reports the bandwidth and packet rates of hosts to Placement: agents below each host, NICs below each agent.
 
-Law: a provider's uuid follows from host and device, so that every start finds what the last one made; what others have
-reported is never touched. Names and uuids are as Neutron makes them: the compute service reads the device out of them.
+Invariant: a provider's uuid is derived from host and device, so that every start finds existing ones; the providers of
+others are never changed. Names and uuids are Neutron's: the compute service parses the device out of them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,11 +22,11 @@ NAMESPACES: dict[VnicType, UUID] = {
     "normal": UUID("87ee7d5c-73bb-11e8-9008-c4d987b2a692"),
     "direct": UUID("87f1895c-73bb-11e8-9008-c4d987b2a692"),
 }
-"""Kind of agent -> where its uuids come from. Source: Neutron's drivers for Open vSwitch and SR-IOV."""
+"""Type of agent -> namespace of its uuids. Source: Neutron's drivers for Open vSwitch and SR-IOV."""
 
 
 async def report(trees: ProviderTrees, hosts: Iterable[HostNet]) -> None:
-    """Have Placement know what these hosts have now; what it knows already is not written. Raises: Unavailable."""
+    """Report the present resources of these hosts to Placement; unchanged ones are not written. Raises: Unavailable."""
     known = await trees.known()
     below = known.by_parent()
     for host in hosts:
@@ -46,14 +46,14 @@ async def report(trees: ProviderTrees, hosts: Iterable[HostNet]) -> None:
 
 
 def _parts(root: ProviderId, host: HostNet, kind: VnicType) -> list[Part]:
-    """List an agent and its cards; none where the host has nothing of that kind."""
+    """Return an agent and its NICs; empty if the host has none of that type."""
     agent = _agent(root, host, kind)
     cards = list(_cards(agent, host, kind))
     return [agent, *cards] if cards or agent.inventories else []
 
 
 def _agent(root: ProviderId, host: HostNet, kind: VnicType) -> Part:
-    """Describe an agent; packets go through a switch in software, so only one of the kinds counts them."""
+    """Return an agent; packets pass a software switch, so only one of the types counts them."""
     rates = {"any": host.kpps, "egress": host.egress_kpps, "ingress": host.ingress_kpps} if kind == "normal" else {}
     return Part(
         uuid=ProviderId(str(uuid5(NAMESPACES[kind], host.host))),
@@ -92,5 +92,5 @@ async def _have(trees: ProviderTrees, part: Part) -> None:
 async def _remove(trees: ProviderTrees, uuid: ProviderId) -> None:
     try:
         await trees.remove(uuid)
-    except Conflict as no:  # servers hold something of it: it goes at a start after they let go
+    except Conflict as no:  # servers have allocations on it: a start after their release removes it
         log.warning("a provider stays that no host reports", provider=uuid, reason=no.reason)

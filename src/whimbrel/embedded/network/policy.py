@@ -1,6 +1,6 @@
-"""Who may say what about networks and ports, in one table.
+"""The policy of attributes of networks and ports, in one table.
 
-Whoever owns a thing may change it; the names below are for fewer. An attribute at its default is nobody's to ask for.
+The owner of a resource may change it; the attributes below are more restricted. Defaults are never refused.
 """
 
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ ADMINS_ONLY: Final[Mapping[str, frozenset[str]]] = {
     "port": frozenset({"binding:host_id", "binding:profile"}),
     "policy": frozenset({"shared", "is_default"}),
 }
-"""Resource -> attributes that only an administrator or a service sets."""
+"""Resource -> attributes that only administrators and services set."""
 
 NETWORK_OWNERS_ONLY: Final = frozenset({"mac_address", "port_security_enabled", "allowed_address_pairs"})
-"""Attributes of a port that its network's owner sets, and nobody else who may use a shared network."""
+"""Attributes of a port that its network's owner sets, but not other users of a shared network."""
 
 NETWORK_DEVICE: Final = "network:"
-"""How the device_owner of a port of the network itself begins, which is for the network's owner to set too."""
+"""Prefix of the device_owner of the network's own ports, which its owner may set too."""
 
 HIDDEN: Final[Mapping[str, frozenset[str]]] = {
     "network": ADMINS_ONLY["network"] - {"shared"},
@@ -35,7 +35,7 @@ HIDDEN: Final[Mapping[str, frozenset[str]]] = {
         {"binding:host_id", "binding:profile", "binding:vif_type", "binding:vif_details", "resource_request"}
     ),
 }
-"""Resource -> attributes that only an administrator or a service sees."""
+"""Resource -> attributes that only administrators and services see."""
 
 
 def is_admin(principal: Principal) -> bool:
@@ -43,7 +43,7 @@ def is_admin(principal: Principal) -> bool:
 
 
 def shown(resource: str, principal: Principal, view: dict[str, Any]) -> dict[str, Any]:
-    """Leave out of a view what is not for this caller's eyes."""
+    """Remove from a view the attributes that are hidden from the requester."""
     hidden = HIDDEN.get(resource)
     if hidden is None or is_admin(principal):
         return view

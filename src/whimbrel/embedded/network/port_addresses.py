@@ -1,4 +1,4 @@
-"""The addresses of ports as clients write them: IPs, MACs, and pairs of both that a port may use besides."""
+"""The addresses of ports in requests: IPs, MACs, and allowed address pairs."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -39,7 +39,7 @@ def ips(sent: Sequence[SentIp]) -> tuple[FixedIp, ...]:
 
 
 def kept(port: Port, asked: tuple[FixedIp, ...]) -> tuple[FixedIp, ...]:
-    """Let a port keep the address that it has of a subnet of which it asks for any."""
+    """Keep a port's present address of a subnet if the request accepts any address of it."""
     free = [each for each in port.fixed_ips or () if each not in asked]
     found = []
     for each in asked:

@@ -1,4 +1,4 @@
-"""Ports: made, listed, changed and deleted. What connects them at hosts is in vifs.py and bindings.py."""
+"""Ports: create, list, change and delete. vifs.py and bindings.py connect them to hosts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -90,16 +90,16 @@ async def _views(ask: Ask, records: Sequence[Port], networks: Mapping[str, Netwo
 
 
 OF_NETWORK = frozenset({"resource_request", "qos_network_policy_id"})
-"""Fields for which a port's network and its policies are read; who does not ask for them does not wait for that."""
+"""Fields that need a port's network and policies; without them nothing is read."""
 
 
 def policy_of(port: Port, network: Network) -> str | None:
-    """Give the QoS policy that counts for a port."""
+    """Return the effective QoS policy of a port."""
     return port.qos_policy_id or network.qos_policy_id
 
 
 def _view(ask: Ask, port: Port, network: Network | None, rules: dict[str, tuple[QosRule, ...]]) -> dict[str, Any]:
-    """network: None: what comes of it is left out."""
+    """network: None: fields that depend on it are left out."""
     return {
         **common(port),
         "network_id": port.network_id,
@@ -166,7 +166,7 @@ async def create(ask: Ask) -> Reply:
         try:
             made = await ask.store.add(ports)
             break
-        except MacAddressInUse:  # one that was made up here can be another
+        except MacAddressInUse:  # a generated address can be replaced by another
             if attempt + 1 == TRIES_FOR_A_MAC or all(requested.mac_address for requested in all_requested):
                 raise
     ask.context.events.tell([event for port in made for event in vifs.news(None, port)])
@@ -195,7 +195,7 @@ async def _new(ask: Ask, requested: NewPort) -> Port:
 
 
 def _check_owner_of(ask: Ask, network: Network, requested: NewPort | ChangedPort) -> None:
-    """Raises: Problem: he asks for what is for the network's owner."""
+    """Raises: Problem: the request sets attributes that are reserved for the network's owner."""
     if ask.is_admin or network.project_id == ask.principal.project_id:
         return
     for name in NETWORK_OWNERS_ONLY:
@@ -266,7 +266,7 @@ async def _edited(ask: Ask, port: Port, network: Network, requested: ChangedPort
 
 
 def _rebound(ask: Ask, before: Port, port: Port, network: Network, requested: ChangedPort) -> Port:
-    """Bind a port anew where it is to be elsewhere, of another type, or was not bound well."""
+    """Bind a port again if its host or type changes, or its binding failed."""
     active = before.active_binding
     host = (active.host if active else "") if requested.host is UNSET else requested.host or ""
     profile = active.profile if active else before.profile
@@ -280,7 +280,7 @@ def _rebound(ask: Ask, before: Port, port: Port, network: Network, requested: Ch
 
 
 async def _check_guarantee(ask: Ask, before: Port, now: Port, network: Network) -> None:
-    """Raises: QosPolicyInUse: a server has claimed what the policy of old says."""
+    """Raises: QosPolicyInUse: a server has claimed the guarantees of the old policy."""
     old, new = policy_of(before, network), policy_of(now, network)
     if old == new or not (before.is_of_server and before.active_binding):
         return

@@ -1,6 +1,6 @@
-"""QoS: policies, and the rules that they have of three types.
+"""QoS: policies, and their rules of three types.
 
-Law: what a policy guarantees to a server's port that is bound is claimed in Placement already, so it does not change.
+Invariant: guarantees of a bound port of a server do not change, because they are claimed in Placement.
 """
 
 from collections.abc import Sequence
@@ -68,11 +68,11 @@ BODIES: dict[QosRuleType, tuple[type[Body], type[Body]]] = {
     "minimum_bandwidth": (Bandwidth, ChangedBandwidth),
     "minimum_packet_rate": (PacketRate, ChangedPacketRate),
 }
-"""Type of rule -> what is said about a new one, and what about a change."""
+"""Type of rule -> body of a new one, and body of a change."""
 
 
 def rule_view(rule: QosRule) -> dict[str, Any]:
-    """Give the attributes that a rule of this type has."""
+    """Return the attributes of a rule of this type."""
     view: dict[str, Any] = {"id": rule.id, "direction": rule.direction}
     names = {field.name: field.encode_name for field in msgspec.structs.fields(BODIES[rule.type][0])}
     view[names["amount"]] = rule.amount
@@ -134,7 +134,7 @@ async def rule_type(ask: Ask) -> Reply:
 
 
 def _parameter(field: msgspec.structs.FieldInfo) -> dict[str, Any]:
-    """Say what a parameter of a rule may be."""
+    """Return the description of a rule's parameter."""
     if field.name != "direction":
         return {
             "parameter_name": field.encode_name,
@@ -146,7 +146,7 @@ def _parameter(field: msgspec.structs.FieldInfo) -> dict[str, Any]:
 
 
 class Rules:
-    """The URLs of one type of rule, below their policy."""
+    """The routes of one type of rule, below their policy."""
 
     def __init__(self, kind: QosRuleType) -> None:
         self._kind = kind
@@ -225,7 +225,7 @@ class Rules:
 
 
 async def guarantees_to_servers(ask: Ask, policy_id: str) -> bool:
-    """Tell whether a server's port that is bound is under this policy, its own or its network's."""
+    """Check whether a bound port of a server has this policy, its own or its network's."""
     direct = await ask.store.search(Port, Query(where={"qos_policy_id": [policy_id]}))
     under = await ask.store.search(Network, Query(where={"qos_policy_id": [policy_id]}))
     inherited = await _without_own_policy(ask, [network.id for network in under])
@@ -233,7 +233,7 @@ async def guarantees_to_servers(ask: Ask, policy_id: str) -> bool:
 
 
 async def check_network(ask: Ask, network: Network, policy_id: str | None) -> None:
-    """Raises: QosPolicyInUse: servers on the network have claimed what its policy says, or would have to."""
+    """Raises: QosPolicyInUse: servers on the network have claimed the policy's guarantees, or would have to."""
     if policy_id == network.qos_policy_id:
         return
     policies = [each for each in (network.qos_policy_id, policy_id) if each]
@@ -252,7 +252,6 @@ async def _without_own_policy(ask: Ask, network_ids: Sequence[str]) -> list[Port
 
 
 async def rules_of(ask: Ask, policy_ids: Sequence[str]) -> dict[str, tuple[QosRule, ...]]:
-    """Read the rules of several policies."""
     if not policy_ids:
         return {}
     found = await ask.store.search(QosPolicy, Query(where={"id": list(policy_ids)}))

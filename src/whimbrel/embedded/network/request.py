@@ -1,7 +1,7 @@
-"""One request to the network service: its caller, the records that the caller sees, and the shape of errors.
+"""One request to the network service: its principal, the records visible to it, and the error format.
 
-Invariant: a record that the caller may not see is answered like one that does not exist. Every error has Neutron's
-shape and its name.
+Invariant: a record that the requester may not see is answered like one that does not exist. Every error has Neutron's
+format and name.
 """
 
 import re
@@ -34,7 +34,7 @@ IF_MATCH = re.compile(r"revision_number=(\d{1,9})")
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What the handlers work with."""
+    """The dependencies of handlers."""
 
     store: NetworkStore
     identity: Identity
@@ -42,12 +42,12 @@ class Context:
     ids: IdSource
     hosts: Mapping[str, HostNet]
     events: ServerEvents
-    in_groups: bool = True  # how a port says what it asks of Placement: one group for each kind of resource, or one
+    in_groups: bool = True  # format of a port's resource request: one group for each type of resource, or one in total
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ask(Admitted):
-    """One request, and what its handler works with."""
+    """One request, and the dependencies of its handler."""
 
     context: Context
 
@@ -61,11 +61,11 @@ class Ask(Admitted):
 
     @property
     def viewer(self) -> str | None:
-        """Return the project of which the caller sees records; None: all projects."""
+        """Return the project whose records the requester sees; None: all projects."""
         return None if self.is_admin else self.principal.project_id
 
     async def seen(self, kind: type[R], record_id: str) -> R:
-        """Return a record that the caller may see. Raises: NotFound, of the kind."""
+        """Return a record that the requester may see. Raises: NotFound, of the kind."""
         if self.is_admin:
             return await self.store.find(kind, record_id)
         found = await self.store.search(kind, Query(viewer=self.viewer, where={"id": [record_id]}))
@@ -75,7 +75,7 @@ class Ask(Admitted):
         return found[0]
 
     async def owned(self, kind: type[R], record_id: str) -> R:
-        """Return a record, to be changed. Raises: NotFound; Problem: the caller does not own it."""
+        """Return a record, to be changed. Raises: NotFound; Problem: the requester does not own it."""
         record = await self.seen(kind, record_id)
         self.check_owner(record.project_id)
         return record
@@ -86,13 +86,13 @@ class Ask(Admitted):
             raise forbidden("rule:admin_or_owner")
 
     def project(self, asked: str | None) -> str:
-        """Return the project of a new record. Raises: Problem: 403: the caller may not name another project."""
+        """Return the project of a new record. Raises: Problem: 403: the requester may not name another project."""
         if asked and asked != self.principal.project_id and not self.is_admin:
             raise forbidden("rule:admin_or_owner")
         return asked or self.principal.project_id
 
     async def changed(self, kind: type[R], record_id: str, edit: Callable[[R], Awaitable[R]]) -> tuple[R, R]:
-        """Change a record of the caller: return it as it was and as it is. After a concurrent change it is read again.
+        """Change a record of the requester: return it before and after. After a concurrent change it is read again.
 
         Raises: NotFound; Problem; Unavailable; what `edit` raises.
         """
@@ -103,7 +103,7 @@ class Ask(Admitted):
             try:
                 return before, await self.store.change(before, now)
             except RevisionNumberConstraintFailed:
-                await self.context.clock.sleep(0)  # on SQLite nothing else yields, and others' writes stay unseen
+                await self.context.clock.sleep(0)  # on SQLite nothing else yields to concurrent writers
         raise Unavailable("It is changed by others all the time: ask again.")
 
     def _check_revision(self, revision: int) -> None:
@@ -120,7 +120,7 @@ Handler = Callable[[Ask], Awaitable[Reply]]
 
 
 def admission(context: Context) -> Callable[[Request, Route], Awaitable[Ask]]:
-    """Return the check of callers."""
+    """Return the admission check."""
 
     async def admit(request: Request, _route: Route) -> Ask:
         principal = await project_principal(request, context.identity)
@@ -136,7 +136,7 @@ def forbidden(rule: str) -> Problem:
 
 
 def pruned(view: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    """Keep the attributes that the query asks for with `fields`; all if it names none."""
+    """Keep the attributes that the query requests with `fields`; all if it has none."""
     return {name: view[name] for name in fields if name in view} if fields else view
 
 

@@ -1,7 +1,7 @@
-"""What a port asks of Placement: the bandwidth and packet rates that its policy guarantees.
+"""Resource requests of ports: the bandwidth and packet rates that their policies guarantee.
 
-Two forms. One group for each kind of resource, each with an id, all below one host; or, as it was before packet rates,
-one request for bandwidth alone. Which of them is served is what the list of extensions says.
+Two formats: one group for each type of resource, each with an id, all below one host; or the older one, a single
+request for bandwidth alone. The list of extensions determines which one is served.
 """
 
 import re
@@ -28,17 +28,17 @@ def vnic_trait(vnic_type: str) -> str:
 
 
 def _trait(name: str) -> str:
-    """Make a trait's name of any name. Source: os_traits.normalize_name, whose import would cost each start 50 ms."""
+    """Return a valid trait name. Source: os_traits.normalize_name, whose import would add 50 ms to each start."""
     return "CUSTOM_" + re.sub(r"[^A-Za-z0-9]+", "_", name).upper()
 
 
 def of_port(port: Port, network: Network, rules: Sequence[QosRule], *, in_groups: bool) -> dict[str, Any] | None:
-    """Give what a port under these rules asks for; None: nothing."""
+    """Return the resource request of a port under these rules, or None."""
     bandwidth = [rule for rule in rules if rule.type == "minimum_bandwidth"]
     packets = [rule for rule in rules if rule.type == "minimum_packet_rate"]
     physnet = next((each.physical_network for each in network.segments if each.physical_network), None)
     groups = []
-    if bandwidth and physnet:  # bandwidth is counted on cards only
+    if bandwidth and physnet:  # bandwidth is counted on NICs only
         traits = [physnet_trait(physnet), vnic_trait(port.vnic_type)]
         groups.append(_group(port, bandwidth, BANDWIDTH, traits))
     if packets and in_groups:
@@ -51,7 +51,7 @@ def of_port(port: Port, network: Network, rules: Sequence[QosRule], *, in_groups
 
 
 def _group(port: Port, rules: Sequence[QosRule], classes: dict[str, str], traits: list[str]) -> dict[str, Any]:
-    """Give one group. Its id follows from the port and the rules."""
+    """Return one group. Its id is derived from the port and the rules."""
     resources = {classes[rule.direction]: rule.amount for rule in rules}
     name = ":".join(sorted(rule.id for rule in rules))
     return {"id": str(uuid5(UUID(port.id), name)), "required": traits, "resources": resources}

@@ -1,4 +1,4 @@
-"""Security groups and their rules. Every project has a group `default`, made when it is first needed."""
+"""Security groups and their rules. Every project has a group `default`, created on first use."""
 
 from collections.abc import Sequence
 from ipaddress import ip_network
@@ -47,7 +47,7 @@ class NewRule(New, kw_only=True):
     port_range_max: PortNumber | None = None
     remote_ip_prefix: Text | None = None
     remote_group_id: Text | None = None
-    remote_address_group_id: None = None  # there are no groups of addresses here
+    remote_address_group_id: None = None  # address groups are not supported
 
 
 async def views(ask: Ask, records: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
@@ -101,14 +101,14 @@ RULES = Resource(
 
 
 async def default_of(ask: Ask, project_id: str) -> SecurityGroup:
-    """Give a project's default group: everything out, and in from its own members."""
+    """Return a project's default group: all egress, and ingress from its own members."""
     query = Query(where={"project_id": [project_id], "is_default": [True]})
     for _ in range(TRIES):
         if found := await ask.store.search(SecurityGroup, query):
             return found[0]
         try:
             return (await ask.store.add([_new_default(ask, project_id)]))[0]
-        except Conflict:  # somebody was faster, and is seen in a moment
+        except Conflict:  # a concurrent request created it; it becomes visible shortly
             await ask.context.clock.sleep(0)
     raise Unavailable(f"The default security group of project {project_id} is not there yet: ask again.")
 
@@ -144,7 +144,7 @@ def _rule(ask: Ask, group: SecurityGroup, **fields: Any) -> SecurityGroupRule:
 
 
 async def search(ask: Ask) -> Reply:
-    """List groups, with the default one of the project that is looked at."""
+    """List groups, including the default group of the listed project."""
     params = ask.request.query_params
     project = params.get("project_id") or params.get("tenant_id") or ""
     await default_of(ask, project if project and ask.is_admin else ask.principal.project_id)

@@ -1,4 +1,4 @@
-"""Segments, for administrators: a network has one when it is made, and can be given more."""
+"""Segments, for administrators: a network is created with one, and more can be added."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Subnets: ranges of addresses, and what a host on them is told."""
+"""Subnets: ranges of addresses, and the configuration of hosts on them."""
 
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
@@ -49,7 +49,7 @@ class NewSubnet(New, kw_only=True):
     ipv6_ra_mode: V6_MODES | None = None
     segment_id: Text | None = None
     service_types: ServiceTypes = ()
-    subnetpool_id: None = None  # there are no pools of subnets here
+    subnetpool_id: None = None  # subnet pools are not supported
 
 
 class ChangedSubnet(Changed, kw_only=True):

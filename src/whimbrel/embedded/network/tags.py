@@ -1,4 +1,4 @@
-"""Tags of everything that has them: words by which their owners find things."""
+"""Tags of all resource types that have them."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Generic
@@ -25,7 +25,7 @@ class OneTag(Body, kw_only=True):
 
 
 def routes(path: str, kind: type[R]) -> tuple[tuple[str, str, Handler], ...]:
-    """Give the URLs of the tags of a kind of record."""
+    """Return the routes of the tags of a resource type."""
     tags = _Tags(kind)
     whole, one = path + "/{id}/tags", path + "/{id}/tags/{tag}"
     return (

@@ -1,4 +1,4 @@
-"""What is served here: versions, and the extensions of the protocol, no more and no less than there are."""
+"""The versions and the extensions of the API that are supported."""
 
 from typing import Any
 
@@ -49,13 +49,13 @@ class ExtensionNotFound(NotFound):
 
 
 async def list_versions(request: Request) -> Reply:
-    """Tell what is served here, to anybody."""
+    """List the versions; needs no token."""
     links = [{"rel": "self", "href": f"{request.root_url}/v2.0/"}]
     return Reply({"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]})
 
 
 async def list_resources(request: Request) -> Reply:
-    """Tell what there is below v2.0."""
+    """List the resources below v2.0."""
     names = ("network", "subnet", "port", "security_group", "security_group_rule", "segment", "agent", "extension")
     resources = [
         {

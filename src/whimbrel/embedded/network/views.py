@@ -1,4 +1,4 @@
-"""What all views have in common."""
+"""Shared by all views."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +11,7 @@ def moment(seconds: float) -> str:
 
 
 def common(record: Record, *, tags: bool = True) -> dict[str, Any]:
-    """Give what every record shows."""
+    """Return the fields of every record."""
     view = {
         "id": record.id,
         "name": record.name,

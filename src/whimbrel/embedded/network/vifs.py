@@ -1,6 +1,6 @@
-"""How a port is connected at a host: pure decisions.
+"""Decide how a port is connected at a host, without I/O.
 
-Law: a host that is not known, or has no card of the port's type on any of the network's segments, cannot connect it.
+Invariant: binding fails if the host is unknown, or has no NIC of the port's type on any of the network's segments.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ Hosts = Mapping[str, HostNet]
 
 
 def bind(hosts: Hosts, segments: Sequence[Segment], host: str, vnic_type: str) -> tuple[str, dict[str, Any]]:
-    """Say what kind of interface connects such a port there, and its details. segments: of its network."""
+    """Return the VIF type and details for such a port at the host. segments: of its network."""
     host_net = hosts.get(host)
     segment = host_net and _reached(host_net, segments, vnic_type)
     if segment and vnic_type == "normal":
@@ -49,7 +49,7 @@ def _reached(host_net: HostNet, segments: Sequence[Segment], vnic_type: str) -> 
 
 
 def bound_at(hosts: Hosts, network: Network, port: Port, host: str, profile: dict[str, Any]) -> Port:
-    """Give the port with its active binding at this host, and no other there; host "": bound nowhere."""
+    """Return the port with its active binding at this host, and no other there; host "": unbound."""
     others = tuple(each for each in port.bindings if not each.active and each.host != host)
     if not host:
         return settled(replace(port, bindings=others, profile=profile))
@@ -61,14 +61,14 @@ def bound_at(hosts: Hosts, network: Network, port: Port, host: str, profile: dic
 
 
 def settled(port: Port) -> Port:
-    """Give the port the status that follows from the rest: nothing has to be switched, so what is bound works."""
+    """Return the port with its derived status: a bound port is active, because nothing has to be configured."""
     binding = port.active_binding
     is_up = bool(binding and binding.works and port.admin_state_up)
     return replace(port, status="ACTIVE" if is_up else "DOWN")
 
 
 def news(before: Port | None, now: Port | None) -> list[ServerEvent]:
-    """Tell what a server's host should know of a change; now None: the port is gone."""
+    """Return the events of a change for a server's host; now None: the port is deleted."""
     names = []
     was_up = before is not None and before.status == "ACTIVE"
     if now is None:
@@ -87,6 +87,6 @@ def news(before: Port | None, now: Port | None) -> list[ServerEvent]:
 
 
 def _place(port: Port | None) -> tuple[str, str]:
-    """Say of which server and where a port is plugged."""
+    """Return the server and the host of a plugged port."""
     binding = port.active_binding if port else None
     return (port.device_id if port else "", binding.host if binding else "")

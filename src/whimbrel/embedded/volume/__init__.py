@@ -1,7 +1,7 @@
-"""A small volume service that speaks Cinder v3: records in a store, files in a directory, exports through a port.
+"""A small volume service with the Cinder v3 API: records in a store, files in a directory, exports through a port.
 
-Law: it knows no database and no hypervisor; what it keeps goes through ports.volume_store.VolumeStore, and how hosts
-reach a volume is ports.volume_exports.VolumeExports.
+Invariant: it has no code of databases or hypervisors; its state goes through ports.volume_store.VolumeStore, and hosts
+reach volumes through ports.volume_exports.VolumeExports.
 """
 
 from whimbrel.embedded.volume.app import volume_app

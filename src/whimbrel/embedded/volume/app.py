@@ -1,4 +1,4 @@
-"""Every URL of the volume service, the rule for its callers, its first version, and its handler."""
+"""Every URL of the volume service, its rule, its first version, and its handler."""
 
 from whimbrel.embedded.volume import (
     attachments,
@@ -24,7 +24,7 @@ QUOTAS = "/os-quota-sets/{target_id}"
 
 
 def reader(principal: Principal) -> bool:
-    """Every caller with a token for a project reads its own records."""
+    """Admit every token for a project, to read its own records."""
     return True
 
 
@@ -88,7 +88,7 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
 
 
 def volume_app(service: VolumeService) -> App:
-    """Make the application, to be mounted at /volume. The path may name the project."""
+    """Create the application, to be mounted at /volume. The path may contain the project."""
     documents = (
         Route("GET", "/", service_info.show_versions, OPEN),
         Route("GET", "/v3", service_info.show_version, OPEN),

@@ -1,8 +1,8 @@
-"""Attachments: a server reserves a volume, tells from where it uses it, says that it has it, and gives it back.
+"""Attachments: a server reserves a volume, connects it to a host, confirms its use, and releases it.
 
-Law: a volume's state and its attachments change together. What is served to a host is written down before it is served.
-Which server an attachment names nobody checks, as in Cinder: it is its maker's claim. But while a volume is connected,
-only the cloud's services and administrators connect it to another host: that is how servers move.
+Invariant: a volume's state and its attachments change together. An export is recorded before it is opened.
+The server of an attachment is not verified, as in Cinder: its creator claims it. But while a volume is connected, only
+the cloud's services and administrators connect it to another host: that is how servers move.
 """
 
 import secrets
@@ -70,7 +70,7 @@ async def create(ask: Ask) -> Reply:
 
 
 def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: AttachmentRecord, ask: Ask) -> Change:
-    """Add a claim. A server may claim what it has once more: that is how it is moved. Raises: WrongState; Invalid."""
+    """Add a claim. A server may claim its volume once more, for a move. Raises: WrongState; Invalid."""
     again = made.server_id is not None and any(claim.server_id == made.server_id for claim in claims)
     if not (again and volume.status in volume_states.CLAIMED):
         volume_states.check(volume, "attach more" if volume.multiattach else "attach once")
@@ -89,9 +89,9 @@ async def update(ask: Ask) -> Reply:
 
 
 async def _connected(ask: Ask, attachment: AttachmentRecord, connector: dict[str, Any]) -> AttachmentRecord:
-    """Have a volume served for an attachment: first it is written down, with how it is reached, and then done.
+    """Export a volume for an attachment: the connection is recorded first, then opened.
 
-    Raises: Conflict: somebody else connects it at the same time; NotFound: somebody gave it up meanwhile.
+    Raises: Conflict: a concurrent connection; NotFound: it was released concurrently.
     """
     exports = ask.service.exports
     secret = attachment.export or f"{attachment.volume_id}-{secrets.token_hex(SECRET_BYTES // 2)}"
@@ -129,7 +129,7 @@ async def _connected(ask: Ask, attachment: AttachmentRecord, connector: dict[str
     except NotFound:
         await exports.close(secret)
         raise
-    except Refused:  # nobody is to take it for served
+    except Refused:  # it must not be recorded as exported
         await ask.service.change(attachment.volume_id, forget)
         raise
     return connecting[0]
@@ -164,9 +164,9 @@ async def delete(ask: Ask) -> Reply:
 
 
 async def _check_unused(ask: Ask, attachment: AttachmentRecord) -> None:
-    """Raises: Conflict: a user takes a volume from under a guest, could attach it elsewhere and read what it writes.
+    """Raises: Conflict: a user detaches a volume in use, and could attach it elsewhere and read the guest's writes.
 
-    An attachment that its server does not use is its maker's claim. Source: Cinder's attachment_deletion_allowed.
+    An attachment that its server does not use belongs to its creator. Source: Cinder's attachment_deletion_allowed.
     """
     server = attachment.server_id
     if ask.is_admin or not (server and attachment.connector):
@@ -199,14 +199,14 @@ def _claim(claims: list[AttachmentRecord], attachment_id: str) -> AttachmentReco
 
 
 def _with(volume: VolumeRecord, claims: list[AttachmentRecord], changed: AttachmentRecord, ask: Ask) -> Change:
-    """Change one of a volume's attachments, and its state with it."""
+    """Return the change of one attachment and of the volume's state."""
     whole = [changed if claim.id == changed.id else claim for claim in claims]
     status = volume_states.by_claims(whole) if volume.status in volume_states.CLAIMED else volume.status
     return Change(replace(volume, status=status, updated_at=ask.service.clock.now()), attach=[changed])
 
 
 def _checked(connector: dict[str, Any]) -> dict[str, Any]:
-    """Raises: Invalid: a field that we read is not a text."""
+    """Raises: Invalid: a field that is used here is not a text."""
     for name in ("host", "mountpoint"):
         value = connector.get(name)
         if value is not None and not (isinstance(value, str) and len(value) <= 255):
@@ -217,7 +217,7 @@ def _checked(connector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_alone(volume: VolumeRecord, claims: list[AttachmentRecord], found: AttachmentRecord, ask: Ask) -> None:
-    """Raises: Conflict: a user connects what is connected already. Source: Cinder's attachment_update."""
+    """Raises: Conflict: a user connects a connected attachment. Source: Cinder's attachment_update."""
     if ask.is_admin:
         return
     if found.server_id and found.connector:
@@ -227,7 +227,7 @@ def _check_alone(volume: VolumeRecord, claims: list[AttachmentRecord], found: At
 
 
 def _check_connector(volume: VolumeRecord, found: AttachmentRecord, connector: dict[str, Any]) -> None:
-    """Raises: WrongState: the volume is in trouble; Invalid: a read-only one is to be written."""
+    """Raises: WrongState: the volume has an error status; Invalid: read-write access to a read-only volume."""
     if "error" in volume.status:
         raise WrongState(f"Invalid volume: volume {volume.id} is {volume.status}.")
     if volume.readonly and (found.mode or connector.get("mode")) == "rw":

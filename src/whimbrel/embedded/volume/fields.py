@@ -1,6 +1,6 @@
-"""What people may say: the types of the fields of requests, and bodies with their one outer key.
+"""Types of the fields of requests, and bodies with their one outer key.
 
-Law: from 3.53 on a field that nobody knows is refused, before that it is passed over; so does Cinder.
+Invariant: from 3.53 on unknown fields are refused, below they are ignored, as in Cinder.
 """
 
 from typing import Annotated, Any, TypeVar
@@ -22,7 +22,7 @@ Body = TypeVar("Body")
 
 
 async def wrapped(ask: Ask, key: str, kind: type[Body], beside: tuple[str, ...] = ()) -> Body:
-    """Read `{key: {...}}`. beside: other outer keys that may be there. Raises: Problem: it is something else."""
+    """Parse `{key: {...}}`. beside: other permitted outer keys. Raises: Problem: malformed."""
     outer = await ask.body(dict[str, msgspec.Raw])
     if key not in outer:
         raise Problem(400, f"Invalid input: '{key}' is a required property.")
@@ -32,7 +32,7 @@ async def wrapped(ask: Ask, key: str, kind: type[Body], beside: tuple[str, ...] 
 
 
 def fitted(ask: Ask, key: str, raw: msgspec.Raw, kind: type[Body]) -> Body:
-    """Make this of a part of a body. Raises: Problem: it does not fit."""
+    """Decode a part of a body as this type. Raises: Problem: malformed."""
     try:
         made = msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -45,19 +45,19 @@ def fitted(ask: Ask, key: str, raw: msgspec.Raw, kind: type[Body]) -> Body:
 
 
 def cleaned(text: str | None) -> str | None:
-    """Give a name without the blanks around it."""
+    """Return a name without surrounding blanks."""
     return text.strip() if text is not None else None
 
 
 def not_served(**fields: object) -> None:
-    """Raises: Problem: one of these fields asks for what is not here."""
+    """Raises: Problem: one of these fields requests an unsupported feature."""
     for name, value in fields.items():
         if value is not None:
             raise Problem(400, f"Invalid input for {name}: there is no such thing in this cloud.")
 
 
 def flag(value: Any, name: str) -> bool:
-    """Read true or false in one of its many forms. Raises: Problem."""
+    """Parse true or false in any of its forms. Raises: Problem."""
     text = str(value).strip().lower()
     if text in ("1", "true", "yes", "on", "t", "y"):
         return True

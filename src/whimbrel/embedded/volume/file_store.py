@@ -1,7 +1,7 @@
-"""The volumes' files: raw, sparse, in one directory, named after what they hold.
+"""The volumes' files: raw and sparse, in one directory.
 
-Law: a file that has its name is whole and on the disk. What is being made has a name that ends in PART and is of no
-worth: whoever finds it after a crash throws it away and makes it anew.
+Invariant: a file with its final name is complete and on the disk. A file in progress has a name that ends in PART and
+is discarded after a crash.
 """
 
 import errno
@@ -20,7 +20,7 @@ from whimbrel.embedded.free_space import FreeSpace
 PART = ".part"
 BLOCK_BYTES = 1 << 20
 STAT_BLOCK_BYTES = 512
-STEP_BYTES = 64 << 20  # of a copy, done in one go
+STEP_BYTES = 64 << 20  # copied in one step
 ZEROES = bytes(BLOCK_BYTES)
 FICLONE = 0x40049409  # of linux/fs.h: share the blocks of another file
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -30,9 +30,9 @@ Offload = Callable[..., Awaitable[Any]]
 
 
 class VolumeFiles:
-    """All of it raises Refused: the disk is full; Unavailable: it fails.
+    """All methods raise Refused: the disk is full; Unavailable: it fails.
 
-    reserved_bytes: see FreeSpace. offload: how not to keep everybody else waiting; tests run it on the spot.
+    reserved_bytes: see FreeSpace. offload: runs blocking functions in a thread; in place in tests.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class VolumeFiles:
         return self.directory / f"snapshot-{snapshot_id}"
 
     async def create(self, path: Path, size_bytes: int) -> None:
-        """Have an empty file; fine if it is there."""
+        """Ensure that an empty file exists. Idempotent."""
         await self._on_disk(_create, path, size_bytes)
 
     async def copy(self, source: Path, path: Path, size_bytes: int) -> None:
-        """Have a copy, as long as asked; fine if it is there. Raises: NotFound: no such source."""
+        """Ensure that a copy of this size exists. Idempotent. Raises: NotFound: no such source."""
         if await self.exists(path):
             return
-        # In steps: whoever ends us does not wait for a large file to be done.
+        # In steps, so that the process can end during a large copy.
         old, new = await self._on_disk(_open_both, source, _part(path))
         with old, new, _removed_if_refused(_part(path)):
             position = None if await self._on_disk(_share, old, new) else 0
@@ -66,12 +66,12 @@ class VolumeFiles:
         await self.finish(path, size_bytes)
 
     async def fill(self, path: Path, size_bytes: int, chunks: AsyncIterable[bytes]) -> None:
-        """Have a file with this content. Raises: Refused: it is more than goes in; what `chunks` raises."""
+        """Ensure that a file has this content. Raises: Refused: the content is larger; what `chunks` raises."""
         await self.receive(path, chunks, size_bytes)
         await self.finish(path, size_bytes)
 
     async def receive(self, path: Path, chunks: AsyncIterable[bytes], limit_bytes: int | None = None) -> Path:
-        """Write what comes into the part of a file that is being made, and give that."""
+        """Write the chunks into the partial file and return its path."""
         part = _part(path)
         size = 0
         file = await self._on_disk(_new, part)
@@ -88,27 +88,27 @@ class VolumeFiles:
         return part
 
     async def check_free(self, size_bytes: int) -> None:
-        """Raises: Refused: the file system has no room for so many bytes beside what is reserved."""
+        """Raises: Refused: the file system has no space for so many bytes besides the reserved ones."""
         await self._on_disk(self._space.check, size_bytes)
 
     async def check_copy(self, source: Path) -> None:
-        """Raises: Refused: there is no room for what a file holds."""
+        """Raises: Refused: there is no space for the contents of a file."""
         await self._on_disk(lambda: self._space.check(source.stat().st_blocks * STAT_BLOCK_BYTES))
 
     async def finish(self, path: Path, size_bytes: int) -> None:
-        """Give the part of a file its size and its name, when it is on the disk."""
+        """Sync the partial file, and give it its size and name."""
         await self._on_disk(_finish, _part(path), path, size_bytes)
 
     async def grow(self, path: Path, size_bytes: int) -> None:
-        """Have a file at least as long. Raises: NotFound."""
+        """Ensure that a file has at least this size. Raises: NotFound."""
         await self._on_disk(_grow, path, size_bytes)
 
     async def remove(self, path: Path) -> None:
-        """Remove a file and what is left of its making; fine if it is gone."""
+        """Remove a file and its partial file. Idempotent."""
         await self._on_disk(_remove, path)
 
     async def chunks(self, path: Path) -> AsyncIterator[bytes]:
-        """Give the content. Raises: NotFound; Unavailable."""
+        """Yield the content. Raises: NotFound; Unavailable."""
         file: BinaryIO = await self._on_disk(path.open, "rb")
         try:
             while block := await self._on_disk(file.read, BLOCK_BYTES):
@@ -120,11 +120,11 @@ class VolumeFiles:
         return bool(await self._on_disk(path.exists))
 
     async def prepare(self) -> None:
-        """Have the directory, and throw away what a crash left of files that were being made."""
+        """Ensure that the directory exists, and remove the partial files of a crash."""
         await self._on_disk(self._prepare)
 
     def free_gib(self) -> tuple[float, float]:
-        """Give how much there is and how much of it is free."""
+        """Return total and free space."""
         found = os.statvfs(self.directory)
         gib = found.f_frsize / 2**30
         return found.f_blocks * gib, found.f_bavail * gib
@@ -141,7 +141,7 @@ class VolumeFiles:
 
 @contextmanager
 def _removed_if_refused(part: Path) -> Iterator[None]:
-    """Leave no part of a file that is not to be: it would take the room for which it was refused."""
+    """Remove the partial file on refusal, because it would use the space that is missing."""
     try:
         yield
     except Refused:
@@ -160,12 +160,12 @@ def _create(path: Path, size_bytes: int) -> None:
 
 
 def _new(part: Path) -> BinaryIO:
-    """Open a new file, for us only: it may hold anybody's secrets."""
+    """Open a new file with access for this user only: it may contain secrets."""
     return os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb", buffering=0)
 
 
 def _write_sparse(file: BinaryIO, chunk: bytes, space: FreeSpace) -> None:
-    """Write a chunk; blocks of nothing take no room."""
+    """Write a chunk; blocks of zeros stay holes."""
     for start in range(0, len(chunk), BLOCK_BYTES):
         block = chunk[start : start + BLOCK_BYTES]
         if block == ZEROES[: len(block)]:
@@ -182,7 +182,7 @@ def _open_both(source: Path, part: Path) -> tuple[BinaryIO, BinaryIO]:
 
 
 def _share(old: BinaryIO, new: BinaryIO) -> bool:
-    """Share the blocks of a file, where the file system can."""
+    """Share the blocks of a file, if the file system can."""
     try:
         fcntl.ioctl(new, FICLONE, old.fileno())
     except OSError:
@@ -191,11 +191,11 @@ def _share(old: BinaryIO, new: BinaryIO) -> bool:
 
 
 def _copy_some(old: BinaryIO, new: BinaryIO, position: int, space: FreeSpace) -> int | None:
-    """Copy what a file holds from somewhere on, up to STEP_BYTES; give where to go on, None: it is all done."""
+    """Copy data from a position on, up to STEP_BYTES; return the next position, None: completed."""
     try:
         start = os.lseek(old.fileno(), position, os.SEEK_DATA)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # nothing but a hole is left
+        if error.errno == errno.ENXIO:  # only a hole is left
             return None
         raise
     end = min(os.lseek(old.fileno(), start, os.SEEK_HOLE), start + STEP_BYTES)
@@ -203,7 +203,7 @@ def _copy_some(old: BinaryIO, new: BinaryIO, position: int, space: FreeSpace) ->
     while start < end:
         block = os.pread(old.fileno(), min(BLOCK_BYTES, end - start), start)
         if not block:
-            return None  # it was cut meanwhile
+            return None  # it was truncated meanwhile
         start += os.pwrite(new.fileno(), block, start)
     return end
 
@@ -213,7 +213,7 @@ def _lengthen(old: BinaryIO, new: BinaryIO) -> None:
 
 
 def _finish(part: Path, path: Path, size_bytes: int) -> None:
-    """Have it on the disk whole before it has its name."""
+    """Sync the file to the disk, then rename it."""
     with part.open("r+b") as file:
         if os.fstat(file.fileno()).st_size < size_bytes:
             file.truncate(size_bytes)

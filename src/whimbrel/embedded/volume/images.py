@@ -1,4 +1,4 @@
-"""Volumes and images: what an image told of itself and a volume keeps, and volumes that become images."""
+"""Volumes and images: the image metadata of a volume, and uploads of volumes as images."""
 
 from typing import Literal
 

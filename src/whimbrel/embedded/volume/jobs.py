@@ -1,6 +1,6 @@
-"""What is done to the files of volumes and snapshots, and how each work is written down when it is done.
+"""Jobs on the files of volumes and snapshots, and the records of their results.
 
-Law: every work finds what an earlier try left and goes on from there; it ends with the record's new status.
+Invariant: every job continues from the results of an earlier attempt; it ends with the record's new status.
 """
 
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ RAW = ("raw", "iso", "ami", "ari", "aki")  # formats whose bytes are the disk's
 
 
 async def make(service: VolumeService, volume: VolumeRecord) -> None:
-    """Make a volume's file of what it is to be made of."""
+    """Create a volume's file from its source."""
     path, size_bytes = service.files.volume(volume.id), volume.size_gib * GIB
     if volume.image_id:
         await _make_of_image(service, volume, volume.image_id)
@@ -51,7 +51,7 @@ async def _make_of_image(service: VolumeService, volume: VolumeRecord, image_id:
 
 
 async def _convert(service: VolumeService, volume: VolumeRecord, image: Image) -> None:
-    """Raises: Refused: nothing here reads this format, or the disk in it is larger than the volume."""
+    """Raises: Refused: the format is unsupported, or its disk is larger than the volume."""
     if image.disk_format != "qcow2" or service.converter is None:
         raise Refused(f"A volume cannot be made of an image in the format {image.disk_format} here.")
     path, size_bytes = service.files.volume(volume.id), volume.size_gib * GIB
@@ -66,7 +66,7 @@ async def _convert(service: VolumeService, volume: VolumeRecord, image: Image) -
 
 
 async def _copy_volume(service: VolumeService, source_id: str, path: Path, size_bytes: int) -> None:
-    """Copy a volume's file as it is at one moment, also while a guest writes."""
+    """Copy a volume's file as of one moment, also while a guest writes."""
     if await service.files.exists(path):
         return
     part = path.with_name(path.name + PART)
@@ -89,7 +89,7 @@ async def grow(service: VolumeService, volume: VolumeRecord) -> None:
 
 
 async def upload(service: VolumeService, volume: VolumeRecord) -> None:
-    """Write the volume's bytes into the image that waits for them."""
+    """Write the volume's bytes into the queued image."""
     assert volume.upload_image_id, "a volume is uploading into an image"
     await service.images.write(volume.upload_image_id, _content(service, volume))
     await _done(service, volume)
@@ -108,7 +108,7 @@ async def _content(service: VolumeService, volume: VolumeRecord) -> AsyncIterato
 
 
 async def remove(service: VolumeService, volume: VolumeRecord) -> None:
-    """Raises: Conflict: a snapshot of it is left, whose turn comes first. Refused: somebody holds it."""
+    """Delete a volume's file. Raises: Conflict: a snapshot is left and is deleted first. Refused: it is in use."""
     if await service.store.attachments(volume_ids=[volume.id]):
         raise Refused(f"Volume {volume.id} is attached.")
     await service.files.remove(service.files.volume(volume.id))
@@ -116,7 +116,7 @@ async def remove(service: VolumeService, volume: VolumeRecord) -> None:
 
 
 async def take(service: VolumeService, snapshot: SnapshotRecord) -> None:
-    """Make a snapshot's file."""
+    """Create a snapshot's file."""
     size_bytes = snapshot.size_gib * GIB
     await _copy_volume(service, snapshot.volume_id, service.files.snapshot(snapshot.id), size_bytes)
     await service.store.change_snapshot(replace(snapshot, status="available", updated_at=service.clock.now()))
@@ -128,7 +128,7 @@ async def remove_snapshot(service: VolumeService, snapshot: SnapshotRecord) -> N
 
 
 async def _done(service: VolumeService, begun: VolumeRecord) -> None:
-    """Write down that a work is done, unless somebody said meanwhile that the volume is something else."""
+    """Record that a job is completed, unless the status has changed meanwhile."""
     under_way = {"creating", "downloading"} if begun.status in ("creating", "downloading") else {begun.status}
 
     def done(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:

@@ -1,6 +1,6 @@
-"""Names and values that hang on volumes, snapshots and types: metadata and extra specs, one set of URLs for each.
+"""Metadata of volumes, snapshots and types, and extra specs: one set of URLs for each.
 
-Law: what is written under one name leaves the other names alone.
+Invariant: a write of one name does not change other names.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,12 +25,12 @@ MOST = 128
 
 @dataclass(frozen=True)
 class MetadataStore:
-    """Where some labels are. key: their outer name in bodies. edit: writes what is made of those that are there."""
+    """The location of one kind of metadata. key: its outer name in bodies. edit: writes the changed items."""
 
     key: str
     read: Callable[[Ask], Awaitable[Pairs]]
     edit: Callable[[Ask, Edit], Awaitable[Pairs]]
-    done: int  # what a removal answers
+    done: int  # status of a deletion
 
     async def show_all(self, ask: Ask) -> Reply:
         return Reply({self.key: await self.read(ask)})
@@ -47,7 +47,7 @@ class MetadataStore:
         return Reply(self._one(ask.path("key"), await self.read(ask)))
 
     async def set(self, ask: Ask) -> Reply:
-        """Set one: `{"meta": {name: value}}`, or an extra spec without an outer name."""
+        """Set one item: `{"meta": {name: value}}`, or an extra spec without an outer name."""
         name = ask.path("key")
         outer = await ask.body(dict[str, msgspec.Raw])
         sent = fitted(ask, "meta", outer["meta"], Metadata) if self.key == "metadata" and "meta" in outer else None

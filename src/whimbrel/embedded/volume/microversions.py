@@ -1,7 +1,7 @@
 """Every microversion of the volume service that changes something here.
 
-Invariant: a microversion is known by its minor number (all are 3.x). What changes at which is decided where it changes,
-by comparing `ask.minor`; this list says what each one is about. Versions of features that are not served are left out.
+Invariant: a microversion is identified by its minor number (all are 3.x). Code compares `ask.minor` where behaviour
+changes; this list describes each version. Versions of unsupported features are left out.
 """
 
 from whimbrel.http.microversions import Microversions

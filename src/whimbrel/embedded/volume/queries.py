@@ -53,7 +53,7 @@ Found = TypeVar("Found")
 
 
 async def of_volumes(ask: Ask) -> VolumeQuery:
-    """Read the query of a list of volumes. Raises: Problem: it is not understood."""
+    """Parse the query of a list of volumes. Raises: Problem: malformed."""
     query = ask.request.query_params
     _check_known(ask, {*VOLUME_COLUMNS, *PAGING, "metadata"})
     return VolumeQuery(
@@ -81,7 +81,7 @@ async def of_snapshots(ask: Ask) -> SnapshotQuery:
 
 
 async def of_attachments(ask: Ask) -> AttachmentQuery:
-    """Read the query of a list of attachments; without a limit it is of all."""
+    """Parse the query of a list of attachments; without a limit it returns all."""
     query = ask.request.query_params
     return AttachmentQuery(
         project_id=ask.viewer,
@@ -94,7 +94,7 @@ async def of_attachments(ask: Ask) -> AttachmentQuery:
 
 
 def page_links(ask: Ask, kind: str, found: Sequence[Any], detail: bool) -> dict[str, Any]:
-    """Give the link to the following page, where there may be one."""
+    """Return the link to the next page, if there may be one."""
     query = ask.request.query_params
     if not found or "limit" not in query or len(found) < limit(query):
         return {}
@@ -109,7 +109,7 @@ def limit(query: QueryParams) -> int:
 
 
 def number(query: QueryParams, name: str, most: int) -> int | None:
-    """Read a number that is not negative. Raises: Problem."""
+    """Parse a number that is not negative. Raises: Problem."""
     value = query.get(name)
     if not value:
         return None
@@ -119,14 +119,14 @@ def number(query: QueryParams, name: str, most: int) -> int | None:
 
 
 def _check_known(ask: Ask, known: set[str]) -> None:
-    """Raises: Problem: a filter that would be passed over. Old versions pass over it; so does Cinder."""
+    """Raises: Problem: an unknown filter. Old versions ignore it, as in Cinder."""
     unknown = sorted(set(ask.request.query_params) - known)
     if unknown and ask.minor >= FILTERS_CHECKED_SINCE:
         raise Problem(400, f"Invalid filters {', '.join(unknown)[:200]} are found in query options.")
 
 
 def _project(ask: Ask, query: QueryParams) -> str | None:
-    """Give whose things are listed: those of the project that an administrator names, or of his own, or of all."""
+    """Return the listed project: the one that an administrator names, the requester's own, or None for all."""
     if ask.is_admin and "project_id" in query and ask.viewer is None:
         return query["project_id"]
     return ask.viewer
@@ -147,7 +147,7 @@ def _value(name: str, text: str) -> Any:
 
 
 def _metadata(query: QueryParams) -> dict[str, str]:
-    """Read `metadata={'a': 'b'}`: clients write it as Python does, and escaped a second time."""
+    """Parse `metadata={'a': 'b'}`: clients write it in Python's syntax, and escape it twice."""
     if "metadata" not in query:
         return {}
     try:
@@ -162,7 +162,7 @@ def _metadata(query: QueryParams) -> dict[str, str]:
 
 
 def _order(query: QueryParams, known: Mapping[str, str]) -> list[tuple[str, bool]]:
-    """Read `sort=name:asc,size` or `sort_key=name&sort_dir=asc`; the id makes every order whole."""
+    """Parse `sort=name:asc,size` or `sort_key=name&sort_dir=asc`; the id makes every order total."""
     if "sort" in query:
         if "sort_key" in query or "sort_dir" in query:
             raise Problem(400, "The sort_key and sort_dir parameters cannot be used with sort.")

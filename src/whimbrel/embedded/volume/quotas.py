@@ -1,4 +1,4 @@
-"""What projects may have, and what they have."""
+"""Quotas of projects, and their usage."""
 
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ async def show_defaults(ask: Ask) -> Reply:
 
 
 async def update(ask: Ask) -> Reply:
-    """Set limits. What is not kept here (backups, groups, a type's own) is refused, not passed over."""
+    """Set limits. Unsupported ones (backups, groups, a type's own) are refused, not ignored."""
     sent = await wrapped(ask, "quota_set", dict[str, Any])
     project = ask.path("target_id")
     if len(project) > 255:
@@ -52,12 +52,12 @@ async def reset(ask: Ask) -> Reply:
 
 
 async def show_class(ask: Ask) -> Reply:
-    """Show the limits of projects that have none of their own."""
+    """Show the default limits of projects."""
     return Reply({"quota_class_set": {"id": ask.path("class_name"), **ask.service.limits}})
 
 
 async def show_absolute(ask: Ask) -> Reply:
-    """Show a project's limits, as a client asks for its own."""
+    """Show the limits of the requester's own project."""
     project = ask.project_id
     if ask.is_admin:
         query = ask.request.query_params
@@ -75,7 +75,7 @@ async def show_absolute(ask: Ask) -> Reply:
 
 
 def _project(ask: Ask) -> str:
-    """Raises: Problem: he asks about another project."""
+    """Raises: Problem: the project is not the requester's."""
     project = ask.path("target_id")
     if not ask.sees(project):
         raise Problem(403, "Policy does not allow other projects' quotas to be shown.")

@@ -1,6 +1,6 @@
-"""One request to the volume service: its version, its caller, the records that the caller sees, the shape of errors.
+"""One request to the volume service: version, principal, the records visible to it, the error format.
 
-Invariant: a volume that the caller may not see is answered like one that does not exist.
+Invariant: a volume that the requester may not see is answered like one that does not exist.
 """
 
 import dataclasses
@@ -23,12 +23,12 @@ from whimbrel.ports.embedded.volume_store import AttachmentRecord, SnapshotRecor
 from whimbrel.ports.services.identity import Principal
 
 ADMINS = {"admin", "service"}
-"""Roles that may do everything: administrators, and the cloud's own services, which keep volumes of others."""
+"""Roles with all permissions: administrators, and the cloud's own services, which manage volumes of others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ask(Admitted):
-    """One request at its version, and what its handler works with."""
+    """One request at its version, and the dependencies of its handler."""
 
     body_limit_bytes: ClassVar = 1 << 18
 
@@ -45,12 +45,12 @@ class Ask(Admitted):
 
     @property
     def project_id(self) -> str:
-        """Return the project of the request: the caller's own, or for an administrator the one in the path."""
+        """Return the project of the request: the requester's own, or for an administrator the one in the path."""
         return str(self.request.params.get("project_id") or self.principal.project_id)
 
     @property
     def viewer(self) -> str | None:
-        """Return the project of which the caller lists records; None: all, if an administrator asks for all."""
+        """Return the project whose records the requester lists; None: all, if an administrator requests all."""
         wants_all = self.request.query_params.get("all_tenants", "").lower() in ("1", "true", "yes", "on", "t", "y")
         return None if self.is_admin and wants_all else self.project_id
 
@@ -58,7 +58,7 @@ class Ask(Admitted):
         return self.is_admin or project_id == self.principal.project_id
 
     async def volume(self, volume_id: str | None = None) -> VolumeRecord:
-        """Return a volume, by default the one in the path. Raises: NotFound: also if the caller may not see it."""
+        """Return a volume, by default the one in the path. Raises: NotFound: also if the requester may not see it."""
         wanted = volume_id or self.path("volume_id")
         record = await self.store.find_volume(wanted)
         if not self.sees(record.project_id):
@@ -76,7 +76,7 @@ class Ask(Admitted):
         return await self.seen_attachment(self.path("attachment_id"))
 
     async def seen_attachment(self, attachment_id: str) -> AttachmentRecord:
-        """Raises: NotFound: also if the caller may not see it."""
+        """Raises: NotFound: also if the requester may not see it."""
         record = await self.store.find_attachment(attachment_id)
         if not self.sees(record.project_id):
             raise NotFound(f"Volume attachment {record.id} could not be found.")
@@ -100,7 +100,7 @@ ACCEPTED: Final = Reply(status=202)
 
 
 def admission(service: VolumeService) -> Callable[[Request, Route], Awaitable[Ask]]:
-    """Return the check of version, caller and rule."""
+    """Return the check of version, principal and rule."""
 
     async def admit(request: Request, route: Route) -> Ask:
         minor = request.minor = VERSIONS.negotiate(request.headers.get("openstack-api-version", ""))

@@ -1,6 +1,6 @@
-"""The volume service as all its parts see it: where things are kept, and how a volume is changed.
+"""The volume service for all its parts: its stores, and changes of volumes.
 
-Law: a change is decided on what was read, and written only if that still holds; else it is decided anew.
+Invariant: a change is decided on what was read, and written only if that is unchanged; else it is decided again.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.images import Images
 from whimbrel.ports.services.volume_users import AnyServer, VolumeUsers
 
-DEFAULT_TYPE = "__DEFAULT__"  # the name that Cinder gives it
+DEFAULT_TYPE = "__DEFAULT__"  # Cinder's name of it
 TRIES = 20
 A_MOMENT_S = 0.01
 
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of a volume and of what hangs on it; see VolumeStore.change_volume."""
+    """The change of a volume and of its attachments and snapshots; see VolumeStore.change_volume."""
 
     volume: VolumeRecord
     attach: Sequence[AttachmentRecord] = ()
@@ -40,12 +40,12 @@ class Change:
 
 
 Decide = Callable[[VolumeRecord, list[AttachmentRecord]], Change]
-"""Decides on a volume and its attachments; raises what the world errors say."""
+"""Decides on a volume and its attachments; may raise WorldErrors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeService:
-    """What handlers and works work with."""
+    """The dependencies of handlers and jobs."""
 
     store: VolumeStore
     files: VolumeFiles
@@ -56,16 +56,16 @@ class VolumeService:
     clock: Clock
     ids: IdSource
     users: VolumeUsers = field(default_factory=AnyServer)
-    zones: Sequence[str] = ("nova",)  # the first is where volumes go for which nobody names one
+    zones: Sequence[str] = ("nova",)  # the first is the default
     limits: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_LIMITS))
     bell: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
-        """Tell the workshop that there is something to do."""
+        """Wake the worker."""
         self.bell.set()
 
     async def change(self, volume_id: str, decide: Decide) -> VolumeRecord:
-        """Change a volume as decided on what it is now. Raises: NotFound; Conflict: it never holds still; ..."""
+        """Change a volume as decided on its present state. Raises: NotFound; Conflict: it keeps changing; ..."""
         for tries_left in reversed(range(TRIES)):
             volume, claims = await self.store.held_volume(volume_id)
             change = decide(volume, claims)
@@ -81,11 +81,11 @@ class VolumeService:
             except Conflict:
                 if not tries_left:
                     raise
-                await self.clock.sleep(0)  # whoever was faster is to be done, before we look again
+                await self.clock.sleep(0)  # lets the concurrent change complete before it is read
         raise AssertionError("the last try returns or raises")
 
     async def default_type(self) -> VolumeType:
-        """Give the type of volumes for which nobody names one, made at first use."""
+        """Return the default type, created on first use."""
         while True:
             for each in await self.store.types():
                 if each.name == DEFAULT_TYPE:
@@ -97,12 +97,12 @@ class VolumeService:
             try:
                 await self.store.add_type(made)
             except Conflict:
-                await self.clock.sleep(A_MOMENT_S)  # somebody was faster, and what he writes is not to be seen yet
+                await self.clock.sleep(A_MOMENT_S)  # a concurrent request created it; its row is not visible yet
             else:
                 return made
 
     async def type_called(self, name_or_id: str, project_id: str | None) -> VolumeType:
-        """Find a type that a project may use; None: one that may use all. Raises: NotFound."""
+        """Return a type that a project may use; None: all projects. Raises: NotFound."""
         for each in await self.store.types():
             if name_or_id in (each.id, each.name) and may_use(each, project_id):
                 return each
@@ -117,7 +117,7 @@ class VolumeService:
         )
 
     async def exported(self, volume_id: str | None = None) -> list[Export]:
-        """List what is to be served, of one volume or of all."""
+        """Return the exports that must be open, of one volume or of all."""
         ids = None if volume_id is None else [volume_id]
         return [self.export(each) for each in await self.store.attachments(volume_ids=ids) if each.export]
 

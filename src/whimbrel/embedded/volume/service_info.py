@@ -1,4 +1,4 @@
-"""What the service is made of: zones, volume hosts, their pools, extensions, versions."""
+"""Information about the service: zones, volume hosts, pools, extensions, versions."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ async def list_services(ask: Ask) -> Reply:
 
 
 async def list_pools(ask: Ask) -> Reply:
-    """List where volumes can lie: one pool for each zone, all of them on the one disk."""
+    """List the pools: one for each zone, all of them on the same disk."""
     detail = flag(ask.request.query_params.get("detail", "false"), "detail")
     total, free = ask.service.files.free_gib()
     pools: list[dict[str, Any]] = []
@@ -113,7 +113,7 @@ def _extension(alias: str) -> dict[str, Any]:
 
 
 async def show_versions(request: Request) -> Reply:
-    """Tell what is served here, to anybody."""
+    """List the versions; needs no token."""
     return Reply({"versions": [_version(request)]}, 300)
 
 

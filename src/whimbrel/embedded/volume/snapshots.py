@@ -1,4 +1,4 @@
-"""Snapshots: taken of a volume, listed, shown, changed and deleted."""
+"""Snapshots: create, list, show, change and delete."""
 
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import SnapshotRecord, VolumeQuery
 
 DELETABLE = ("available", "error", "error_deleting")
-IN_USE_SINCE = 66  # from there on a volume in use is snapshot without being forced
+IN_USE_SINCE = 66  # from this version on snapshots of volumes in use need no force
 
 
 class NewSnapshot(msgspec.Struct, kw_only=True):
@@ -36,7 +36,7 @@ class ChangedSnapshot(msgspec.Struct, kw_only=True):
 
 
 class Reset(msgspec.Struct, kw_only=True):
-    status: Literal["available", "error", "error_deleting"]  # no other: that would order a work
+    status: Literal["available", "error", "error_deleting"]  # no other: those would start a job
 
 
 async def create(ask: Ask) -> Reply:
@@ -47,7 +47,7 @@ async def create(ask: Ask) -> Reply:
 
 
 async def _taken(ask: Ask, sent: NewSnapshot) -> SnapshotRecord:
-    """Write a snapshot down that is to be made. Raises: WrongState; OverQuota; Conflict."""
+    """Record a snapshot that is to be created. Raises: WrongState; OverQuota; Conflict."""
     in_use = ask.minor >= IN_USE_SINCE
     if sent.force is not None and flag(sent.force, "force"):
         in_use = True
@@ -75,7 +75,7 @@ async def _taken(ask: Ask, sent: NewSnapshot) -> SnapshotRecord:
         except Conflict:
             if not tries_left:
                 raise
-            await ask.service.clock.sleep(0)  # whoever was faster is to be done, before we look again
+            await ask.service.clock.sleep(0)  # lets the concurrent change complete before it is read
         else:
             return record
     raise AssertionError("the last try returns or raises")
@@ -132,7 +132,7 @@ async def _delete(ask: Ask, force: bool) -> None:
 
 
 async def act(ask: Ask) -> Reply:
-    """Do what only administrators may do to a snapshot."""
+    """Run an administrative action on a snapshot."""
     sent = await ask.body(dict[str, msgspec.Raw])
     if not ask.is_admin:
         raise Problem(403, "Policy does not allow this to be performed.")

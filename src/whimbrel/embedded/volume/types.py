@@ -1,4 +1,4 @@
-"""Volume types: what kinds of volumes there are, and who may use them."""
+"""Volume types, and the projects that may use them."""
 
 from typing import Annotated, Any
 
@@ -52,7 +52,7 @@ async def create(ask: Ask) -> Reply:
 
 
 async def search(ask: Ask) -> Reply:
-    """List types: an administrator asks for all with is_public=None."""
+    """List types: an administrator requests all with is_public=None."""
     await ask.service.default_type()
     query = ask.request.query_params
     wanted = query.get("is_public", "true" if not ask.is_admin else "none").lower()
@@ -98,7 +98,7 @@ async def delete(ask: Ask) -> Reply:
 
 
 async def act(ask: Ask) -> Reply:
-    """Give a project the use of a type, or take it."""
+    """Add or remove a project's access to a type."""
     sent = await ask.body(dict[str, msgspec.Raw])
     if list(sent) not in (["addProjectAccess"], ["removeProjectAccess"]):
         raise Problem(400, "There is no such action on volume types.")
@@ -128,7 +128,7 @@ async def show_access(ask: Ask) -> Reply:
 
 
 async def type_of_path(ask: Ask) -> VolumeType:
-    """Give the type that the path names. Raises: NotFound: there is none that he may use."""
+    """Return the type in the path. Raises: NotFound: not found, or not accessible to the requester."""
     wanted = ask.path("type_id")
     for each in await ask.store.types():
         if each.id == wanted and may_use(each, None if ask.is_admin else ask.project_id):

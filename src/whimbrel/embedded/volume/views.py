@@ -1,4 +1,4 @@
-"""How things look to clients: Cinder v3's JSON, at the version that they asked for."""
+"""Representations of resources: Cinder v3's JSON, at the requested version."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ def moment(seconds: float | None) -> str | None:
 
 
 def host_of(zone: str) -> str:
-    """Give the name of the volume host of a zone."""
+    """Return the name of the volume host of a zone."""
     return f"{zone}@{BACK_END}"
 
 
@@ -41,7 +41,7 @@ def volume_summary(ask: Ask, record: VolumeRecord) -> dict[str, Any]:
 def volume(
     ask: Ask, record: VolumeRecord, attachments: Sequence[AttachmentRecord], types: Sequence[VolumeType]
 ) -> dict[str, Any]:
-    """Show a volume with what holds it. types: all that there are."""
+    """Return a volume with its attachments. types: all types."""
     shown = {
         **volume_summary(ask, record),
         "description": record.description,
@@ -69,7 +69,7 @@ def volume(
 
 
 def _newer(ask: Ask, record: VolumeRecord) -> dict[str, Any]:
-    """Give what a volume shows from some version on."""
+    """Return the fields that later versions added."""
     since: dict[int, dict[str, Any]] = {
         13: {"group_id": None},
         48: {"service_uuid": service_id_of(record.zone), "shared_targets": None if ask.minor >= 69 else False},
@@ -111,7 +111,7 @@ def attachment_summary(record: AttachmentRecord) -> dict[str, Any]:
 
 
 def attachment(record: AttachmentRecord) -> dict[str, Any]:
-    """Show an attachment with its connection, whose data stand beside its kind; so does Cinder."""
+    """Return an attachment; the data of its connection are beside its type, as in Cinder."""
     connection: dict[str, Any] = {}
     if record.connection:
         connection = {
@@ -166,4 +166,4 @@ def volume_type(ask: Ask, record: VolumeType) -> dict[str, Any]:
 
 
 USER_VISIBLE = ("multiattach", "RESKEY:availability_zones", "replication_enabled")
-"""Extra specs that everybody sees."""
+"""Extra specs that all users see."""

@@ -1,4 +1,4 @@
-"""Actions on a volume: one URL, and a body that names what is to be done."""
+"""Actions on a volume: one URL, and a body that names the action."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
@@ -86,7 +86,7 @@ async def _extend(ask: Ask, record: VolumeRecord, sent: Extension) -> Reply:
 
 
 def _becomes(what: str, status: str) -> Action:
-    """Make an action that changes nothing but the status."""
+    """Return an action that changes only the status."""
 
     async def action(ask: Ask, record: VolumeRecord, sent: Anything) -> Reply:
         def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
@@ -150,7 +150,9 @@ async def _force_detach(ask: Ask, record: VolumeRecord, sent: ForcedDetach) -> R
 
 
 async def release(ask: Ask, attachment: AttachmentRecord) -> None:
-    """End an attachment, its connection first; fine if it has ended. The volume is what its other ones make it."""
+    """Delete an attachment, closing its connection first. Idempotent. The remaining attachments determine the
+    volume's state.
+    """
 
     def released(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         left = [claim for claim in claims if claim.id != attachment.id]
@@ -163,11 +165,11 @@ async def release(ask: Ask, attachment: AttachmentRecord) -> None:
         await exports.close(attachment.export)
     await ask.service.change(attachment.volume_id, released)
     if attachment.export:
-        await exports.close(attachment.export)  # who keeps what is served may have opened it again in between
+        await exports.close(attachment.export)  # the export loop may have opened it again meanwhile
 
 
 async def _retype(ask: Ask, record: VolumeRecord, sent: Retype) -> Reply:
-    """Give it another type; its file stays where it is, for all types lie in the same place."""
+    """Change the type; the file stays, because all types have the same location."""
     kind = await ask.service.type_called(sent.new_type, None if ask.is_admin else ask.project_id)
 
     def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
@@ -202,7 +204,7 @@ ACTIONS: dict[str, tuple[Action, type, bool]] = {
     "os-force_detach": (_force_detach, ForcedDetach, True),
     "os-force_delete": (_force_delete, Anything, True),
 }
-"""Action -> what does it, what its body is, and whether it is for administrators only."""
+"""Action -> its function, its body type, and whether it is for administrators only."""
 
 GONE = ("os-attach", "os-detach", "os-initialize_connection", "os-terminate_connection")
-"""How volumes were attached before there were attachments."""
+"""How volumes were attached before the attachments API."""

@@ -1,4 +1,4 @@
-"""What a new volume is to be, and what it is to be made of."""
+"""The attributes of a new volume, and its source."""
 
 from typing import Any
 
@@ -33,15 +33,15 @@ class NewVolume(msgspec.Struct, kw_only=True):
     consistencygroup_id: str | None = None
     group_id: str | None = None
     backup_id: str | None = None
-    scheduler_hints: dict[str, Any] | None = None  # there is one place in a zone: they change nothing
-    user_id: str | None = None  # clients send these for old servers; the token says who it is
+    scheduler_hints: dict[str, Any] | None = None  # ignored: there is one location in a zone
+    user_id: str | None = None  # clients send these for old servers; the token determines the user
     project_id: str | None = None
     status: str | None = None
     attach_status: str | None = None
 
 
 async def planned(ask: Ask, sent: NewVolume) -> VolumeRecord:
-    """Give the record of a volume that is to be made. Raises: Problem; NotFound; Invalid; WrongState."""
+    """Return the record of a volume that is to be created. Raises: Problem; NotFound; Invalid; WrongState."""
     not_served(consistencygroup_id=sent.consistencygroup_id, group_id=sent.group_id, backup_id=sent.backup_id)
     image_id = sent.imageRef or sent.image_id
     if sum(bool(each) for each in (sent.snapshot_id, sent.source_volid, image_id)) > 1:
@@ -65,7 +65,7 @@ async def planned(ask: Ask, sent: NewVolume) -> VolumeRecord:
 
 
 async def _sourced(ask: Ask, sent: NewVolume, image_id: str | None, record: VolumeRecord) -> VolumeRecord:
-    """Add where its contents come from, and the size that follows."""
+    """Add the source, and the size that follows from it."""
     if sent.snapshot_id:
         return await _of_snapshot(ask, sent, sent.snapshot_id, record)
     if sent.source_volid:
@@ -94,7 +94,7 @@ async def _of_volume(ask: Ask, sent: NewVolume, volume_id: str, record: VolumeRe
 
 
 def _like(origin: VolumeRecord, record: VolumeRecord, sent: NewVolume, least_gib: int) -> VolumeRecord:
-    """Give a copy what its origin has."""
+    """Copy the attributes of the origin."""
     return msgspec.structs.replace(
         record,
         size_gib=_size(sent.size, least_gib),
@@ -132,7 +132,7 @@ async def _of_image(ask: Ask, sent: NewVolume, image_id: str, record: VolumeReco
 
 
 async def _image(ask: Ask, image_id: str) -> Image:
-    """Raises: Invalid: there is none that he may use, or it is not ready."""
+    """Raises: Invalid: the image is not visible to the requester, or not ready."""
     try:
         image = await ask.service.images.show(image_id)
     except NotFound:
@@ -146,7 +146,7 @@ async def _image(ask: Ask, image_id: str) -> Image:
 
 
 def _size(asked: int | str | None, least_gib: int | None) -> int:
-    """Read the size. least_gib: that of what it is made of, and what it is if nothing is said."""
+    """Return the size in GiB. least_gib: the size of the source, which is also the default."""
     if asked is None:
         if least_gib is None:
             raise Invalid("Invalid input: 'size' is a required property of a volume that is made of nothing.")
@@ -168,7 +168,7 @@ def _zone(ask: Ask, asked: str | None) -> str:
 
 
 async def _typed(ask: Ask, sent: NewVolume, record: VolumeRecord) -> VolumeRecord:
-    """Add its type: the one that is named, or that of what it is made of, or the default."""
+    """Add the type: the requested one, that of the source, or the default."""
     kind = await _type(ask, sent.volume_type, record.type_id)
     asked = sent.multiattach is not None and flag(sent.multiattach, "multiattach")
     if asked and not kind.multiattach:

@@ -1,6 +1,6 @@
-"""The states of a volume as a table: what may be done in which, and what a volume's claims make of it.
+"""The states of a volume as a table: permitted operations, and the states that follow from claims.
 
-Law: as long as nothing else is done to a volume, its status says what its attachments are.
+Invariant: while no other operation is in progress on a volume, its status is derived from its attachments.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,13 +28,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "retype": ("available", "in-use"),
     "make read-only": ("available",),
 }
-"""What is done -> the states in which it may be done."""
+"""Operation -> the states in which it is permitted."""
 
 CLAIMED = ("reserved", "attaching", "in-use", "detaching", "available")
-"""States that say what a volume's claims are."""
+"""States that are derived from a volume's claims."""
 
 RESET_TO = ("available", "error", "in-use", "reserved", "attaching", "detaching", "error_deleting", "maintenance")
-"""What an administrator may say that a volume is; not what would begin a work, for a status orders it here."""
+"""States that an administrator may set; not those that start a job."""
 
 _BY_CLAIM = (("attached", "in-use"), ("attaching", "attaching"), ("reserved", "reserved"))
 
@@ -49,6 +49,6 @@ def check(volume: VolumeRecord, what: str) -> None:
 
 
 def by_claims(claims: Sequence[AttachmentRecord]) -> str:
-    """Give the status of a volume to which nothing else is done."""
+    """Return the status of a volume without an operation in progress."""
     held: Collection[str] = {claim.status for claim in claims}
     return next((status for claim, status in _BY_CLAIM if claim in held), AVAILABLE)

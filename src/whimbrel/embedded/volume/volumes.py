@@ -1,4 +1,4 @@
-"""Volumes: made, listed, shown, changed and deleted. What takes time is done by the workshop."""
+"""Volumes: create, list, show, change and delete. The worker runs the long operations."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ async def search_detail(ask: Ask) -> Reply:
 
 
 async def summary(ask: Ask) -> Reply:
-    """Count volumes and what they measure."""
+    """Return the number and the total size of volumes."""
     query = await queries.of_volumes(ask)
     found = await ask.store.volumes(replace(query, limit=None, after=None))
     told: dict[str, Any] = {"total_count": len(found), "total_size": sum(each.size_gib for each in found)}
@@ -92,7 +92,7 @@ async def delete(ask: Ask) -> Reply:
 
 
 async def delete_volume(ask: Ask, record: VolumeRecord, *, cascade: bool, force: bool) -> None:
-    """Say that a volume is to be deleted, and its snapshots with it. Raises: WrongState."""
+    """Mark a volume, and its snapshots if requested, for deletion. Raises: WrongState."""
     snapshots = await ask.store.snapshots(SnapshotQuery(project_id=None, columns={"volume_id": [record.id]}))
     copies = VolumeQuery(project_id=None, columns={"source_volume_id": [record.id], "status": ["creating"]}, limit=1)
     if await ask.store.volumes(copies):

@@ -1,7 +1,7 @@
-"""The work on volumes that takes time: making, copying, growing, uploading, deleting their files.
+"""The worker for long jobs on volumes: creating, copying, extending, uploading, deleting their files.
 
-Law: what is to be done is what the records say (a volume that is `creating` is to be made), so that nothing is lost
-with the process; every work may be begun anew, and ends by writing down how it ended.
+Invariant: the records determine the jobs (a volume that is `creating` is to be created), so that no job is lost with
+the process; every job can be started again, and ends by recording its result.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ VOLUME_WORKS: dict[str, tuple[Work, str | None]] = {
     "uploading": (jobs.upload, None),
     "deleting": (jobs.remove, "error_deleting"),
 }
-"""Status -> what is to be done, and the status where it cannot be; None: what its claims say."""
+"""Status -> its job, and the status if the job fails; None: derived from its claims."""
 
 SNAPSHOT_WORKS = {"creating": (jobs.take, "error"), "deleting": (jobs.remove_snapshot, "error_deleting")}
 
@@ -52,7 +52,7 @@ class VolumeWorker:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def run(self) -> None:
-        """Work, and keep what is served served, until cancelled."""
+        """Run jobs and keep exports open, until cancelled."""
         bell = self._service.bell
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_exports())
@@ -62,13 +62,13 @@ class VolumeWorker:
                     if record.id not in self._busy:
                         self._busy.add(record.id)
                         group.create_task(self._in_turn(record))
-                # Not wait_for: with Python 3.11, if the bell rings just then, it swallows being cancelled.
+                # Not wait_for: with Python 3.11 it swallows a cancellation that coincides with the bell.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(ROUND_S):
                         await bell.wait()
 
     async def settle(self) -> None:
-        """Do all that is to be done, here and now."""
+        """Run all pending jobs now."""
         while due := await self._due():
             for record in due:
                 await self._do(record)
@@ -82,7 +82,7 @@ class VolumeWorker:
             await asyncio.sleep(ROUND_S)
 
     async def _due(self) -> list[Record]:
-        """List what is to be done, snapshots first: a volume is deleted after them."""
+        """Return the pending jobs, snapshots first: a volume is deleted after them."""
         store = self._service.store
         snapshots = SnapshotQuery(project_id=None, columns={"status": list(SNAPSHOT_WORKS)})
         volumes = VolumeQuery(project_id=None, columns={"status": list(VOLUME_WORKS)})
@@ -99,19 +99,19 @@ class VolumeWorker:
         except WorldError as trouble:
             log.warning("a volume's work waits", id=record.id, reason=trouble.reason)
         else:
-            self._service.bell.set()  # what waited for this one may be done now
+            self._service.bell.set()  # jobs that waited for this one may be ready now
         finally:
             self._busy.discard(record.id)
 
     async def _do(self, record: Record) -> None:
-        """Do what the record says. Raises: Unavailable: the database does not let it be written down."""
+        """Run the job of a record. Raises: Unavailable: the database cannot record the result."""
         try:
             if isinstance(record, VolumeRecord):
                 await VOLUME_WORKS[record.status][0](self._service, record)
             else:
                 await SNAPSHOT_WORKS[record.status][0](self._service, record)
         except (Conflict, NotFound) as trouble:
-            # It has changed under our hands, or what it needs is gone: looking again tells which.
+            # It changed concurrently, or a dependency is gone: reading it again tells which.
             await self._look_again(record, trouble)
         except Unavailable as trouble:
             await self._try_again(record, trouble)
@@ -151,6 +151,6 @@ class VolumeWorker:
 
 def _failed(begun: VolumeRecord, volume: VolumeRecord, claims: list[AttachmentRecord], now: float) -> Change:
     if volume.status != begun.status:
-        return Change(volume)  # it is something else by now
+        return Change(volume)  # its status has changed meanwhile
     status = VOLUME_WORKS[begun.status][1] or by_claims(claims)
     return Change(replace(volume, status=status, upload_image_id=None, updated_at=now))
