@@ -1,4 +1,4 @@
-"""Makes the doors of a cloud's one port: its own APIs, those of the services in it, and that of its own processes."""
+"""Creates the applications of a cloud's single port: its own APIs, the embedded services', and the internal one."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from whimbrel.settings.datadir import INTERNAL, DataDir
 
 
 def endpoints(process: Process, data: DataDir, policy_file: Path | None, base_url: str) -> dict[str, ASGIApp]:
-    """Give the application of each path of the one port, INTERNAL is for our own processes.
+    """Return the application of each path of the port; INTERNAL is for the cloud's own processes.
 
     Raises: Invalid: the policy file.
     """
@@ -39,7 +39,7 @@ def endpoints(process: Process, data: DataDir, policy_file: Path | None, base_ur
             Service(type="volumev3", name="cinderv3", url=f"{base_url}/volume/v3"),
         )
     )
-    # One file for both: their rules have names of their own, and those that they rest on are the same.
+    # One file for both: their rule names are distinct, and the rules that both refer to are the same.
     policy = Policy.load({**compute_policy.DEFAULTS, **placement_policy.DEFAULTS["legacy"]}, policy_file)
     context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=policy)
     process.network_service.hear(compute_app(replace(context, identity=ServiceLogin())))

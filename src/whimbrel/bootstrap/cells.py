@@ -1,7 +1,7 @@
-"""Makes the cells of a process: of each its own database and its own bus, on neither of which another cell is known.
+"""Opens the cells of a process: each has its own database and its own bus, on which no other cell is known.
 
-Law: a cell whose database is away keeps nobody else from starting or working. It is down, which is logged, and comes
-back by itself. A cell that a command adds comes into every process by itself too.
+Invariant: a cell with an unreachable database prevents no other cell from starting or working. It is down, which is
+logged, and reconnects by itself. Every process opens a cell that a command adds by itself too.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ from whimbrel.settings import CloudConfig
 log = structlog.get_logger(__name__)
 
 CHECK_S = 2.0
-"""How long a cell that went away, came back or was added may go unnoticed."""
+"""Maximum delay until a process notices that a cell went down, came up or was added."""
 
 
 @dataclass
 class OpenCell:
-    """A cell of this process. is_new: its hosts were not written down by this process yet."""
+    """A cell of this process. is_new: this process has not registered its hosts yet."""
 
     info: CellInfo
     cell: Cell
     database: AwaitedDatabase
     is_new: bool = True
-    was_up: bool = True  # when it was last told whether it is
-    complaint: str | None = None  # why its hosts could not be written down, as it was last told
+    was_up: bool = True  # the last logged state
+    complaint: str | None = None  # why its hosts could not be registered, as last logged
 
     @property
     def is_up(self) -> bool:
@@ -54,7 +54,7 @@ Arrived = Callable[[OpenCell], Awaitable[None]]
 
 
 class OpenCells(Mapping[CellName, Cell]):
-    """All cells of this process by name. Whoever goes through them is not disturbed by one that is added."""
+    """All cells of this process by name. Iteration is safe while cells are added."""
 
     def __init__(
         self,
@@ -66,7 +66,9 @@ class OpenCells(Mapping[CellName, Cell]):
         *,
         migrates: bool = True,
     ) -> None:
-        """own_url: of the cloud's database. agents: gives the bus of a cell. migrates: brings cells to this schema."""
+        """own_url: of the cloud's database. agents: returns the bus of a cell. migrates: migrates cells to this
+        schema.
+        """
         self._databases = databases
         self._infos = infos
         self._own_url = own_url
@@ -89,7 +91,7 @@ class OpenCells(Mapping[CellName, Cell]):
         return [cell for cell in self._open.values() if cell.is_up]
 
     async def open(self) -> None:
-        """Open all that are written down, at once. Raises: Unavailable, Refused: the cloud's own database."""
+        """Open all registered cells concurrently. Raises: Unavailable, Refused: the cloud's own database."""
         await self._see_which()
         await asyncio.gather(*(self._check(cell) for cell in self._open.values()))
         for cell in self._open.values():
@@ -97,15 +99,15 @@ class OpenCells(Mapping[CellName, Cell]):
                 await cell.database.check()
 
     async def watch(self, arrived: Arrived) -> None:
-        """Look for ever."""
+        """Check the cells repeatedly, until cancelled."""
         while True:
             await self._clock.sleep(CHECK_S)
             await self.look(arrived)
 
     async def look(self, arrived: Arrived) -> None:
-        """See which cells there are, and which answer. arrived: is told of each that answers for the first time.
+        """Check which cells exist, and which answer. arrived: called for each that answers for the first time.
 
-        What it raises of the world is logged, and it is told again.
+        If it raises a WorldError, that is logged and it is called again at the next check.
         """
         try:
             await self._see_which()
@@ -138,7 +140,7 @@ class OpenCells(Mapping[CellName, Cell]):
         cell.was_up = cell.is_up
 
     async def _see_which(self) -> None:
-        """Open what was added since, as far as it answers, and close what was removed."""
+        """Open the cells that were added, if they answer, and close removed ones."""
         written = {info.name: info for info in await self._infos.all()}
         before, self._open = self._open, {name: self._open.get(name) or self._made(written[name]) for name in written}
         for name in before.keys() - written.keys():
@@ -159,10 +161,10 @@ class OpenCells(Mapping[CellName, Cell]):
 
 
 async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, journal: Journal, now: float) -> None:
-    """Have the cells that the settings name written down, and those that they left out forgotten.
+    """Register the cells in the settings, and remove those that the settings no longer contain.
 
-    Raises: Invalid: servers live in one that they left out or are on their way from or to it, or live in one whose
-    database they replace by one without them.
+    Raises: Invalid: an omitted cell has servers or moves from or to it; or a cell with servers has a new database that
+    does not contain them.
     """
     said = {CellName(cell.name): cell for cell in config.cells}
     known = {info.name: info for info in await infos.all()}
@@ -206,15 +208,15 @@ async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, jo
 
 
 async def _under_way(journal: Journal) -> set[CellName]:
-    """Give the cells from which or to which servers are on their way, also those that wait for their verdict."""
+    """Return the cells of open moves, including those that await their verdict."""
     moves = [run.facts for run in await journal.find(RunFilter(only_open=True)) if isinstance(run.facts, MoveFacts)]
     return {place.cell for facts in moves for place in (facts.source, facts.target) if place}
 
 
 async def _check_replacement(name: CellName, url: str, servers: int | None) -> None:
-    """Raises: Invalid: the database has never seen the cell in which servers live, or cannot be asked.
+    """Raises: Invalid: the database does not contain the cell's hosts, or is unreachable.
 
-    servers: None: nobody lives there, but moves from or to it are not over.
+    servers: None: the cell has none, but there are open moves from or to it.
     """
     inhabited = f"{servers} servers live in" if servers else "moves are not over that lead from or to"
     database = AwaitedDatabase(url, f"cell_{name}")

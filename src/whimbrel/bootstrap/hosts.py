@@ -1,7 +1,7 @@
-"""Writes down what the settings say of hosts: their rows, what they offer, the zones that they are in.
+"""Registers the hosts of the settings: their rows, their inventories, and their zones.
 
-Law: every start does it, for each cell that is up then, and for others when they come. Settings may change between two
-starts, but servers stay where they are, and so does what operators changed.
+Invariant: every start does it, for each cell that is up then, and for others when they come up. Settings may change
+between two starts, but servers stay where they are, and changes by operators are kept.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ FIRST_FLAVORS = (
     Flavor(flavor_id="3", name="m1.medium", vcpus=2, memory_mib=4096, root_gib=40),
     Flavor(flavor_id="4", name="m1.large", vcpus=4, memory_mib=8192, root_gib=80),
 )
-"""What a new cloud starts with, so that its first server can be booted at once."""
+"""The flavors of a new cloud."""
 
 
 async def check_hosts(cell: Cell, config: CloudConfig, providers: Mapping[str, ProviderId]) -> None:
-    """Raises: Invalid: the settings have a host in this cell that is known elsewhere. providers: by their names."""
+    """Raises: Invalid: a host of this cell's settings is known in another cell. providers: by their names."""
     known = {host.name: host.id for host in await cell.hosts.all()}
     for host in (host for each, host in config.hosts() if each.name == cell.name):
         if providers.get(host.name) not in (None, known.get(HostName(host.name))):
@@ -51,7 +51,7 @@ async def check_hosts(cell: Cell, config: CloudConfig, providers: Mapping[str, P
 async def write_down_hosts(
     cloud: Cloud, cell: CellName, config: CloudConfig, hypervisors: Mapping[HostName, Hypervisor]
 ) -> None:
-    """Register the hosts of a cell as the settings and the hosts themselves say; one that is so is not written."""
+    """Register the hosts of a cell from the settings and the hypervisors; unchanged rows are not written."""
     told = [host for each, host in config.hosts() if each.name == cell]
     found = await asyncio.gather(*(_what_it_is(hypervisors[HostName(host.name)], host) for host in told))
     rows = await _registered(cloud, cell, [_row(cloud, cell, *each) for each in zip(told, found, strict=True)])
@@ -63,7 +63,7 @@ async def write_down_hosts(
 
 
 async def _registered(cloud: Cloud, cell: CellName, said: Sequence[Host]) -> dict[HostName, Host]:
-    """Register the hosts that are new or have changed, the others give a sign of life; return all hosts as they are."""
+    """Register new and changed hosts, and renew the others' last-seen time; return all hosts as stored."""
     hosts = cloud.cell(cell).hosts
     known = {host.name: host for host in await hosts.all()}
     changed = [host for host in said if host.name not in known or not _is_as_known(host, known[host.name])]
@@ -85,7 +85,7 @@ async def write_down_flavors(cloud: Cloud) -> None:
 
 
 async def _what_it_is(hypervisor: Hypervisor, host: SimulatedHost | LibvirtHost) -> tuple[Capacity, bool]:
-    """Ask a hypervisor what it is; one that does not answer now is what the settings say."""
+    """Return a hypervisor's capacity, and whether it answers; if not, the capacity is that of the settings."""
     try:
         return await hypervisor.capacity(), True
     except WorldError as trouble:
@@ -132,15 +132,15 @@ def _offer(cloud: Cloud, host: SimulatedHost | LibvirtHost, row: Host) -> HostOf
 
 
 async def write_down_zones(cloud: Cloud, config: CloudConfig, up: Collection[CellName]) -> None:
-    """Have an aggregate for every zone that the settings name, with its hosts; what operators changed later stays.
+    """Ensure that every zone in the settings has an aggregate with its hosts; later changes by operators are kept.
 
-    So does the zone of a host on which somebody holds something. up: the cells whose hosts are known now.
+    A host with claims keeps its zone, too. up: the cells whose hosts are known now.
     """
     now, default = cloud.clock.now(), await _default_zone(cloud)
     rows = {host.name: host for cell in up for host in await cloud.cell(cell).hosts.all()}
     known = {aggregate.name: aggregate for aggregate in await cloud.aggregates.all()}
     placed = zones_by_host(known.values())
-    wanted: dict[str, list[HostName]] = {}  # hosts that are in no zone yet, by the name of theirs
+    wanted: dict[str, list[HostName]] = {}  # zone name -> hosts that are in no zone yet
     for _, host in config.hosts():
         meant = known[host.zone].zone if host.zone in known else default.id
         if (zone := placed.get(HostName(host.name))) not in (None, meant):
@@ -165,7 +165,7 @@ async def write_down_zones(cloud: Cloud, config: CloudConfig, up: Collection[Cel
 async def _put_all_into(
     cloud: Cloud, aggregate: Aggregate, names: Sequence[HostName], rows: Mapping[HostName, Host]
 ) -> None:
-    """Have hosts that are in no zone in that of an aggregate; each that cannot be is left out, which is logged."""
+    """Add hosts without a zone to an aggregate; those that cannot be added are skipped, which is logged."""
     try:
         await _put_into(cloud, aggregate, names, rows)
     except (Conflict, NotFound) as trouble:
@@ -179,10 +179,10 @@ async def _put_all_into(
 async def _put_into(
     cloud: Cloud, aggregate: Aggregate, names: Sequence[HostName], rows: Mapping[HostName, Host]
 ) -> None:
-    """Have hosts that are in no zone in that of an aggregate, of which Placement hears first.
+    """Add hosts without a zone to an aggregate; Placement is updated first.
 
-    rows: without those whose cell is down; then whoever looks after zones tells Placement later.
-    Raises: Conflict: somebody holds something on one, or put it into another zone just now.
+    rows: without those whose cell is down; the zone checks update Placement for them later.
+    Raises: Conflict: there are claims on a host, or it was added to another zone concurrently.
     """
     now, known = cloud.clock.now(), [rows[name] for name in names if name in rows]
     if away := [name for name in names if name not in rows]:
@@ -194,7 +194,7 @@ async def _put_into(
 
 
 async def _default_zone(cloud: Cloud) -> Zone:
-    """Give the zone of hosts that no aggregate puts into one. Raises: Invalid: its name is another zone's."""
+    """Return the zone of hosts without an aggregate's zone. Raises: Invalid: its name is another zone's."""
     rule = cloud.rules.default_availability_zone
     with suppress(NotFound):
         return await cloud.zones.get(rule)

@@ -1,4 +1,4 @@
-"""Makes the hypervisors of the hosts that the settings name, simulated ones and libvirt's, and their agents' stores."""
+"""Creates the hypervisors of the hosts in the settings, simulated and libvirt, and their agents' stores."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -48,7 +48,7 @@ def _capacity(host: SimulatedHost) -> Capacity:
 
 
 def _libvirt(host: LibvirtHost, data: DataDir, images: LocalImages) -> Hypervisor:
-    from whimbrel.adapters.libvirt.hypervisor import LibvirtHypervisor  # an extra: only where it is used
+    from whimbrel.adapters.libvirt.hypervisor import LibvirtHypervisor  # an optional dependency: imported only if used
 
     return LibvirtHypervisor(
         host.uri,
@@ -67,10 +67,10 @@ def _libvirt(host: LibvirtHost, data: DataDir, images: LocalImages) -> Hyperviso
 async def ledger_stores(
     config: CloudConfig, data: DataDir, databases: Databases, store: KeyValueStore, opened: AsyncExitStack
 ) -> Callable[[HostName], KeyValueStore]:
-    """Return where the agent of each host keeps its ledger: with the guests, so that a restore leaves it as it is.
+    """Return the ledger store of each host's agent: beside the guests, so that a restore does not change it.
 
-    The guests of simulated hosts are in `store`, among the cloud's databases; those of libvirt's are not, and their
-    ledgers are in a file of this machine. What an older release had written into `store` is taken along, once.
+    The guests of simulated hosts are in `store`, among the cloud's databases; for libvirt they are not, and the ledgers
+    are in a file of this machine. Ledgers that an older release wrote into `store` are migrated once.
     """
     real = [HostName(host.name) for _, host in config.hosts() if isinstance(host, LibvirtHost)]
     if not real:

@@ -1,4 +1,4 @@
-"""Has a process watched: its doors and its work counted, how its cloud stands read, and a door for Prometheus."""
+"""Metrics of a process: requests, work, the state of its cloud, and an endpoint for Prometheus."""
 
 from collections.abc import Mapping
 
@@ -11,18 +11,18 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
 
 METRICS = "metrics"
-"""The path of the door."""
+"""The path of the endpoint."""
 
 
 class Watch:
-    """What is known of one process."""
+    """The metrics of one process."""
 
     def __init__(self) -> None:
         self._figures = Figures()
         self._readings: Readings | None = None
 
     def work(self, cloud: Cloud, engine: Engine) -> None:
-        """Watch what a process does for a cloud, and how that stands."""
+        """Measure the work of a process for a cloud, and the cloud's state."""
         cloud.meter.listen(self._figures)
         self._figures.await_choices(
             saga.name for saga in engine.registry if CHOICE in (step.name for step in saga.steps)
@@ -30,19 +30,19 @@ class Watch:
         self._readings = Readings(cloud)
 
     def endpoint(self, secret: str | None) -> ASGIApp:
-        """Return the application at /metrics. secret: what callers send as a bearer token; None: everybody may ask."""
+        """Return the application at /metrics. secret: the bearer token of clients; None: public."""
         return metrics_app(self._figures, self._readings, secret)
 
     def count(self, app: ASGIApp, services: Mapping[str, ASGIApp]) -> ASGIApp:
-        """Have the requests to these services counted; the application has a path for each."""
+        """Count the requests to these services; the application has a path for each."""
         return Counted(app, self._figures, frozenset(services))
 
     def count_one(self, app: ASGIApp, service: str) -> ASGIApp:
-        """Have the requests counted that an application of one service gets."""
+        """Count the requests to the application of one service."""
         return Counted(app, self._figures, frozenset(), alone=service)
 
     def beside(self, app: ASGIApp, secret: str | None) -> ASGIApp:
-        """Put the door beside an application that has all other paths, the first too."""
+        """Mount the endpoint beside an application that has all other paths, including the root."""
         endpoint = self.endpoint(secret)
 
         async def either(scope: Scope, receive: Receive, send: Send) -> None:

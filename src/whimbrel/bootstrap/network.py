@@ -1,7 +1,7 @@
-"""Makes the embedded network service of a process: what it keeps, how it is reached, and whom it tells of ports.
+"""Creates the embedded network service of a process: its store, its client, and the receiver of its events.
 
-Our own calls go through the same protocol as everybody's, to an application of our own that is mounted nowhere: there
-is one network adapter, and nothing between it and the service that could fail.
+The cloud's own calls use the same protocol as all clients, to a separate application that is not mounted: there is one
+network adapter, and nothing between it and the service that could fail.
 """
 
 from contextlib import AsyncExitStack
@@ -30,7 +30,7 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class NetworkService:
-    """The service in this process. client: it, as servers and moves use it."""
+    """The service in this process. client: its client for servers and moves."""
 
     client: Network
     events: HttpServerEvents
@@ -40,19 +40,21 @@ class NetworkService:
     ids: IdSource
 
     def hear(self, compute: ASGIApp) -> None:
-        """Have the compute API of this very process hear the news of ports. compute: lets in whoever asks."""
+        """Send the events of ports to the compute API of this process. compute: an application that admits every
+        request.
+        """
         self.events.reach(inside(compute, "/v2.1"))
 
     def app(self, identity: Identity) -> ASGIApp:
-        """Give the application to be mounted at /network."""
+        """Return the application to be mounted at /network."""
         return network_app(self.store, identity, self.clock, self.ids, self.hosts, self.events)
 
     async def report(self, trees: ProviderTrees) -> None:
-        """Have Placement know what the hosts' network cards can do."""
+        """Report the resources of the hosts' NICs to Placement."""
         await report(trees, self.hosts)
 
     async def seed(self, project_id: str) -> None:
-        """Have the network that a new cloud starts with."""
+        """Ensure that the initial network of a new cloud exists."""
         await seed_network(self.store, self.clock, project_id, self.hosts)
 
 
@@ -60,7 +62,7 @@ async def network_service(
     config: CloudConfig, data: DataDir, store: SqlNetworks, front_url: str, clock: Clock, ids: IdSource,
     closing: AsyncExitStack,
 ) -> NetworkService:  # fmt: skip
-    """Make it. front_url: where the doors of the cloud are. closing: closes what it opens."""
+    """Create the service. front_url: of the cloud's applications. closing: closes what it opens."""
     hosts = tuple(host.net for _, host in config.hosts())
     compute = await over_http(data, front_url, "compute/v2.1", TIMEOUT_S, closing)
     events = HttpServerEvents(compute, clock, Random())

@@ -1,6 +1,6 @@
-"""Makes the Placement API of a process of its own out of its settings: database, callers, rights, browsers.
+"""Creates the stand-alone Placement API from its settings: database, authentication, policy, CORS.
 
-Law: what is wrong with the settings is said before the database is touched.
+Invariant: errors in the settings are reported before the database is opened.
 """
 
 import asyncio
@@ -36,22 +36,22 @@ KEYSTONE_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class PlacementSettings:
-    """What such a process is started with."""
+    """The settings of such a process."""
 
     database_url: str
-    identity: Login | DataDir | None  # Keystone, or the identity service of a cloud here; None: callers are believed
+    identity: Login | DataDir | None  # Keystone, or the identity service of a cloud here; None: no authentication
     policy_defaults: Defaults = "legacy"
     policy: Path | None = None
     cors_origins: tuple[str, ...] = ()
     max_allocation_candidates: int = MOST_CANDIDATES  # -1: no cap
-    seed: int | None = None  # of the order in which candidates come; None: one of its own
+    seed: int | None = None  # of the order of candidates; None: random
 
 
 @asynccontextmanager
 async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
-    """Have the database ready, at this program's schema, and give the application over it.
+    """Ensure that the database has this program's schema, and yield the application.
 
-    Raises: Invalid: the settings. Refused: a database of a newer program, NotFound: no cloud is there, Unavailable.
+    Raises: Invalid: the settings. Refused: a database of a newer program, NotFound: no cloud exists, Unavailable.
     """
     defaults = settings.policy_defaults
     rights = access(defaults, Policy.load(DEFAULTS[defaults], settings.policy))
@@ -86,7 +86,7 @@ def _most_candidates(option: int) -> int | None:
 
 
 async def _identity(asked: Login | DataDir | None, closing: AsyncExitStack) -> tuple[Identity | None, str | None]:
-    """Give who knows callers, and where clients without a token are sent."""
+    """Return the identity service, and the URL where clients get a token."""
     if asked is None:
         return None, None
     if isinstance(asked, DataDir):

@@ -1,4 +1,4 @@
-"""One process of a cloud: what it has open, and what it does in the background for as long as it runs."""
+"""One process of a cloud: its open resources, and its background work."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ WEEK_S = 7 * 24 * HOUR_S
 
 @dataclass
 class Process:
-    """Everything that one process of a cloud has open."""
+    """All open resources of one process of a cloud."""
 
     config: CloudConfig
     cloud: Cloud
@@ -49,16 +49,16 @@ class Process:
     agents: Mapping[HostName, HostAgent]
     hypervisors: Mapping[HostName, Hypervisor]
     network_service: NetworkService
-    embedded_volumes: EmbeddedVolumes | None  # None: the process with the hosts has it
-    closing: AsyncExitStack = field(default_factory=AsyncExitStack)  # of all its parts, in their order
+    embedded_volumes: EmbeddedVolumes | None  # None: it is in the process with the hosts
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)  # all resources, closed in reverse order
 
     @property
     def has_hosts(self) -> bool:
-        """Check whether the agents of the hosts are in this process; then it says what hosts and cells there are."""
+        """Check whether the agents of the hosts are in this process; then it registers hosts and cells."""
         return self.embedded_volumes is not None
 
     async def run(self) -> None:
-        """Do the work in the background until cancelled: drive runs, tell that the hosts live, forget what is old."""
+        """Do the background work until cancelled: drive runs, renew hosts' last-seen times, delete old data."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.registration.run())
             if self.conductor:
@@ -73,24 +73,24 @@ class Process:
             group.create_task(self.cells.watch(self.arrived))
 
     async def register(self, cells: Sequence[OpenCell]) -> None:
-        """Write down what the settings and the hosts of these cells say, if the hosts are here. Repeatable."""
+        """Register the hosts of these cells from the settings, if the hosts are here. Idempotent."""
         if not self.hypervisors:
             return
         for each in cells:
             await host_wiring.write_down_hosts(self.cloud, each.info.name, self.config, self.hypervisors)
         await host_wiring.write_down_zones(self.cloud, self.config, [each.info.name for each in cells])
         await self.network_service.report(StoredTrees(self.placement))
-        await self.placement.provider_index()  # with what was registered just now
+        await self.placement.provider_index()  # includes the providers just registered
 
     async def check_hosts(self, cells: Sequence[OpenCell]) -> None:
-        """Raises: Invalid: the settings have a host in one of these cells that is known elsewhere."""
+        """Raises: Invalid: a host of one of these cells' settings is known elsewhere."""
         index = await self.placement.provider_index()
         providers = {node.provider.name: node.provider.uuid for node in index.nodes.values()}
         for each in cells:
             await host_wiring.check_hosts(each.cell, self.config, providers)
 
     async def arrived(self, cell: OpenCell) -> None:
-        """Have a cell that was down when we started, or was added since, with its hosts."""
+        """Register the hosts of a cell that was down at start, or was added later."""
         await self.check_hosts([cell])
         await self.register([cell])
 
@@ -100,7 +100,7 @@ class Process:
             await self.sign_of_life()
 
     async def sign_of_life(self) -> None:
-        """Write down which hosts answer now, in those cells that are up."""
+        """Record which hosts answer now, in the cells that are up."""
         await asyncio.gather(*(self._sign_of_life(each) for each in self.cells.up))
 
     async def _sign_of_life(self, cell: OpenCell) -> None:
@@ -116,23 +116,24 @@ class Process:
             log.warning("no heartbeat was written", cell=name, reason=trouble.reason)
 
     async def _metrics(self, hosts: Sequence[HostName]) -> dict[HostName, dict[str, float]]:
-        """Ask hosts for their load, where a rule says what to make of it."""
+        """Return the metrics of hosts, if a rule uses them."""
         if not self.cloud.rules.scheduler.metrics_weight_setting:
             return {}
         told = await asyncio.gather(*(_metrics(self.hypervisors[host]) for host in hosts))
         return dict(zip(hosts, told, strict=True))
 
     async def _forget_old(self) -> None:
-        """Forget the fences of runs that ended a week ago: no order of theirs can still be on its way."""
+        """Delete the fences of runs that ended a week ago: none of their orders can still be in transit."""
         done_until: dict[str, float] = {}
         while True:
             await asyncio.sleep(HOUR_S)
             await self.forget_before(self.cloud.clock.now() - WEEK_S, done_until)
 
     async def forget_before(self, before: float, done_until: dict[str, float]) -> None:
-        """Have all who know fences forget those of runs that ended before; one who is down does it next time.
+        """Delete the fences of runs that ended before, wherever they are stored; unreachable stores are retried
+        later.
 
-        done_until: who has forgotten what ended before which moment; it is kept up here.
+        done_until: store -> the time before which its fences are deleted; updated here.
         """
         known = {f"cell {name}": cell.servers.forget_fences for name, cell in self.cloud.cells.items()}
         for name, forget in {"placement": self.placement.forget_fences, **known}.items():
@@ -165,7 +166,7 @@ async def _metrics(hypervisor: Hypervisor) -> dict[str, float]:
 
 @contextmanager
 def _told(where: str) -> Iterator[None]:
-    """Go on after what the world says, and log it."""
+    """Log WorldErrors and continue."""
     try:
         yield
     except WorldError as trouble:

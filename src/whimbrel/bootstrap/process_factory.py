@@ -1,6 +1,6 @@
-"""Makes a process of a cloud out of its settings, with the adapters that it takes.
+"""Creates a process of a cloud from its settings, with its adapters.
 
-A process with hosts has the agents and the doors; one without reaches the agents through the first one's door.
+A process with hosts has the agents and the applications; others reach the agents through its internal endpoint.
 """
 
 import asyncio
@@ -68,11 +68,13 @@ TIMEOUT_S = 30.0  # for a host's answer
 STORES = ("global", "placement", "identity", "images", "network", "volumes", "keep")
 
 FIRST_WITH_PROCESSES = "0013"
-"""The version of the global schema that first has the table of processes."""
+"""The first version of the global schema that has the table of processes."""
 
 
 def prepare_stores(url: str) -> None:
-    """Bring every store but the cells' to this program's schema. Raises: Refused: of a newer version; Unavailable."""
+    """Migrate every store except the cells' to this program's schema. Raises: Refused: of a newer version;
+    Unavailable.
+    """
     for schema in STORES:
         prepare(url, schema)
 
@@ -95,11 +97,11 @@ async def open_process(
 ) -> Process:
     """Open the process that `record` describes. hosts: its agents run here, else elsewhere, over HTTP.
 
-    The process with the hosts brings the stores to this program's schema; others need them there. front_url: where
-    the doors of the cloud are. Whatever fails, what is open by then is closed.
+    The process with the hosts migrates the stores to this program's schema; others require it. front_url: of the
+    cloud's applications. On any failure, all open resources are closed.
 
-    Raises: Invalid: the settings do not fit what is stored; Refused: another process has the role, or a store is of
-    another version; Unavailable: a database of the cloud itself is away.
+    Raises: Invalid: the settings do not fit the stored data; Refused: another process has the role, or a store has
+    another version; Unavailable: a database of the cloud itself is unreachable.
     """
     async with AsyncExitStack() as opened:
         base = await _registered(config, data, url, record, opened, migrates=hosts)
@@ -111,7 +113,7 @@ async def open_process(
 
 @dataclass(frozen=True)
 class _Base:
-    """What the parts of a process are made from. What they open is closed with `opened`, the last one first."""
+    """The dependencies of a process's parts. Their resources are closed with `opened`, in reverse order."""
 
     config: CloudConfig
     data: DataDir
@@ -131,10 +133,10 @@ class _Base:
 async def _registered(
     config: CloudConfig, data: DataDir, url: str, record: ProcessRecord, opened: AsyncExitStack, *, migrates: bool
 ) -> _Base:
-    """Write this process down, and bring the stores to this program's schema or check that they are there.
+    """Register this process, and migrate the stores to this program's schema or check them.
 
-    Stores are migrated by a process that has its role already. A process that is refused leaves an older one's
-    databases as they are, so that this can start again.
+    Only a process that has its role migrates stores. A refused process leaves an older one's databases unchanged, so
+    that the older one can start again.
     """
     if not migrates:
         check_stores(url)
@@ -152,7 +154,7 @@ async def _registered(
 
 
 async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) -> Process:
-    """Make all parts of a process."""
+    """Create all parts of a process."""
     config, data, url, clock, opened = base.config, base.data, base.url, base.clock, base.opened
     database, databases, global_, registration = base.database, base.databases, base.global_, base.registration
     ids = RandomIds()
@@ -228,7 +230,7 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
 
 
 async def _start(process: Process) -> None:
-    """Read what is stored, and write down what the settings and the hosts say. Raises: Invalid; Unavailable."""
+    """Read the stored data, and register the hosts of the settings. Raises: Invalid; Unavailable."""
     cloud, cells = process.cloud, process.cells
     await load(process.placement, cloud.clock)
     if process.has_hosts:
@@ -245,7 +247,7 @@ async def _start(process: Process) -> None:
         each.is_new = False
 
 
-# Buses: an agent is found on that of its own cell only
+# Buses: an agent is reachable only on that of its own cell
 
 
 def _own_buses(config: CloudConfig, agents: Mapping[HostName, HostAgent]) -> Callable[[CellName], Agents]:

@@ -1,7 +1,7 @@
-"""This process among those of its cloud: its row, its lease, and what may be done only while that runs.
+"""The registration of this process: its row, its lease, and the operations that require the lease.
 
-Invariant: a process whose role is exclusive changes nothing on hosts once its lease may have run out, by a clock that
-nobody can set; where another process has the role by then, it ends.
+Invariant: a process with an exclusive role changes nothing on hosts once its lease may have expired, by a monotonic
+clock; if another process has the role by then, it ends.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Port = TypeVar("Port")
 
 
 def this_process(role: str, name: str, directory: str, lock: str) -> ProcessRecord:
-    """Describe this process. lock: identifies the file lock that it holds as long as it lives."""
+    """Return the record of this process. lock: identifies the file lock that it holds while it runs."""
     host, pid = socket.gethostname(), os.getpid()
     return ProcessRecord(
         id=f"{name}@{host}-{pid}-{secrets.token_hex(3)}",
@@ -42,7 +42,7 @@ def this_process(role: str, name: str, directory: str, lock: str) -> ProcessReco
 
 
 class Registration:
-    """Keeps the row of one process. elapsed: seconds by a clock that only goes forward."""
+    """Maintains the row of one process. elapsed: seconds of a monotonic clock."""
 
     def __init__(
         self,
@@ -53,18 +53,18 @@ class Registration:
     ) -> None:
         self.record = record
         self.predecessors: tuple[str, ...] = ()
-        """Ids of the dead processes whose place this one takes."""
+        """Ids of the dead processes that this one replaces."""
         self.processes = processes
         self._clock = clock
         self._elapsed = elapsed
-        self._lease_ends = float("-inf")  # as `elapsed` counts
+        self._lease_ends = float("-inf")  # in the time of `elapsed`
         self._is_unreachable = False
         self._renewing: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Write the process down and renew its lease from now on.
+        """Register the process and renew its lease from now on.
 
-        Raises: Refused: another one has its exclusive role; Unavailable.
+        Raises: Refused: another process has its exclusive role; Unavailable.
         """
         await self._enter()
         self._renewing = asyncio.create_task(self._renew_for_ever())
@@ -99,19 +99,19 @@ class Registration:
                 raise
             await self._begin_again()
         except WorldError as trouble:
-            if not self._is_unreachable:  # once each time that the database falls silent
+            if not self._is_unreachable:  # log once for each outage of the database
                 log.warning("the lease of this process was not renewed", reason=trouble.reason)
             self._is_unreachable = True
 
     async def _begin_again(self) -> None:
-        """Enter again: it gave no sign of life for so long that it was forgotten."""
+        """Register again: the row was deleted, because the lease was not renewed for too long."""
         try:
             await self._enter()
         except WorldError as trouble:
             log.warning("this process was not written down", reason=trouble.reason)
 
     def check(self) -> None:
-        """Raises: Unavailable: the lease of the exclusive role may have run out."""
+        """Raises: Unavailable: the lease of the exclusive role may have expired."""
         if self.record.is_exclusive and self._elapsed() >= self._lease_ends:
             raise Unavailable(
                 f"the lease of this process ({self.record.id}) has run out: it does nothing on hosts until the database"
@@ -119,7 +119,7 @@ class Registration:
             )
 
     async def end(self) -> None:
-        """Give the lease back, so that a successor need not wait for its end."""
+        """Release the lease, so that a successor need not wait for its end."""
         self._lease_ends = float("-inf")
         if self._renewing:
             self._renewing.cancel()
@@ -131,7 +131,7 @@ class Registration:
 
 
 def guarded(port: Port, check: Callable[[], None]) -> Port:
-    """Return the same port, each call of which is checked first."""
+    """Return the same port, with a check before each call."""
     return cast(Port, _Guarded(port, check))
 
 

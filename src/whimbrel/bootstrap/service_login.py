@@ -1,4 +1,4 @@
-"""The cloud as a user of its own services: inside a process it is let in as what it is, at the doors it logs in."""
+"""The cloud as a client of its own services: within a process it is trusted, over HTTP it logs in."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -25,21 +25,23 @@ SERVICE_LOGIN = Principal(
 
 
 class ServiceLogin:
-    """Fulfils ports.identity.Identity, where nobody else can come in: whoever asks is the cloud itself."""
+    """Implements ports.identity.Identity for applications without other clients: every principal is the cloud
+    itself.
+    """
 
     async def principal(self, token: str) -> Principal | None:
         return SERVICE_LOGIN
 
 
 def inside(app: ASGIApp, path: str = "") -> InnerService:
-    """Give the way to a service of this process, whose application lets in whoever asks."""
+    """Return the client of a service in this process, with an application that admits every request."""
     return InnerService(app, path, {"X-Auth-Token": SERVICE_USER})
 
 
 async def over_http(data: DataDir, front_url: str, path: str, timeout_s: float, closing: AsyncExitStack) -> HttpService:
-    """Give the way to a service through the doors of the cloud.
+    """Return the client of a service at the cloud's HTTP server.
 
-    path: of its door and version, "compute/v2.1". closing: closes what it opens.
+    path: of the service and version, "compute/v2.1". closing: closes what it opens.
     """
     identity = await closing.enter_async_context(httpx.AsyncClient(base_url=f"{front_url}/identity", timeout=timeout_s))
     auth = Session(OwnToken(identity, _login_of(data, front_url)))
@@ -48,7 +50,7 @@ async def over_http(data: DataDir, front_url: str, path: str, timeout_s: float, 
 
 
 def _login_of(data: DataDir, front_url: str) -> Callable[[], Login]:
-    """Say how the cloud's own user logs in: his password is there once the cloud was furnished."""
+    """Return the login of the cloud's own user; its password exists once the cloud is initialised."""
 
     def login() -> Login:
         password = data.passwords().get(SERVICE_USER)

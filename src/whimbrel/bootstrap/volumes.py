@@ -1,8 +1,8 @@
-"""Makes the volume service of a process: the embedded one itself, or the way to it, and how servers and moves use it.
+"""Creates the volume service of a process: the embedded one or a client of it, for servers and moves.
 
-In the process that has it our own calls go through the same protocol as everybody's, to an application of our own that
-is mounted nowhere: there is one volume adapter, and nothing between it and the service that could fail. Other
-processes go through the doors.
+In the process that has it, the cloud's own calls use the same protocol as all clients, to a separate application that
+is not mounted: there is one volume adapter, and nothing between it and the service that could fail. Other processes
+use HTTP.
 """
 
 from contextlib import AsyncExitStack
@@ -34,22 +34,22 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class EmbeddedVolumes:
-    """The service in this process. client: it, as servers and moves use it."""
+    """The service in this process. client: its client for servers and moves."""
 
     client: Volumes
     service: VolumeService
 
     @property
     def app(self) -> ASGIApp:
-        """Give the application to be mounted at /volume."""
+        """Return the application to be mounted at /volume."""
         return volume_app(self.service)
 
     async def start(self) -> None:
-        """Have the directory of the files as a crash may not have left it."""
+        """Ensure that the directory of files exists, and remove what a crash left in it."""
         await self.service.files.prepare()
 
     async def run(self) -> None:
-        """Do what takes time, until cancelled."""
+        """Run the worker, until cancelled."""
         await VolumeWorker(self.service).run()
 
 
@@ -57,7 +57,7 @@ async def embedded_volumes(
     config: CloudConfig, data: DataDir, store: SqlVolumes, images: Images, identity: Identity, clock: Clock,
     ids: IdSource, closing: AsyncExitStack, users: VolumeUsers,
 ) -> EmbeddedVolumes:  # fmt: skip
-    """Make the service. closing: closes what it opens."""
+    """Create the service. closing: closes what it opens."""
     service = VolumeService(
         store=store,
         files=VolumeFiles(data.volumes, reserved_bytes=config.storage.reserved_bytes),
@@ -76,12 +76,12 @@ async def embedded_volumes(
 
 
 async def distant_volumes(data: DataDir, front_url: str, closing: AsyncExitStack) -> HttpVolumes:
-    """Give the way to the service of another process. front_url: where the doors of the cloud are."""
+    """Return the client of another process's service. front_url: of the cloud's applications."""
     return HttpVolumes(await over_http(data, front_url, "volume/v3", TIMEOUT_S, closing))
 
 
 def _exports(config: CloudConfig, data: DataDir) -> VolumeExports:
-    """Serve volumes where guests are real."""
+    """Return the exports: over NBD if there are libvirt hosts, else simulated ones."""
     if not any(isinstance(host, LibvirtHost) for _, host in config.hosts()):
         return SimulatedExports()
     return NbdExports(StorageDaemon(data.path / "nbd", config.volumes.nbd_address, config.volumes.nbd_port))

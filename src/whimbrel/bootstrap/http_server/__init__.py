@@ -1,6 +1,6 @@
-"""The one HTTP door of a process: a socket, and behind it one path for each service.
+"""The HTTP server of a process: one socket, and one path for each service.
 
-Invariants: the port is bound before anything is opened, so that a start that cannot succeed touches nothing. The
+Invariants: the port is bound before anything is opened, so that a start that cannot succeed changes nothing. The
 socket listens only when the application can answer: until then the kernel refuses connections.
 """
 
@@ -24,15 +24,15 @@ from whimbrel.domain.errors import Invalid, Refused
 from whimbrel.settings.sections import HttpTable
 
 BACKLOG = 2048
-HIGHEST_PORT = 65535  # the resolver cuts off what is above it
+HIGHEST_PORT = 65535  # the resolver truncates larger numbers
 GRACE_S = 5
 DEFAULT_LIMITS = HttpTable()
 
 
 def listen(host: str, port: int, option: str = "--port") -> socket.socket:
-    """Bind a port, 0: any free one; `serve` listens. option: with what people choose it.
+    """Bind a port, 0: any free one; `serve` listens. option: the option that sets it, for errors.
 
-    Raises: Refused; Invalid: no port number.
+    Raises: Refused; Invalid: not a port number.
     """
     if not 0 <= port <= HIGHEST_PORT:
         raise Invalid(f"{port} is no port: give {option} a number from 0 to {HIGHEST_PORT}; 0 takes a free one")
@@ -49,8 +49,9 @@ def listen(host: str, port: int, option: str = "--port") -> socket.socket:
 
 
 def _bind(endpoint: socket.socket, address: Any) -> None:
-    """Bind a port. Two sockets that do not listen could both bind it if both had SO_REUSEADDR, so it is set only
-    where connections that ended a moment ago are in the way."""
+    """Bind a port. SO_REUSEADDR is set only if recently closed connections block the port, because with it two
+    sockets that do not listen could both bind it.
+    """
     try:
         endpoint.bind(address)
     except OSError as error:
@@ -61,14 +62,14 @@ def _bind(endpoint: socket.socket, address: Any) -> None:
 
 
 def url_of(endpoint: socket.socket) -> str:
-    """Give the URL at which a client of this machine reaches the socket."""
+    """Return the URL of the socket for clients on this machine."""
     host, port = endpoint.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def front(services: Mapping[str, ASGIApp]) -> Starlette:
-    """Make one application of several: `{"compute": app}` answers below /compute; "" answers what is left."""
+    """Return one application for several: `{"compute": app}` answers below /compute; "" answers the rest."""
     about = {"name": "whimbrel", "services": [f"/{name}" for name in services if name]}
 
     async def show(_request: Request) -> Response:
@@ -79,7 +80,7 @@ def front(services: Mapping[str, ASGIApp]) -> Starlette:
 
 
 class _Root:
-    """Answers /name as /name/: clients leave out the slash, and a redirection would cost them their token."""
+    """Serves /name as /name/: clients omit the slash, and lose their token on a redirect."""
 
     def __init__(self, name: str, app: ASGIApp) -> None:
         self._app = app
@@ -98,7 +99,7 @@ async def serve(
     ready: Callable[[], None],
     limits: HttpTable = DEFAULT_LIMITS,
 ) -> None:
-    """Answer requests until `stop`, then end those that are under way."""
+    """Serve requests until `stop`, then complete those in progress."""
     server = _Server(
         uvicorn.Config(
             _Forsaken(app),
@@ -126,7 +127,7 @@ async def serve(
 
 
 class _Forsaken:
-    """Ends a request quietly whose client goes away in the middle of it: nothing is wrong here, and nobody listens."""
+    """Ends a request without an error if its client disconnects."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -142,7 +143,7 @@ class _Server(uvicorn.Server):
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and call `ready`. Raises: Refused: another process listens at the port since it was bound."""
+        """Listen, and call `ready`. Raises: Refused: another process has listened at the port since it was bound."""
         for endpoint in sockets or ():
             endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections inherit it: see _bind
         try:
@@ -154,7 +155,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone: they are the program's business, for the rest of it must end in order too."""
+        """Leave signals to the program, because its other parts must end in order too."""
         yield
 
 

@@ -1,7 +1,7 @@
-"""HTTP/1.1 with limits on what a client may send, hold open and leave unread.
+"""HTTP/1.1 with limits on the size, the duration and the unread output of requests.
 
-uvicorn's protocol for httptools has no limits: its parser joins the pieces of a header value by copying, so that one
-long header costs the square of its length, and nothing ends a request that is never completed.
+uvicorn's protocol for httptools has no limits: its parser joins the parts of a header value by copying, so that one
+long header costs the square of its length, and an incomplete request never ends.
 
 Invariant: a connection is idle, in a head or in a body, and in each of these states a timer ends it.
 """
@@ -24,16 +24,16 @@ from whimbrel.settings.sections import HttpTable
 log = structlog.get_logger(__name__)
 
 SINGLE = frozenset({b"host", b"authorization", b"x-auth-token", b"x-subject-token"})
-"""Headers of which a request has one at most: two readers of the same request must not see two callers."""
+"""Headers that a request has at most once: two parsers of the same request must not see different principals."""
 INVALID = "Invalid HTTP request received."
 PIPELINED = 32
-"""How many requests a client may send before the first of them is answered."""
+"""Maximum number of requests of a client before the first of them is answered."""
 LINGER_S = 2.0
 """How long input is still read after a refusal: closing on unread input would reset the connection and its answer."""
 
 
 class Refusal(Exception):
-    """What a client did, as the status and the sentence that it is answered."""
+    """A violation by a client: the status and the sentence of its answer."""
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
         super().__init__(sentence)
@@ -42,7 +42,7 @@ class Refusal(Exception):
 
 
 def bounded(limits: HttpTable) -> Callable[..., asyncio.Protocol]:
-    """Return what makes the protocol of each connection of one server."""
+    """Return the factory of the protocol of each connection of one server."""
     peers = Peers(limits)
 
     def make(
@@ -77,10 +77,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self.headers = []
         self._refused = False
         self._state: Literal["idle", "head", "body"] = "idle"
-        self._reports = 0  # of the parser: a request began, its headers are complete, a part of a body
+        self._reports = 0  # of the parser: start of a request, end of its headers, a part of a body
         self._unreported_bytes = 0  # fed since the last of them
         self._body_bytes = 0  # of all requests
-        self._held_up = False  # the application, and not the client, keeps a body from coming
+        self._held_up = False  # the application, and not the client, delays a body
         self._timer: asyncio.TimerHandle | None = None
         self._timer_state = "idle"
         self._write_timer: asyncio.TimerHandle | None = None
@@ -116,13 +116,13 @@ class BoundedProtocol(HttpToolsProtocol):
         except Refusal as refusal:
             self._refuse(refusal)
         except httptools.HttpParserUpgrade:
-            self._look_after()  # the rest of the data is of a protocol that is not spoken here
+            self._look_after()  # the rest of the data is of an unsupported protocol
         except httptools.HttpParserError as error:
             reason = error.__context__  # set where a callback raised
             self._refuse(reason if isinstance(reason, Refusal) else Refusal(HTTPStatus.BAD_REQUEST, INVALID))
 
     def _feed(self, data: bytes) -> None:
-        """Parse in steps that are no longer than a head may be, so that no header grows beyond that unseen."""
+        """Parse in steps that are at most as long as a head, so that every header is checked against its limit."""
         step = self._limits.header_bytes
         for at in range(0, len(data), step):
             part = data[at : at + step] if len(data) > step else data
@@ -137,7 +137,7 @@ class BoundedProtocol(HttpToolsProtocol):
                     raise self._too_large()
 
     def _look_after(self) -> None:
-        """Ensure that a timer ends this connection in the state in which it is now."""
+        """Ensure that a timer ends this connection in its present state."""
         self._held_up |= self.flow.read_paused
         if self._state != "idle":
             if self._timer is None or self._timer_state != self._state:
@@ -170,7 +170,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= PIPELINED:
             raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "Wait for answers before sending more requests.")
         super().on_headers_complete()
-        self.headers = []  # of the trailers, which nothing here asks for
+        self.headers = []  # of the trailers, which are ignored
         self._state = "body"
         self._reports += 1
         self._unreported_bytes = 0
@@ -188,7 +188,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self._state != "idle":
-            self._unset_keepalive_if_required()  # the next request has begun, and its own timer runs
+            self._unset_keepalive_if_required()  # the timer of the next request is running already
 
     @property
     def _head_bytes(self) -> int:
@@ -219,14 +219,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _head_is_late(self) -> None:
         if self._state == "idle":
-            self.transport.close()  # nothing was ever sent
+            self.transport.close()  # no data was ever received
         elif self._is_answering:
             self._watch("head")
         else:
             self._refuse(Refusal(HTTPStatus.REQUEST_TIMEOUT, "The request did not arrive in time."))
 
     def _check_body(self, before: int) -> None:
-        """Refuse a body of which too little came in one period, unless the application kept it from coming."""
+        """Refuse a body that is too slow in one period, unless the application delayed it."""
         least = max(1, self._limits.body_bytes_per_s * self._limits.body_timeout_s)
         if self._held_up or self._limits.body_bytes_per_s == 0 or self._body_bytes - before >= least:
             self._watch("body")
@@ -247,13 +247,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_answering(self) -> bool:
-        """Check whether an earlier request than the one that is being received is not answered yet."""
+        """Check whether an earlier request than the one that is being received is unanswered."""
         if self._state == "body":
             return bool(self.pipeline) or self.cycle.response_started
         return self.cycle is not None and not self.cycle.response_complete
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer a request that breaks a limit, and end the connection."""
+        """Answer a request that violates a limit, and end the connection."""
         log.info("a request is refused", peer=self._peer, status=int(refusal.status), reason=refusal.sentence)
         self._refused = True
         self._unwatch()
@@ -289,7 +289,7 @@ def _check_single(names: list[bytes]) -> None:
 
 
 def _end_when_unacknowledged(transport: asyncio.Transport, after_s: float) -> None:
-    """Let the kernel end a connection whose peer acknowledges nothing, or closes its window, for that long."""
+    """Ensure that the kernel ends a connection whose peer acknowledges nothing, or closes its window, for that long."""
     peer = transport.get_extra_info("socket")
     if peer is not None and peer.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(1, int(after_s * 1000)))

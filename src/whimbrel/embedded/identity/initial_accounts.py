@@ -50,8 +50,7 @@ async def bootstrap(
     """Populate a new store and return the generated passwords; None: it was populated before.
 
     write_down: stores the passwords for users. It is called before they are valid, so if the process dies in between,
-    the
-    next start generates new ones and overwrites them.
+    the next start generates new ones and overwrites them.
     prepare: creates objects that must exist as soon as the users do; it is repeated in the same way, for new user ids.
     """
     if not await store.is_empty():
