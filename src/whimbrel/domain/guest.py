@@ -121,8 +121,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """The capacity and the properties of a hypervisor."""
-
     vcpus: int
     memory_mib: int
     disk_gib: int

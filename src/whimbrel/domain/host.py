@@ -58,5 +58,4 @@ class Aggregate(msgspec.Struct, kw_only=True):
 
     @property
     def zone(self) -> str | None:
-        """Return the id of its hosts' zone."""
         return self.metadata.get("availability_zone")

@@ -70,7 +70,6 @@ def overlaps(cidr: str, other: str) -> bool:
 
 
 def first_host(cidr: str) -> str:
-    """Return the default address of the gateway."""
     network = ip_network(cidr)
     return str(network.network_address if _is_tiny(network) else network.network_address + 1)
 

@@ -40,7 +40,6 @@ def gib_of(spec: GuestSpec) -> int:
 
 
 def devices_of(spec: GuestSpec) -> dict[DiskName, str]:
-    """Return the device name of each disk in the guest."""
     taken = {volume.device for volume in spec.volumes}
     devices: dict[DiskName, str] = {}
     for name, kept in _kept(names_of(spec)).items():

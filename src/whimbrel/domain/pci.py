@@ -78,8 +78,6 @@ class PciRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """A device of a host, with the guest and the request that hold it."""
-
     device: PciDevice
     holder: GuestKey | None = None
     request: str | None = None

@@ -85,7 +85,6 @@ server's host and decide differently from its plan.
 
 
 def status(vm_state: str, task_state: str | None) -> str:
-    """Return the status in the API."""
     return _BY_TASK_STATE.get((vm_state, task_state or ""), _BY_VM_STATE[vm_state])
 
 

@@ -96,7 +96,6 @@ Move = Run[MoveFacts]
 
 
 def moves_of(runs: Iterable[Run]) -> list[Move]:
-    """Return the runs that are moves, including creates."""
     return [run for run in runs if has_facts(run, MoveFacts)]
 
 
@@ -163,7 +162,6 @@ def moves_ports(facts: MoveFacts) -> bool:
 
 
 def needs_disks(facts: MoveFacts) -> bool:
-    """Check whether the target needs local disks."""
     return facts.has_local_root or bool(facts.new_flavor.ephemeral_gib or facts.new_flavor.swap_mib)
 
 

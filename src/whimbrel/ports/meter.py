@@ -32,8 +32,6 @@ class Listener(Protocol):
 
 
 class Meter:
-    """Passes events to the listener."""
-
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
 

@@ -416,7 +416,6 @@ class Engine:
 
 
 def _why_turned(run: Run) -> str | None:
-    """Return the detail of the last step that a run took before it rolled back."""
     return next((entry.detail for entry in reversed(run.log) if entry.way == "do"), None)
 
 

@@ -59,7 +59,6 @@ class _Renewal:
 
 @contextmanager
 def renewed(journal: Journal, clock: Clock, run: Run, lease_s: float) -> Iterator[None]:
-    """Renew the lease of a run while the context is open."""
     renewal = _Renewal(journal, clock, run, lease_s)
     renewal.begin()
     try:

@@ -34,7 +34,6 @@ async def _see_requested(facts: MoveFacts, cloud: Cloud) -> MoveFacts:
 
 
 async def _ports_now(server: ServerId, nics: tuple[Nic, ...], cloud: Cloud) -> tuple[MovedPort, ...]:
-    """Return the ports of a server, in the order of its nics."""
     if not nics:
         return ()
     found = {port.id: port for port in await cloud.network.ports_of([server])}

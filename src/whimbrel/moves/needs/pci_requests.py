@@ -12,12 +12,10 @@ from whimbrel.ports.cloud import Cloud
 
 
 def wants_pci(facts: MoveFacts) -> bool:
-    """Check whether the target's guest needs PCI devices."""
     return _needs(facts, facts.new_flavor)
 
 
 def had_pci(facts: MoveFacts) -> bool:
-    """Check whether the source's guest holds PCI devices."""
     return facts.old_flavor is not None and _needs(facts, facts.old_flavor)
 
 

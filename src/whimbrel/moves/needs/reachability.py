@@ -23,7 +23,6 @@ async def networks_needed(facts: MoveFacts, fleet: Fleet, cloud: Cloud) -> dict[
 
 
 async def storage_needed(facts: MoveFacts, fleet: Fleet, cloud: Cloud) -> frozenset[str]:
-    """Return the storage back ends of its volumes."""
     said = any(cell.storage is not None for cell in fleet.cells.values()) or fleet.marked(BACKENDS)
     found = [await cloud.volumes.volume(one) for one in (_volumes(facts) if said else [])]
     return frozenset(one.backend for one in found if one.backend)

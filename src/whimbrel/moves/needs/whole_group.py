@@ -49,7 +49,6 @@ def _zone_of_all(requests: Sequence[Request]) -> tuple[str | None, str]:
 
 
 def _sum(several: Sequence[ResourceRequest]) -> ResourceRequest:
-    """Return the sum of the requests to one host."""
     own: dict[str, int] = {}
     for each in several:
         for name, amount in each.own.items():

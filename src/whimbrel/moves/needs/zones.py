@@ -52,7 +52,6 @@ def zone_rule(target: Location, cloud: Cloud) -> ZoneRule:
 
 
 async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneRequest | None:
-    """Return the explicit demand for this server: the requested zone or its pin."""
     if facts.asked_zone is not None:
         return ZoneRequest(
             zone=facts.asked_zone, because=f"it is to move to zone {await name_of(cloud.zones, facts.asked_zone)}"

@@ -26,7 +26,6 @@ async def prepare_target(move: Move, cloud: Cloud) -> None:
 
 
 async def abandon_target(move: Move, cloud: Cloud) -> None:
-    """Release the reservation on the target."""
     target = target_of(move)
     await see_replaced(move, cloud)
     await agent_at(cloud, target).destroy(move.order, key_at(move, target))
@@ -100,7 +99,6 @@ async def _see(move: Move, cloud: Cloud, location: Location) -> None:
 
 
 async def equipped_target(move: Move, cloud: Cloud) -> GuestSpec:
-    """Return the target's guest with all its devices."""
     facts = move.facts
     return replace(
         target_spec(move),

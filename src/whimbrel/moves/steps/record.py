@@ -91,7 +91,6 @@ async def await_verdict(move: Move, cloud: Cloud) -> None:
 
 
 async def show_reverting(move: Move, cloud: Cloud) -> None:
-    """Show the revert."""
     with suppress(LockLost):  # as a debt it may be paid after the unlock: nothing to show
         await show(move, "resize_reverting", cloud)
 

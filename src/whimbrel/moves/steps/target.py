@@ -167,7 +167,6 @@ def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
 
 
 async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Assignment, ...] | NearMiss]:
-    """Return the assignments for each of these hosts, or why there is none."""
     providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.resources.own.items() if n}
     asked = [providers[location] for location in places if not ranking.simple[location]]
     told = await cloud.placement.all_assignments(ranking.resources, asked, MOST_ASSIGNMENTS) if asked else {}
@@ -211,7 +210,6 @@ async def _with_devices(
 async def _shortage(
     cell: CellName, host: HostName, wanted: tuple[PciRequest, ...], cloud: Cloud
 ) -> TooFewDevices | None:
-    """Return why a host lacks the requested devices, None if it has them."""
     nobody = GuestKey(ServerId(""), Slot(""))
     try:
         choose(await cloud.cell(cell).devices.of(host), nobody, wanted)

@@ -249,7 +249,6 @@ def _mark(move: Move, number: int) -> str:
 
 
 def marks(move: Move) -> list[str]:
-    """Return the marks of the volumes that a create makes."""
     return [
         _mark(move, number)
         for number, requested in enumerate(move.facts.requested_volumes)
@@ -265,7 +264,6 @@ async def detach_all(run: Run, cloud: Cloud) -> None:
 
 
 async def delete_with(record: Server, cloud: Cloud) -> None:
-    """Delete the volumes with delete_on_termination."""
     for device in record.volumes:
         if device.delete_on_termination:
             await cloud.volumes.delete_volume(device.volume_id)

@@ -77,8 +77,6 @@ class FixedIp(msgspec.Struct, frozen=True):
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """A port's connection at one host."""
-
     host: str
     active: bool
     vnic_type: str

@@ -86,8 +86,6 @@ class VolumeType(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VolumeUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """A project's usage."""
-
     volumes: int = 0
     snapshots: int = 0
     gigabytes: int = 0  # of both

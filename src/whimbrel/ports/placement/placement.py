@@ -66,7 +66,6 @@ class GroupLocations(msgspec.Struct, frozen=True, kw_only=True):
         return self.moving_to is not None and any(root != self.moving_to for _, root in self.held)
 
     def beside(self, server: ServerId) -> dict[ProviderId, int]:
-        """Count the other servers on each host."""
         return dict(Counter(root for other, root in self.held if other != server))
 
 

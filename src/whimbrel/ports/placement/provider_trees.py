@@ -26,7 +26,6 @@ class KnownTrees(msgspec.Struct, frozen=True, kw_only=True):
     parts: Mapping[ProviderId, Part]
 
     def by_parent(self) -> dict[ProviderId, list[ProviderId]]:
-        """Return the direct children of each provider that has any."""
         found: dict[ProviderId, list[ProviderId]] = {}
         for part in self.parts.values():
             found.setdefault(part.parent, []).append(part.uuid)

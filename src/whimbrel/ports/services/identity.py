@@ -81,16 +81,12 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """The assignment of a role to a user in a project."""
-
     user_id: UserId
     project_id: ProjectId
     role_id: str
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a token."""
-
     principal: Principal
     methods: list[str]
     audit_ids: list[str]  # its own, then that of the first token of the chain

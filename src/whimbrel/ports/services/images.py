@@ -96,8 +96,6 @@ NO_LIMITS = ImageLimits()
 
 
 class ImageUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """A project's usage."""
-
     images: int
     size_bytes: int
 

@@ -24,8 +24,6 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Load:
-    """The load of a host."""
-
     servers: int = 0
     io_ops: int = 0  # servers in a task that loads the disk: build, move, rebuild, image
     pci: int = 0  # PCI devices that it offers to servers
@@ -54,7 +52,6 @@ class Fleet:
         return tuple(host.name for host in self.hosts)
 
     def named_at(self, places: Numbers) -> list[HostName]:
-        """Return the names of the hosts at these indexes."""
         names: list[HostName] = self._names[places].tolist()
         return names
 
@@ -77,7 +74,6 @@ class Fleet:
 
     @cached_property
     def zones(self) -> tuple[str, ...]:
-        """Return the zone id of each host."""
         of_host = {name: each.zone for each in self.aggregates if each.zone for name in each.hosts}
         return tuple(of_host.get(name) or self.default_zone for name in self.names)
 
@@ -117,7 +113,6 @@ class Fleet:
 
     @cached_property
     def versions(self) -> Numbers:
-        """Return the version of each hypervisor."""
         return np.array([host.hypervisor_version for host in self.hosts], np.int64)
 
     def in_cell(self, cell: CellName) -> Mask:
@@ -134,7 +129,6 @@ class Fleet:
         return self._coded(attribute).where(test)
 
     def named(self, names: Sequence[HostName]) -> Mask:
-        """Return which hosts are among these."""
         mask = np.zeros(len(self), np.bool_)
         mask[[self.row[name] for name in names if name in self.row]] = True
         return mask
@@ -215,8 +209,6 @@ class _Coded:
 
 
 class Fleets(Protocol):
-    """Source of the current fleet."""
-
     async def now(self) -> Fleet:
         """Return all hosts, at most moments old; the same object while no change is known."""
         ...
