@@ -1,4 +1,4 @@
-"""Backups of a cloud whose databases are SQLite files: one consistent copy, made while the cloud runs.
+"""Backups of a cloud with SQLite databases: one consistent copy, made while the cloud runs.
 
 Invariant: a copy is a data directory; it is complete if and only if it has a manifest.
 """

@@ -1,4 +1,5 @@
-"""Makes a backup: image files first, then all databases at one moment, then the files that no database has to match.
+"""Makes a backup: image files first, then all databases at one moment, then the files that need not match a
+database.
 
 Invariant: the content of an image file never changes, and no name is used twice. So the databases are copied at a
 moment at which every image file that they name has been copied.
@@ -23,16 +24,16 @@ from whimbrel.settings.datadir import BACKUP_DRAFT, DataDir, Running
 DATABASES = "db"
 SETTINGS = "cloud.toml"
 ROUNDS = 100
-"""How often new images may appear while the earlier ones are copied."""
+"""Maximum number of passes over new images that appear while earlier ones are copied."""
 AT_REST, UNKNOWN = "available", "unknown"
-"""Statuses of a volume that no server uses, and of one whose record was not read."""
+"""Statuses of a volume that no server uses, and of one with an unread record."""
 WITHOUT_FILE = frozenset({"creating", "downloading", "deleting", "error", "error_deleting"})
 """Statuses of volumes and of their snapshots that may have no file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """timeout_s: how long to wait for the databases' locks. files_only: leave the databases out."""
+    """timeout_s: for the databases' locks. files_only: leave the databases out."""
 
     timeout_s: float
     volumes: bool = False
@@ -41,7 +42,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Result:
-    """locked_s: how long the cloud could not write."""
+    """locked_s: how long writes of the cloud were blocked."""
 
     manifest: Manifest
     locked_s: float
@@ -49,7 +50,7 @@ class Result:
 
 @dataclass(frozen=True)
 class _Moment:
-    """What was known at the moment of the backup. volumes: the status by the name of the file."""
+    """The state at the moment of the backup. volumes: file name -> status."""
 
     taken_at: float
     locked_s: float = 0.0
@@ -68,7 +69,7 @@ class _Database:
 async def back_up(home: DataDir, to: Path, options: Options, clock: Clock, progress: Progress) -> Result:
     """Copy a cloud into a new or empty directory.
 
-    Raises: NotFound: there is no cloud, or a database is missing. Refused: the directory cannot be used, is too small,
+    Raises: NotFound: no cloud exists, or a database is missing. Refused: the directory cannot be used, is too small,
     or the databases are in PostgreSQL. Unavailable: other processes keep the databases locked.
     """
     running = home.running()
@@ -105,7 +106,7 @@ class _Backup:
         return Result(manifest, moment.locked_s)
 
     async def _with_databases(self) -> _Moment:
-        """Copy images until the databases name no other one, and then the databases."""
+        """Copy images until all that the databases name are copied, then copy the databases."""
         copied: set[str] = set()
         for round_ in range(ROUNDS):
             async with snapshot(self.running.database_url, self.options.timeout_s) as taken:
@@ -128,7 +129,7 @@ class _Backup:
         return _Moment(now, taken.locked_s, databases, volumes)
 
     async def _without_databases(self) -> _Moment:
-        """Copy all images, for only PostgreSQL knows which of them have records."""
+        """Copy all images, because only PostgreSQL has their records."""
         now, images = self.clock.now(), _finished(self.home.images)
         volumes = dict.fromkeys(_finished(self.home.volumes), UNKNOWN) if self.options.volumes else {}
         self._plan(0, images, volumes)
@@ -148,14 +149,14 @@ class _Backup:
             destination.copy_small(Path(self.running.cloud_file), self.to / SETTINGS)
 
     def _plan(self, databases_bytes: int, images: Iterable[str], volumes: Iterable[str]) -> None:
-        """Add up what is to be copied. Raises: Refused: there is no room for it."""
+        """Calculate the size of the backup. Raises: Refused: there is not enough space."""
         files = [self.home.images / name for name in images] + [self.home.volumes / name for name in volumes]
         size_bytes = databases_bytes + sum(map(destination.size_on_disk, files))
         destination.check_room(self.to, size_bytes)
-        self.progress.all_bytes = 2 * size_bytes  # copied, and read again for the check sums
+        self.progress.all_bytes = 2 * size_bytes  # copied, and read again for the checksums
 
     async def _copy_database(self, taken: Snapshot, schema: str) -> _Database:
-        await asyncio.sleep(0)  # Ctrl-C is noticed here
+        await asyncio.sleep(0)  # allows Ctrl-C
         what, size_bytes = f"copying database {schema}", taken.size_bytes(schema)
         path = destination.new_file(self.to / DATABASES / f"{schema}.sqlite")
         taken.copy(schema, path, lambda part: self.progress.part(what, size_bytes, part))
@@ -165,7 +166,7 @@ class _Backup:
         return _Database(path, schema, taken.revision(schema), str(source) if is_elsewhere else None)
 
     async def _copy(self, source: Path) -> bool:
-        """Copy a file of the data directory; False: it is gone."""
+        """Copy a file of the data directory; False: it does not exist any more."""
         path = self.to / source.relative_to(self.home.path)
         size_bytes = destination.size_on_disk(source)
         self.progress.part(f"copying {source.name}", 0, 0)
@@ -174,12 +175,12 @@ class _Backup:
         return is_there
 
     async def _entries(self, databases: Iterable[_Database]) -> list[Entry]:
-        """Return an entry for each file that is there, all of which are on the disk then."""
+        """Return an entry for each existing file; all of them are synced to the disk."""
         of = {database.path: database for database in databases}
         paths = sorted(path for path in self.to.rglob("*") if path.name != BACKUP_DRAFT)
         entries = []
         for file in (path for path in paths if path.is_file()):
-            await asyncio.sleep(0)  # and here
+            await asyncio.sleep(0)  # allows Ctrl-C
             entries.append(self._entry(file, of.get(file)))
         for directory in (path for path in paths if path.is_dir()):
             sync(directory)
@@ -207,7 +208,7 @@ def _volume_files(taken: Snapshot) -> dict[str, str]:
 
 
 def _finished(directory: Path) -> list[str]:
-    """List the files of a directory that nobody is still writing for the first time."""
+    """Return the complete files of a directory, without those being written for the first time."""
     if not directory.exists():
         return []
     return sorted(path.name for path in directory.iterdir() if path.suffix != PART and path.is_file())

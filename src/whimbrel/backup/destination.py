@@ -1,4 +1,4 @@
-"""The directory that a backup is written to: it is new or empty, private, and emptied again if the backup fails.
+"""The directory of a backup: new or empty, private, and emptied again if the backup fails.
 
 Invariant: a process that is killed leaves a directory with a draft of the manifest, which marks it as incomplete.
 """
@@ -15,12 +15,12 @@ from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.embedded.volume.file_store import VolumeFiles
 
 SPARE_BYTES = 16 << 20
-"""What has to be free beyond the size of all files."""
+"""Free space that is required beyond the size of all files."""
 
 
 @contextmanager
 def new_directory(to: Path, data_dir: Path) -> Iterator[None]:
-    """Make the directory, readable by its owner only; empty it if the block fails. Raises: Refused."""
+    """Create the directory, readable by its owner only; empty it if the block fails. Raises: Refused."""
     if to.resolve().is_relative_to(data_dir.resolve()):
         raise Refused(f"{to} is inside of the data directory, and would be lost with it: name a directory elsewhere")
     with _disk_errors(to):
@@ -42,21 +42,21 @@ def new_directory(to: Path, data_dir: Path) -> Iterator[None]:
 
 
 def check_room(to: Path, size_bytes: float) -> None:
-    """Raises: Refused: so much does not go into the directory."""
+    """Raises: Refused: the file system has less free space."""
     free = shutil.disk_usage(to).free
     if free < size_bytes + SPARE_BYTES:
         raise Refused(f"the backup needs {_mib(size_bytes + SPARE_BYTES)}, and {to} has {_mib(free)} free: make room")
 
 
 def new_file(path: Path) -> Path:
-    """Make an empty file, readable by its owner only, and the directory that it is in."""
+    """Create an empty file, readable by its owner only, and its directory."""
     path.parent.mkdir(exist_ok=True, mode=file_modes.DIRECTORY)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file_modes.FILE))
     return path
 
 
 def copy_small(source: Path, path: Path) -> None:
-    """Copy a file; fine if there is none."""
+    """Copy a file, if it exists."""
     try:
         content = source.read_bytes()
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def copy_small(source: Path, path: Path) -> None:
 
 
 async def copy_content(source: Path, path: Path) -> bool:
-    """Copy a file that may be large or sparse, by sharing its blocks where the file system can; False: it is gone."""
+    """Copy a large or sparse file, sharing its blocks if the file system can; False: it does not exist any more."""
     path.parent.mkdir(exist_ok=True, mode=file_modes.DIRECTORY)
     try:
         await VolumeFiles(path.parent).copy(source, path, 0)
@@ -77,7 +77,7 @@ async def copy_content(source: Path, path: Path) -> bool:
 
 
 def size_on_disk(path: Path) -> int:
-    """Return the bytes that a file takes, which are few where it is sparse; 0: it is gone."""
+    """Return the bytes that a file uses, fewer than its size if it is sparse; 0: it does not exist any more."""
     try:
         return path.stat().st_blocks * 512
     except FileNotFoundError:

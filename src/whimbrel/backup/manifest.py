@@ -1,4 +1,4 @@
-"""The manifest of a backup: what is in it, from when, and how to check it.
+"""The manifest of a backup: its contents, its time, and its checksums.
 
 Invariant: it gets its name when all files are on the disk. Until then it is a draft, which marks the directory as an
 incomplete backup.
@@ -19,7 +19,7 @@ MANIFEST = "backup.json"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One file. path: in the backup. source: where it was, if that is not the same path of the data directory."""
+    """One file. path: in the backup. source: its original path, if it is not the same path of the data directory."""
 
     path: str
     size_bytes: int
@@ -33,13 +33,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """format: of the manifest and of the directory; a program reads those up to its own FORMAT."""
 
     format: int
-    whimbrel: str  # the version that made it
+    whimbrel: str  # the version that created it
     taken_at: str  # the moment of the databases, UTC
     data_dir: str
     databases: bool  # False: they are in PostgreSQL
     volumes: bool
     files: list[Entry]
-    missing: list[str] = []  # files that a record names and that were not there
+    missing: list[str] = []  # files that a record names and that did not exist
     changing: list[str] = []  # volumes that servers could write to while they were copied
 
 
@@ -48,14 +48,14 @@ class _Format(msgspec.Struct):
 
 
 def mark_incomplete(directory: Path) -> None:
-    """Write the draft. Raises: OSError: FileExistsError among them: another backup is being made here."""
+    """Write the draft. Raises: OSError: FileExistsError among them: another backup is in progress in the directory."""
     descriptor = os.open(directory / BACKUP_DRAFT, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file_modes.FILE)
     os.close(descriptor)
     sync(directory)
 
 
 def complete(directory: Path, manifest: Manifest) -> None:
-    """Turn the draft into the manifest. All files must be on the disk."""
+    """Replace the draft by the manifest. All files must be on the disk."""
     draft = directory / BACKUP_DRAFT
     with draft.open("wb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
@@ -66,7 +66,7 @@ def complete(directory: Path, manifest: Manifest) -> None:
 
 
 def read(directory: Path) -> Manifest:
-    """Raises: Refused: the directory is no complete backup, or one of a newer program."""
+    """Read a manifest. Raises: Refused: the directory is not a complete backup, or one of a newer program."""
     try:
         content = (directory / MANIFEST).read_bytes()
         found = msgspec.json.decode(content, type=_Format).format
@@ -93,7 +93,7 @@ def sha256(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Ensure that a file, or the names in a directory, are on the disk."""
+    """Sync a file, or the names in a directory, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

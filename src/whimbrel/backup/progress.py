@@ -1,10 +1,10 @@
-"""How far a backup is: the bytes that were copied or checked, of all."""
+"""Progress of a backup: the bytes copied or checked, of all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 Show = Callable[[str, float, float], None]
-"""Receives what is being done, how many bytes are done, and how many there are."""
+"""Receives the operation, the bytes completed, and the bytes in total."""
 
 
 @dataclass
@@ -14,7 +14,7 @@ class Progress:
     done_bytes: float = 0.0
 
     def part(self, what: str, size_bytes: float, part: float) -> None:
-        """Report that a part, 0 to 1, of a file of this size is done."""
+        """Report that a part, 0 to 1, of a file of this size is completed."""
         done = self.done_bytes + size_bytes * part
         self.show(what, done, max(done, self.all_bytes))
 

@@ -11,7 +11,7 @@ from whimbrel.backup.progress import Progress
 
 
 def verify(directory: Path, progress: Progress) -> tuple[Manifest, list[str]]:
-    """Return the manifest, and a sentence for each defect. Raises: Refused: the directory is no complete backup."""
+    """Return the manifest, and a sentence for each defect. Raises: Refused: the directory is not a complete backup."""
     found = manifest.read(directory)
     progress.all_bytes = sum(entry.size_bytes for entry in found.files)
     faults = [fault for entry in found.files for fault in _faults(directory, entry, progress)]
@@ -36,7 +36,7 @@ def _faults(directory: Path, entry: Entry, progress: Progress) -> Iterator[str]:
 
 
 def _additions(directory: Path, found: Manifest) -> Iterator[str]:
-    """SQLite would apply a log that lies beside a database, so nothing else may be there."""
+    """Yield unexpected files: SQLite would apply a log that lies beside a database."""
     known = {entry.path for entry in found.files}
     for path in sorted((directory / DATABASES).glob("*")):
         if (name := str(path.relative_to(directory))) not in known:
