@@ -1,7 +1,7 @@
-"""The settings file, cloud.toml: which cells and hosts there are, and the rules of the cloud.
+"""The settings file, cloud.toml: cells, hosts, and the rules of the cloud.
 
-Law: a file is taken whole or not at all. Whatever is wrong with it is said in one sentence that names the file, the
-place and what to do.
+Invariant: a file is accepted completely or not at all. Every error is one sentence that names the file, the location
+and what to do.
 """
 
 import tomllib
@@ -21,7 +21,7 @@ from whimbrel.settings.validation import check
 
 __all__ = ["CloudConfig", "HttpTable", "LibvirtHost", "SimulatedHost", "http_limits", "load"]
 
-DEFAULT_CLOUD = "cloud.toml"  # in the package: the cloud that `whimbrel up` makes when it is given no file
+DEFAULT_CLOUD = "cloud.toml"  # in the package: the cloud of `whimbrel up` without a file
 
 _RULES_TABLE = limited_rules()
 _CLOUD_FILE = msgspec.defstruct(
@@ -34,7 +34,7 @@ class _HttpLimits(msgspec.Struct):
 
 
 def load(path: Path | None) -> CloudConfig:
-    """Read a file, None: the default cloud. Raises: Invalid."""
+    """Read a file; None: the default cloud. Raises: Invalid."""
     name = str(path) if path else "the default cloud.toml"
     tables = _parsed(name, _text(path))
     if isinstance(tables.get("rules"), dict):
@@ -49,7 +49,7 @@ def load(path: Path | None) -> CloudConfig:
 
 
 def http_limits(lines: Sequence[str]) -> HttpTable:
-    """Read limits of HTTP servers that are given one by one, each as a line of [http]. Raises: Invalid."""
+    """Parse limits of HTTP servers, each given as a line of [http]. Raises: Invalid."""
     tables = _parsed("--http-limit", "\n".join(["[http]", *lines]))
     try:
         return msgspec.convert(tables, _HttpLimits).http

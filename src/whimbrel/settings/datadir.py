@@ -1,7 +1,7 @@
-"""The data directory: all that a cloud on this machine remembers, and the lock that says who uses it.
+"""The data directory: all persistent state of a cloud on this machine, and the lock of its user process.
 
-Law: one `whimbrel up` at a time uses a directory; the kernel gives the lock back, however the process dies. Only its
-owner can read what is in it (see `adapters.file_modes`), and a file is there whole or not at all.
+Invariant: one `whimbrel up` at a time uses a directory; the kernel releases the lock when the process dies. Only its
+owner can read its contents (see `adapters.file_modes`), and files are written atomically.
 """
 
 import errno
@@ -21,12 +21,12 @@ from whimbrel.adapters import file_modes
 from whimbrel.domain.errors import NotFound, Refused
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Linux: another one each time that the machine starts, and on each machine."""
+"""Linux: a new value at each boot, unique to the machine."""
 
 DEMO_CLOUD = "whimbrel"
 ADMIN_CLOUD = "whimbrel-admin"
-INTERNAL = "internal"  # the path of what is not for users
-BACKUP_DRAFT = "backup.json.part"  # marks a directory in which a backup is being made, or was not completed
+INTERNAL = "internal"  # the path of internal endpoints
+BACKUP_DRAFT = "backup.json.part"  # marks a directory in which a backup is in progress or incomplete
 
 Content = TypeVar("Content")
 
@@ -55,7 +55,7 @@ clouds:
 
 
 class Running(msgspec.Struct, frozen=True):
-    """Where the process that serves this directory is found, and what the others need to join it."""
+    """The addresses of the process that serves this directory, and what other processes need to join it."""
 
     url: str
     pid: int
@@ -63,12 +63,12 @@ class Running(msgspec.Struct, frozen=True):
     cloud_file: str | None  # None: the default cloud
 
     def agents_url(self, cell: str) -> str:
-        """Give the door of a cell's agents, for other processes of this cloud."""
+        """Return the endpoint of a cell's agents, for other processes of this cloud."""
         return f"{self.url}/{INTERNAL}/cells/{cell}"
 
 
 class DataDir:
-    """Names of what lies in the directory, and the writing of it."""
+    """Names of the files in the directory, and methods that write them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser().absolute()
@@ -83,23 +83,23 @@ class DataDir:
 
     @property
     def database_url(self) -> str:
-        """Give the databases' place where no other was named."""
+        """Return the default URL of the databases."""
         return f"sqlite:///{self.path / 'db'}"
 
     @property
     def settings(self) -> tuple[Path, ...]:
         """Return the small files that a start elsewhere needs: secrets, and the port at which volumes are served.
 
-        running.json is not one of them: it would lead the clients and conductors of a copy to the original cloud.
+        running.json is not one of them: it would direct the clients and conductors of a copy to the original cloud.
         """
         return self._passwords, self._agents_secret, self._metrics_secret, self.clouds, self.path / "nbd" / "port"
 
     # Use
 
     def make(self, guests: Collection[Path] = ()) -> None:
-        """Make the directory, or narrow the modes of all that is in it. Raises: Refused.
+        """Create the directory, or restrict the modes of its contents. Raises: Refused.
 
-        guests: directories of real guests, for whose modes their hosts care.
+        guests: directories of real guests, for whose modes the hypervisors are responsible.
         """
         with _said("make or write", self.path):
             self.path.mkdir(parents=True, exist_ok=True, mode=file_modes.DIRECTORY)
@@ -111,11 +111,11 @@ class DataDir:
 
     @contextmanager
     def used_as(self, role: str, option: str = "--data-dir") -> Iterator[str]:
-        """Keep other processes from using the directory in the same role; yield what identifies the lock.
+        """Lock the directory for a role; yield the identity of the lock.
 
-        Of two processes with the same lock one is dead. option: what is to be another where another process has it.
+        Of two processes with the same lock one is dead. option: the option to change if the directory is locked.
 
-        Raises: Refused: one has it.
+        Raises: Refused: another process has the lock.
         """
         file = self.path / f"{role}.lock"
         with _said("write", file):
@@ -139,10 +139,10 @@ class DataDir:
                 f" another {option}"
             ) from None
 
-    # What the processes of one cloud tell each other
+    # Shared by the processes of one cloud
 
     def announce(self, running: Running) -> None:
-        """Tell the other processes and the clients where the doors are."""
+        """Write the addresses for other processes and clients."""
         self._write(self._running, msgspec.json.encode(running))
         passwords = self.passwords()
         if "demo" in passwords and "admin" in passwords:
@@ -157,7 +157,7 @@ class DataDir:
             self._write(self.clouds, text.encode())
 
     def running(self) -> Running:
-        """Read where the doors are. Raises: NotFound: no `whimbrel up` was ever ready here; Refused: it is damaged."""
+        """Read the addresses. Raises: NotFound: no `whimbrel up` was ever ready here; Refused: the file is damaged."""
         running = _read(self._running, Running)
         if running is None:
             raise NotFound(
@@ -166,19 +166,19 @@ class DataDir:
         return running
 
     def write_passwords(self, passwords: Mapping[str, str]) -> None:
-        """Write the generated passwords down: user name -> password."""
+        """Write the generated passwords: user name -> password."""
         self._write(self._passwords, msgspec.json.format(msgspec.json.encode(dict(passwords))))
 
     def passwords(self) -> dict[str, str]:
-        """Read them; none before the first start. Raises: Refused: the file is damaged."""
+        """Read the passwords; empty before the first start. Raises: Refused: the file is damaged."""
         return _read(self._passwords, dict[str, str]) or {}
 
     def agents_secret(self) -> str:
-        """Give the secret that the agents' door asks for, made at first use."""
+        """Return the secret of the agents' endpoint, created on first use."""
         return self._secret(self._agents_secret)
 
     def metrics_secret(self) -> str:
-        """Return the secret that Prometheus sends, made at first use."""
+        """Return the secret that Prometheus sends, created on first use."""
         return self._secret(self._metrics_secret)
 
     def _secret(self, file: Path) -> str:
@@ -187,7 +187,7 @@ class DataDir:
         return file.read_text()
 
     def _write(self, file: Path, content: bytes) -> None:
-        """Write a file whole, readable by its owner only. Raises: Refused."""
+        """Write a file atomically, readable by its owner only. Raises: Refused."""
         draft = file.with_name(f".{file.name}.{os.getpid()}")
         with _said("write", file):
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, file_modes.FILE)
@@ -201,7 +201,7 @@ class DataDir:
 
 
 def _lock_id(descriptor: int) -> str:
-    """Identify a file lock: by the file, and by the run of the kernel that holds the lock."""
+    """Return the identity of a file lock: the file, and the boot of the kernel that holds the lock."""
     file = os.fstat(descriptor)
     try:
         boot = BOOT_ID.read_text().strip()
@@ -211,12 +211,12 @@ def _lock_id(descriptor: int) -> str:
 
 
 def default_path() -> Path:
-    """Give the directory that is used when none is named."""
+    """Return the default directory."""
     return Path(platformdirs.user_data_dir("whimbrel", appauthor=False))
 
 
 def _read(file: Path, kind: type[Content]) -> Content | None:
-    """Read a file that we wrote; None: it is not there. Raises: Refused."""
+    """Read a file of this program; None: it does not exist. Raises: Refused."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
     except FileNotFoundError:
@@ -229,7 +229,7 @@ def _read(file: Path, kind: type[Content]) -> Content | None:
 
 @contextmanager
 def _said(doing: str, what: Path) -> Iterator[None]:
-    """Turn the system's errors into sentences for people."""
+    """Convert OSErrors to errors for users."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,6 @@
-"""What is said of a mistake: msgspec tells what is wrong and at which path; people need the place and what to do."""
+"""Error messages of the settings file: msgspec reports the error and its path; users need the location and what to
+do.
+"""
 
 import re
 import reprlib
@@ -104,7 +106,7 @@ MUST_BE = {
     "database.url": A_DATABASE,
     "database.connections": "a whole number from 1 to 1000",
 }
-"""What each key must be, for the sentence that is said when it is not. Keys that are not here are times or rules."""
+"""What each key must be, for error messages. Keys that are not here are times or rules."""
 
 _TABLES: dict[str, Any] = {
     "": CloudConfig,
@@ -147,11 +149,11 @@ def sentence(error: str, tables: dict[str, Any]) -> str:
 
 
 def _place(tables: dict[str, Any], path: str) -> _ErrorPath:
-    """Follow a path such as `$.cell[0].host[1].vcpus` through the file."""
+    """Resolve a path such as `$.cell[0].host[1].vcpus` in the file."""
     table, key, value, words = "", "", tables, "the file"
     for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", path):
         if number and key not in _HEADS:
-            break  # a list of plain values is told of as a whole
+            break  # a list of plain values is reported as a whole
         if number:
             table, key, value = key, "", cast(Any, value)[int(number)]
             outer = "" if words in ("the file", "[rules]") else f" of {words}"
@@ -187,7 +189,7 @@ def _called(value: Any) -> str:
 
 
 def _known(table: str, value: Any) -> list[str]:
-    """List the keys of a table of the file."""
+    """Return the keys of a table of the file."""
     host = LibvirtHost if isinstance(value, dict) and value.get("driver") == "libvirt" else SimulatedHost
     keys = [each.encode_name for each in msgspec.structs.fields(_TABLES.get(table, host))]
     return [*keys, "driver"] if table == "host" else keys

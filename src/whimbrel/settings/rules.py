@@ -1,4 +1,4 @@
-"""The rules of cloud.toml: [rules] and [rules.scheduler], what each may be, and what of Nova's there is not."""
+"""The rules of cloud.toml: [rules] and [rules.scheduler], their permitted values, and unsupported rules of Nova."""
 
 from collections.abc import Collection
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ LEAST_RULE: dict[str, float] = {
     "disk_allocation_ratio": 0.001,
     "key_pairs_quota": -1,
 }
-"""The least that a rule may be; 0 where it is not named."""
+"""The minimum of a rule; 0 if it is not listed."""
 MOST_RULE = 1_000_000
 
 RATIOS = {"image_props_weight_setting": "os_distro=2", "metrics_weight_setting": "cpu.percent=-1.0"}
@@ -39,7 +39,7 @@ RENAMED = {"patience_s": "step_timeout_s"}
 
 
 def under_new_names(rules: dict[str, Any]) -> dict[str, Any]:
-    """Return the rules of a file under their present names. One that has both names keeps both, and is refused."""
+    """Return the rules of a file under their present names. A rule with both names keeps both, and is refused."""
     renamed = {old: new for old, new in RENAMED.items() if old in rules and new not in rules}
     for old, new in renamed.items():
         log.warning("a rule of cloud.toml has a new name", old=old, new=new)
@@ -47,7 +47,7 @@ def under_new_names(rules: dict[str, Any]) -> dict[str, Any]:
 
 
 def limited_rules() -> Any:
-    """Make a table of the same fields as Rules that knows the least of each."""
+    """Return a table type with the fields of Rules and the minimum of each."""
     fields: list[tuple[str, Any, Any]] = []
     for rule in msgspec.structs.fields(Rules):
         limit = Meta(ge=LEAST_RULE.get(rule.name, 0), le=MOST_RULE)
@@ -65,7 +65,7 @@ def rule_must_be(key: str) -> str:
     return f"{number} from {LEAST_RULE.get(key, 0):g} to {MOST_RULE}"
 
 
-# The scheduler's
+# Rules of the scheduler
 
 
 def scheduler_rule_must_be(key: str) -> str:
@@ -85,12 +85,12 @@ def scheduler_rule_must_be(key: str) -> str:
 
 
 def not_there(key: str) -> str | None:
-    """Say why a rule that Nova's scheduler has is not there; None: Nova has none of this name either."""
+    """Return why a rule of Nova's scheduler is not supported; None: Nova has no such rule either."""
     return weighers.MISSING.get(key)
 
 
 def wrong_with(rules: SchedulerRules, hosts: Collection[str]) -> str | None:
-    """Say what is wrong with the scheduler's rules beside their types; None: nothing. hosts: those that there are."""
+    """Return an error in the scheduler's rules besides their types, or None. hosts: all hosts."""
     for name in rules.enabled_filters:
         if name not in by_name.FILTERS:
             return f"'enabled_filters' has '{name}', which is not there; use some of: {_known_filters()}"

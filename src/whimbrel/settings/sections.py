@@ -1,4 +1,4 @@
-"""What cloud.toml is made of: a Struct for each table of the file."""
+"""The tables of cloud.toml: one Struct for each."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ HostNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 ZoneNamed = Annotated[str, Meta(pattern=r"^(?!internal$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 TraitNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
 ClassNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
-DatabaseUrl = Annotated[str, Meta(pattern=r"^(sqlite:///.|postgresql(\+psycopg)?://)")]  # none in memory
+DatabaseUrl = Annotated[str, Meta(pattern=r"^(sqlite:///.|postgresql(\+psycopg)?://)")]  # not in memory
 PhysnetNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 StorageNamed = Annotated[str, Meta(pattern=r"^[^@#\s]{1,255}$")]
 Count = Annotated[int, Meta(ge=1, le=2**20)]
@@ -31,8 +31,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Quota = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 
-class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the file."""
+class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
 
 
 class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
@@ -41,36 +40,40 @@ class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
     vcpus: Count
     memory_mib: MemoryMib
     disk_gib: DiskGib
-    dedicated_vcpus: Annotated[int, Meta(ge=0, le=2**20)] = 0  # besides `vcpus`: for guests that share theirs with none
+    dedicated_vcpus: Annotated[int, Meta(ge=0, le=2**20)] = 0  # besides `vcpus`: dedicated to one guest each
     traits: tuple[TraitNamed, ...] = ()  # besides those that every host has
-    resources: dict[ClassNamed, Count] = {}  # resource class -> how much there is of it
-    kpps: Kbps = 0  # how many thousands of packets a second it handles, both directions together; 0: not counted
+    resources: dict[ClassNamed, Count] = {}  # resource class -> amount
+    kpps: Kbps = 0  # thousands of packets per second, both directions together; 0: not counted
     egress_kpps: Kbps = 0
     ingress_kpps: Kbps = 0
     cards: tuple[HostNic, ...] = field(default=(), name="nic")
-    pci: tuple[PciDevice, ...] = ()  # the devices that servers may be given whole
+    pci: tuple[PciDevice, ...] = ()  # devices for passthrough to servers
 
     @property
     def net(self) -> HostNet:
-        """Give what the network service knows of the host."""
+        """Return the network service's data of the host."""
         rates = {"kpps": self.kpps, "egress_kpps": self.egress_kpps, "ingress_kpps": self.ingress_kpps}
         return HostNet(host=self.name, cards=self.cards, **rates)
 
 
 class SimulatedHost(HostTable, frozen=True, kw_only=True, tag="simulated"):
-    """A host that is played by the program, with guests that cost nothing."""
+    """A simulated host, with guests that use no resources."""
 
-    numa: tuple[NumaNode, ...] = ()  # its NUMA nodes; none: it does not tell
+    numa: tuple[NumaNode, ...] = ()  # its NUMA nodes; empty: not reported
 
 
 class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
-    """A host that a libvirt daemon drives."""
+    """A host with a libvirt daemon."""
 
     uri: Annotated[str, Meta(pattern=r"^[a-z+]+://")]
     guests_dir: Annotated[str, Meta(min_length=1)] | None = None  # None: in the data directory
-    nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # where the cell's other hosts read a disk that moves
-    virt_type: Literal["auto", "kvm", "qemu"] = "auto"  # auto: KVM where the processor has it, else emulation
-    guest_nics: Literal["tap", "user"] = "tap"  # user: QEMU's own network, cut off, for where nobody may make a tap
+    nbd_address: Annotated[str, Meta(min_length=1)] = (
+        "127.0.0.1"  # where the cell's other hosts read a disk during a move
+    )
+    virt_type: Literal["auto", "kvm", "qemu"] = "auto"  # auto: KVM if the processor has it, else emulation
+    guest_nics: Literal["tap", "user"] = (
+        "tap"  # user: QEMU's isolated network, for environments without permission to create a tap
+    )
 
     def guests_in(self, data_dir: Path) -> Path:
         """Return the directory of its guests."""
@@ -87,7 +90,7 @@ class CellTable(Table, frozen=True, kw_only=True):
 
 
 class SimulatedTimes(Table, frozen=True, kw_only=True):
-    """How long simulated hosts take, so that people have something to watch."""
+    """Durations of operations on simulated hosts, so that users can observe them."""
 
     reserve_s: Seconds = 0.0
     build_disk_s: Seconds = 0.0
@@ -103,7 +106,7 @@ class Listen(Table, frozen=True, kw_only=True):
 
 
 class HttpTable(Table, frozen=True, kw_only=True):
-    """The limits of all HTTP servers: what goes beyond one is refused, and the connection is closed."""
+    """The limits of all HTTP servers: a request that exceeds one is refused, and the connection is closed."""
 
     url_bytes: Annotated[int, Meta(ge=1024, le=2**20)] = 16 << 10  # 414
     header_bytes: Annotated[int, Meta(ge=1024, le=2**20)] = 64 << 10  # 431; the request line and all headers together
@@ -111,8 +114,8 @@ class HttpTable(Table, frozen=True, kw_only=True):
     header_timeout_s: Timeout = 30.0  # 408; from the first byte of a request to the end of its headers
     body_timeout_s: Timeout = 120.0  # 408; in each such period a client sends at least body_bytes_per_s
     body_bytes_per_s: Annotated[int, Meta(ge=0, le=2**30)] = 500
-    write_timeout_s: Timeout = 60.0  # for a client that does not take its answer
-    idle_timeout_s: Timeout = 75.0  # longer than clients keep an idle connection, so that they are the ones to close it
+    write_timeout_s: Timeout = 60.0  # for a client that does not read its answer
+    idle_timeout_s: Timeout = 75.0  # longer than clients keep an idle connection, so that the client closes it
     connections: Count = 2048  # 503
     connections_per_peer: Count = 512  # 503; a peer is an IPv4 address, or a /64 of IPv6
     trusted_proxies: tuple[Annotated[str, Meta(min_length=1)], ...] = ()  # X-Forwarded-For and -Proto are believed
@@ -124,12 +127,12 @@ class DatabaseTable(Table, frozen=True, kw_only=True):
 
 
 class MetricsTable(Table, frozen=True, kw_only=True):
-    """What Prometheus may ask: /metrics of the cloud's one port, or a port of its own."""
+    """Access of Prometheus: /metrics of the cloud's port, or a separate port."""
 
     enabled: bool = True
     open: bool = False  # true: /metrics of the cloud's port needs no token
-    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # where the port of its own is
-    port: Port | None = None  # None: it has none
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # address of the separate port
+    port: Port | None = None  # None: no separate port
 
 
 class VolumesTable(Table, frozen=True, kw_only=True):
@@ -145,13 +148,13 @@ class VolumesTable(Table, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> dict[str, int]:
-        """Give what a project may have for which nothing else is set."""
+        """Return the default limits of a project."""
         fields = msgspec.structs.asdict(self)
         return {name.removesuffix("_quota"): limit for name, limit in fields.items() if name.endswith("_quota")}
 
 
 class ImagesTable(Table, frozen=True, kw_only=True):
-    """The embedded image service: what each project may have."""
+    """The embedded image service: the limits of each project."""
 
     images_quota: Quota = 100
     gigabytes_quota: Quota = 1000
@@ -170,7 +173,7 @@ class ImagesTable(Table, frozen=True, kw_only=True):
 class StorageTable(Table, frozen=True, kw_only=True):
     """The file system of the data directory."""
 
-    # What images and volumes leave free; None: 1 GiB, or a 20th of a small file system.
+    # Space that images and volumes leave free; None: 1 GiB, or a 20th of a small file system.
     reserved_mib: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
 
     @property
@@ -179,8 +182,6 @@ class StorageTable(Table, frozen=True, kw_only=True):
 
 
 class CloudConfig(Table, frozen=True, kw_only=True):
-    """A whole cloud.toml."""
-
     cells: Annotated[tuple[CellTable, ...], Meta(min_length=1)] = field(name="cell")
     rules: Rules = Rules()
     simulated: SimulatedTimes = SimulatedTimes()
@@ -193,7 +194,7 @@ class CloudConfig(Table, frozen=True, kw_only=True):
     database: DatabaseTable = DatabaseTable()
 
     def volume_zones(self) -> tuple[str, ...]:
-        """List the zones in which volumes can lie; the first is that of volumes for which nobody names one."""
+        """Return the zones of volumes; the first is the default."""
         default = self.rules.default_availability_zone
         return self.volumes.zones or tuple(dict.fromkeys([default, *(host.zone for _, host in self.hosts())]))
 

@@ -1,4 +1,4 @@
-"""What is asked of a file as a whole: names that are there once, and rules that fit its hosts."""
+"""Validation of a file as a whole: unique names, and rules that fit its hosts."""
 
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ from whimbrel.settings.sections import CloudConfig, HostTable, LibvirtHost
 
 
 def check(name: str, config: CloudConfig) -> None:
-    """Hosts and cells are known by their names alone, in the whole cloud."""
+    """Check the whole file: hosts and cells are identified by name in the whole cloud. Raises: Invalid."""
     cells: set[str] = set()
     homes: dict[str, str] = {}
     for cell in config.cells:
@@ -50,7 +50,7 @@ def _check_databases(name: str, config: CloudConfig) -> None:
 
 
 def _check_machines(name: str, config: CloudConfig) -> None:
-    """Raises: Invalid: a libvirt daemon is on another machine, where there is no agent."""
+    """Raises: Invalid: a libvirt daemon is on another machine, which has no agent."""
     for _, host in config.hosts():
         if isinstance(host, LibvirtHost) and not _is_local(host.uri):
             raise Invalid(
@@ -61,13 +61,13 @@ def _check_machines(name: str, config: CloudConfig) -> None:
 
 
 def _is_local(uri: str) -> bool:
-    """Check whether a libvirt URI names no other machine. Source: libvirt.org/uri.html."""
+    """Check whether a libvirt URI is local. Source: libvirt.org/uri.html."""
     parts = urlsplit(uri)
     return not parts.netloc and parts.scheme.partition("+")[2] in ("", "unix")
 
 
 def _wrong_names(host: HostTable) -> str | None:
-    """Say which trait or resource class there is not, or is set by another key; None: all are right."""
+    """Return an error about an unknown trait or resource class, or one that another key sets; None: all are valid."""
     own_keys = {VCPU: "vcpus", PCPU: "dedicated_vcpus", MEMORY_MB: "memory_mib", DISK_GB: "disk_gib"}
     for one in host.resources:
         if one in own_keys:
@@ -83,7 +83,7 @@ def _wrong_names(host: HostTable) -> str | None:
 
 
 def _check_reach(name: str, config: CloudConfig) -> None:
-    """A cell reaches what the cards and devices of its hosts are on."""
+    """Ensure that a cell reaches the physical networks of its hosts' NICs and devices. Raises: Invalid."""
     for cell, host in config.hosts():
         if cell.physnets is None:
             continue
@@ -96,7 +96,7 @@ def _check_reach(name: str, config: CloudConfig) -> None:
 
 
 def _check_nics(name: str, config: CloudConfig) -> None:
-    """A card is known by its host and name; packets are counted in one way."""
+    """Ensure that a NIC is unique by host and name, and that packets are counted in one way. Raises: Invalid."""
     for _, host in config.hosts():
         if card := _twice([card.name for card in host.cards]):
             raise Invalid(f"{name}: host '{host.name}' has the network card '{card}' twice; remove one of them")
@@ -108,7 +108,7 @@ def _check_nics(name: str, config: CloudConfig) -> None:
 
 
 def _check_pci(name: str, config: CloudConfig) -> None:
-    """A device is known by its host and address, a kind of devices by its alias."""
+    """Ensure that a device is unique by host and address, and a kind of devices by its alias. Raises: Invalid."""
     for _, host in config.hosts():
         if address := _twice([device.address for device in host.pci]):
             raise Invalid(f"{name}: host '{host.name}' has the PCI device '{address}' twice; remove one of them")
