@@ -56,9 +56,7 @@ class HostAgent:
         await self._jobs.close()
 
     async def prune(self, before: float) -> None:
-        """Forget runs without new orders since `before`, which is earlier than any order that may still arrive was
-        sent.
-        """
+        """Forget runs without new orders since `before`, which must precede every order that may still arrive."""
         self._jobs.prune(before)
         await self._fence.prune(before)
 
@@ -213,9 +211,7 @@ class HostAgent:
         is_done: Callable[[], Awaitable[bool]],
         act: Callable[[Percent], Awaitable[None]],
     ) -> Progress:
-        """Start or join a job. is_done checks the result itself, so that a finished job is recognized after any
-        crash.
-        """
+        """Start or join a job. is_done checks the result itself, so a finished job is recognized after any crash."""
 
         async def work(job: Job) -> None:
             async with self._lock(key):

@@ -46,9 +46,7 @@ class Conductor:
         capacity: int = 2000,
         pace: Pace = Pace(),
     ) -> None:
-        """parts: of its engine. predecessors: names of engines known to be dead. capacity: maximum number of driven
-        runs.
-        """
+        """parts: of its engine. predecessors: names of engines known to be dead. capacity: runs driven at once."""
         self._cloud = cloud
         self._predecessors = predecessors
         self._capacity = capacity

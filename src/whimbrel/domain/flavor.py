@@ -20,8 +20,6 @@ class Flavor(msgspec.Struct, frozen=True, kw_only=True):
     extra_specs: dict[str, str] = {}
 
     def resources(self, has_local_root: bool = True) -> dict[str, int]:
-        """Return the resources that a server of this flavor uses on a host, without a root disk if it boots from a
-        volume.
-        """
+        """Return the resources of a server of this flavor on a host; without a root disk if it boots from a volume."""
         root_gib = self.root_gib if has_local_root else 0
         return resources.of_flavor(self.vcpus, self.memory_mib, root_gib, self.ephemeral_gib, self.swap_mib)

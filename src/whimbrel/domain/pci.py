@@ -121,9 +121,7 @@ def _choice(request: PciRequest) -> tuple[bool, bool]:
 
 
 def flavor_requests(text: str, aliases: Sequence[PciAlias]) -> tuple[PciRequest, ...]:
-    """Parse a flavor's `pci_passthrough:alias`, such as "gpu:2,nic:1". Raises: Invalid: unknown alias or invalid
-    number.
-    """
+    """Parse a flavor's `pci_passthrough:alias`, such as "gpu:2,nic:1". Raises: Invalid: unknown alias or number."""
     known = {alias.name: alias for alias in aliases}
     counts: dict[str, int] = {}
     for word in filter(None, (part.strip() for part in text.split(","))):

@@ -113,8 +113,7 @@ async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
 
 
 async def plan(cloud: Cloud, server: Server, facts: MoveFacts) -> DecisionTrace | str:
-    """Return the trace of the decision that a move with these facts would take, or an error message if the move would
-    end before hosts are chosen.
+    """Return the decision trace of a move with these facts, or an error message if it ends before hosts are chosen.
 
     Raises: OverQuota; Unavailable.
     """

@@ -1,5 +1,4 @@
-"""Routed networks: for each, a host must be in an aggregate of one of its segments, or of the segment of the port's
-address if it has one.
+"""Routed networks: a host must be in an aggregate of a segment of each; of a port's own segment, if it has an address.
 
 Source: Nova's `query_placement_for_routed_network_aggregates`. A segment is a placement provider with the
 segment's id, made by the network service or an operator; it shares an aggregate with the hosts that it reaches.

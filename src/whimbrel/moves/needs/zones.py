@@ -67,9 +67,7 @@ async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneRequest | None:
 
 
 async def _zone_of_volumes(facts: MoveFacts, cloud: Cloud) -> str | None:
-    """Return the zone that the server's volumes require. Raises: Refused: they are in two zones, or in an unknown
-    one.
-    """
+    """Return the zone required by the volumes. Raises: Refused: they are in two zones, or in an unknown one."""
     if cloud.rules.cross_az_attach or not facts.volumes:
         return None
     names = set()

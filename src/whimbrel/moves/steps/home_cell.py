@@ -1,5 +1,4 @@
-"""The home record of a server: the one in the cell that the directory names. During a move between cells there are
-two records.
+"""The home record of a server: the one in the cell that the directory names. A move between cells has two records.
 
 Invariants of a switch: the home record is frozen before the other one is written, and the other one is complete before
 the directory names its cell; so a concurrent change by the owner is either copied or refused. A repeated switch

@@ -72,9 +72,7 @@ async def choose_target(move: Move, cloud: Cloud) -> Decided:
 
 
 def next_alternate(facts: MoveFacts) -> MoveFacts | None:
-    """Return the facts with the next alternate as target, None if there is none. Its claim checks whether it still
-    fits.
-    """
+    """Return the facts with the next alternate as target, None if there is none. Its claim checks that it fits."""
     if not facts.alternates:
         return None
     target, *others = facts.alternates

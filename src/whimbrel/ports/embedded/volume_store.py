@@ -166,8 +166,7 @@ class VolumeStore(Protocol):
         limits: Mapping[str, int] | None = None,
         same_metadata: bool = False,
     ) -> VolumeRecord:
-        """Write a volume and its dependent records, or nothing. same_metadata: the metadata is unchanged since it was
-        read.
+        """Write a volume and its dependent records, or nothing. same_metadata: do not rewrite the metadata.
 
         attach: attachments to write, new or changed. detach: ids of attachments to remove, if they exist. snapshots: to
         write. limits: for a larger size, as in `add_volume`.

@@ -58,9 +58,7 @@ class Agent(Protocol):
         ...
 
     async def fetch_disk(self, order: Order, spec: GuestSpec, image_id: str, disk: DiskName = "root") -> Progress:
-        """Make a disk from a transfer image, as a job keyed by run: a repeated call returns the progress of the same
-        job.
-        """
+        """Make a disk from a transfer image, as a job keyed by run; see import_disk."""
         ...
 
     async def unexport_disk(self, order: Order, key: GuestKey) -> None:

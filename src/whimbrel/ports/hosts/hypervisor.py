@@ -108,9 +108,7 @@ class Hypervisor(Protocol):
     # Devices: changed in the definition, and at once in a running guest. All repeatable.
 
     async def plug(self, key: GuestKey, nic: GuestNic) -> None:
-        """Ensure that a defined guest has a nic. Raises: Refused: another server's guest has it;
-        `domain.device_assignment`.
-        """
+        """Ensure that a defined guest has a nic. Raises: Refused: in use by another server; `device_assignment`."""
         ...
 
     async def unplug(self, key: GuestKey, port_id: str) -> None:
@@ -121,9 +119,7 @@ class Hypervisor(Protocol):
         ...
 
     async def attach_volume(self, key: GuestKey, volume: GuestVolume) -> None:
-        """Ensure that a defined guest has a volume. Raises: Refused: see `domain.device_assignment`; it cannot be
-        reached.
-        """
+        """Ensure that a defined guest has a volume. Raises: Refused: unreachable; see `device_assignment`."""
         ...
 
     async def detach_volume(self, key: GuestKey, volume_id: str) -> None:

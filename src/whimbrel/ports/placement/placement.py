@@ -111,9 +111,7 @@ class Placement(Consumers, Protocol):
     async def all_assignments(
         self, resources: ResourceRequest, hosts: Collection[ProviderId], most: int = 4
     ) -> dict[ProviderId, tuple[Assignment, ...] | Shortfall]:
-        """Return for each of these root providers up to `most` assignments of the request in its tree, or the
-        shortfall.
-        """
+        """Return for each root provider up to `most` assignments of the request in its tree, or the shortfall."""
         ...
 
     async def claim(
@@ -180,8 +178,8 @@ class Placement(Consumers, Protocol):
         ...
 
     async def miscounts(self) -> list[Miscount]:
-        """Return the differences between recorded usage and allocations; there are none without outside
-        interference.
+        """Return the differences between recorded usage and allocations. Without outside interference there are
+        none.
         """
         ...
 

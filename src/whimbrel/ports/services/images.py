@@ -159,9 +159,7 @@ class ImageStore(Protocol):
         ...
 
     async def remove(self, image_id: str) -> StoredFile | None:
-        """Remove an image and return its file, which no image refers to any more. Raises: NotFound; Refused:
-        protected.
-        """
+        """Remove an image and return its file, which no image refers to now. Raises: NotFound; Refused: protected."""
         ...
 
     async def names_file(self, name: str) -> bool:

@@ -70,9 +70,7 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     has_groups: bool = False  # the requests came as groups: profile.allocation is a map
 
     def as_nic(self, label: str | None, *, tag: str | None, is_ours: bool) -> Nic:
-        """Return the port as a nic of a server's record. label: its network's name. is_ours: it was made for the
-        server.
-        """
+        """Return the nic for a server's record. label: the network's name. is_ours: made for the server."""
         return Nic(
             port_id=self.id,
             network_id=self.network_id,
@@ -183,8 +181,7 @@ class Network(PortHolders, Protocol):
         ...
 
     async def create_binding(self, port_id: str, host: HostName, vnic_type: str, profile: Mapping[str, Any]) -> Binding:
-        """Ensure a binding on this host with this profile. A new one is inactive; an existing one stays as active as it
-        is.
+        """Ensure a binding on this host with this profile; a new one is inactive, an existing one keeps its activity.
 
         Raises: Refused: it cannot be bound there; NotFound.
         """

@@ -39,9 +39,7 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewVolume(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume to be made for a server. Its mark is chosen and saved beforehand, so that the volume can be found
-    again.
-    """
+    """A volume to be made for a server. Its mark is chosen and saved beforehand, to find the volume again."""
 
     mark: str  # kept in the volume's metadata under MARK
     project_id: ProjectId

@@ -53,9 +53,7 @@ class Directory(ServerIds, Protocol):
     async def residents(
         self, cells: Sequence[CellName], project_id: ProjectId | None, limit: int | None = None
     ) -> list[Entry]:
-        """Return the entries of servers in these cells, the newest first: what is known of them if cells do not
-        answer.
-        """
+        """Return the entries of servers in these cells, the newest first; used if the cells do not answer."""
         ...
 
     async def unplaced(self, project_id: ProjectId | None) -> list[Server]:
@@ -126,7 +124,5 @@ class Directory(ServerIds, Protocol):
         ...
 
     async def wanted_deletes(self) -> list[tuple[ServerId, str, UserId]]:
-        """Return servers that wait for deletion and have no open run (parked ones do not count): (server, request id,
-        user).
-        """
+        """Return servers that wait for deletion, without open runs (parked ones aside): (server, request id, user)."""
         ...

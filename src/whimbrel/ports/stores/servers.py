@@ -104,7 +104,7 @@ class Servers(ServerIds, Holds, Protocol):
         now: float,
         beside: RunId | None = None,
     ) -> None:
-        """Lock a server that is unchanged: in this vm_state, with this guest. Idempotent for the run that holds the
+        """Lock a server that is unchanged: in this vm_state, with this guest. Repeatable by the run that holds the
         lock.
 
         What the run read of it stays true while it holds the lock. beside: a parked run, which lends its lock.
