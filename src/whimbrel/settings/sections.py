@@ -31,7 +31,8 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Quota = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 
-class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
+class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file."""
 
 
 class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
@@ -67,13 +68,9 @@ class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
 
     uri: Annotated[str, Meta(pattern=r"^[a-z+]+://")]
     guests_dir: Annotated[str, Meta(min_length=1)] | None = None  # None: in the data directory
-    nbd_address: Annotated[str, Meta(min_length=1)] = (
-        "127.0.0.1"  # where the cell's other hosts read a disk during a move
-    )
+    nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # the cell's hosts read moving disks here
     virt_type: Literal["auto", "kvm", "qemu"] = "auto"  # auto: KVM if the processor has it, else emulation
-    guest_nics: Literal["tap", "user"] = (
-        "tap"  # user: QEMU's isolated network, for environments without permission to create a tap
-    )
+    guest_nics: Literal["tap", "user"] = "tap"  # user: QEMU's isolated network, which needs no permission for taps
 
     def guests_in(self, data_dir: Path) -> Path:
         """Return the directory of its guests."""

@@ -140,5 +140,5 @@ def _shown(call: Call, run: Move, hosts: Mapping[HostName, Host], *, hosts_shown
 
 
 def _number(flavor: Flavor | None) -> int | None:
-    """Return the number in a flavor's id. Nova shows a row number here, which no API accepts."""
+    """Return a flavor's id if it is a number. Nova shows a row number here, which no API accepts."""
     return int(flavor.flavor_id) if flavor and flavor.flavor_id.isascii() and flavor.flavor_id.isdigit() else None
