@@ -18,11 +18,11 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 # Where pip or the environment does not have bytecode written, each start would compile everything anew.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true
 
-.PHONY: help demo setup test check bench faultmap mutants sim picture docs lock clean
+.PHONY: help demo setup test test-all check bench faultmap mutants sim picture docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*##/make \1:/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*##/make \1:/p' $(MAKEFILE_LIST)
 
 demo: $(RUN_STAMP)  ## set up what is needed and tell the story of a move that survives kill -9
 	$(BIN)/whimbrel demo
@@ -30,8 +30,11 @@ demo: $(RUN_STAMP)  ## set up what is needed and tell the story of a move that s
 setup: $(DEV_STAMP)  ## .venv with the package and all development tools
 
 # The seed: what is generated for a test must not depend on the order of a set, which is another in each process.
-test: $(DEV_STAMP)  ## set up and run all tests; those whose prerequisites are missing say how to install them
-	PYTHONHASHSEED=0 $(BIN)/pytest -n auto --dist worksteal
+test: $(DEV_STAMP)  ## set up and run the tests; those whose prerequisites are missing say how to install them
+	PYTHONHASHSEED=0 $(BIN)/pytest -n auto --dist worksteal -m "not long"
+
+test-all: $(DEV_STAMP)  ## all tests: also the long ones, and deep searches by hypothesis
+	PYTHONHASHSEED=0 $(BIN)/pytest -n auto --dist worksteal --hypothesis-profile=deep
 
 check: $(DEV_STAMP)  ## formatting, lint, types, import contracts and retired words
 	$(BIN)/ruff format --check .

@@ -7,12 +7,11 @@ import pytest
 import structlog
 from hypothesis import settings
 
-from tests import process_guard
+from tests import depth, process_guard
 
 process_guard.start()
 
-settings.register_profile("timeless", deadline=None)  # a test judges what is done, not a busy machine
-settings.load_profile("timeless")
+settings.load_profile(depth.QUICK)
 
 
 def pytest_collection_finish() -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.api.anything import Anything
+from tests.depth import examples
 from tests.unit.embedded.opened import Opened, opened
 from whimbrel.embedded.identity.app import ROUTES as IDENTITY
 from whimbrel.embedded.image.app import ROUTES as IMAGE
@@ -98,7 +99,7 @@ def request(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 def test_anything(tmp_path: Path) -> None:
-    @settings(derandomize=True, database=None, max_examples=80, suppress_health_check=list(HealthCheck))
+    @settings(derandomize=True, database=None, max_examples=examples(80), suppress_health_check=list(HealthCheck))
     @given(st.lists(request(), min_size=8, max_size=16))
     def send(sent: list[Any]) -> None:
         asyncio.run(_send(tmp_path, sent))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.api.anything import Anything
 from tests.api.network_service import SERVER, Service, opened
+from tests.depth import examples
 from whimbrel.embedded.network.app import ROUTES
 
 NOBODYS = "00000000-0000-4000-8000-000000000000"
@@ -114,7 +115,7 @@ def request(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 def test_anything() -> None:
-    @settings(derandomize=True, database=None, max_examples=100, suppress_health_check=list(HealthCheck))
+    @settings(derandomize=True, database=None, max_examples=examples(100), suppress_health_check=list(HealthCheck))
     @given(st.lists(request(), min_size=8, max_size=16))
     def send(sent: list[Any]) -> None:
         asyncio.run(_send(sent))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.api.anything import Anything
 from tests.api.placement_client import placement
+from tests.depth import examples
 from whimbrel.adapters.sql.tables.placement import allocations, inventories
 from whimbrel.placement_api.microversions import LAST
 from whimbrel.placement_api.routes import ROUTES
@@ -58,7 +59,7 @@ requests = st.tuples(
 )
 
 
-@settings(derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(derandomize=True, max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(st.lists(requests, min_size=8, max_size=16))
 async def test_anything(sent: list[Any]) -> None:
     async with placement() as client:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.api.anything import Anything
 from tests.api.volume_cloud import IMAGE, SERVERS, VolumeCloud, volume_cloud
+from tests.depth import examples
 from whimbrel.embedded.volume.app import ROUTES
 from whimbrel.embedded.volume.volume_actions import ACTIONS
 
@@ -78,7 +79,7 @@ def request(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 def test_anything(tmp_path: Path) -> None:
-    @settings(derandomize=True, database=None, max_examples=60, suppress_health_check=list(HealthCheck))
+    @settings(derandomize=True, database=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
     @given(st.lists(request(), min_size=8, max_size=16))
     def send(sent: list[Any]) -> None:
         asyncio.run(_send(tmp_path, sent))

@@ -25,6 +25,7 @@ from tests.contracts.listings import (
     queries,
     value_of,
 )
+from tests.depth import examples
 from whimbrel.adapters.sql.cell.servers import SqlServers
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.tables import cell as tables
@@ -377,7 +378,7 @@ def test_every_query_is_answered_as_by_plain_python(open_store: Opener) -> None:
         for server in SERVERS:
             runner.run(store.insert(FIRST, server))
 
-        @settings(max_examples=250, database=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=examples(250), database=None, suppress_health_check=[HealthCheck.too_slow])
         @given(queries(SERVERS))
         @example(ServerQuery())
         @example(ServerQuery(tags=["a"], deleted=None))

@@ -10,6 +10,8 @@ import yaml
 
 from tests.prometheus_tools import ALARMS, TRIALS, promtool
 
+pytestmark = pytest.mark.long
+
 Rule = dict[str, Any]
 
 NEVER = {"expr": "vector(1) == 0"}

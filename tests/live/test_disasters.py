@@ -23,6 +23,8 @@ from whimbrel.cli import accounting_check
 from whimbrel.cli.client import Api, Login
 from whimbrel.cli.demo.output import JsonLines
 
+pytestmark = pytest.mark.long
+
 SLOW = """
 [rules]
 lease_s = 0.5

@@ -14,6 +14,8 @@ from tests.live.running_cloud import HOST, RunningCloud, running_cloud
 from tests.live.test_clients import ADMIN, boot
 from tests.postgres_door import Door
 
+pytestmark = pytest.mark.long
+
 __all__ = ["own_postgres", "postgres"]  # fixtures
 
 HOSTS = HOST.format(name="n1", zone="nova")

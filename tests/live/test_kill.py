@@ -22,6 +22,8 @@ from whimbrel.cli.client import Api, Login
 from whimbrel.domain.errors import WorldError
 from whimbrel.settings.datadir import DataDir
 
+pytestmark = pytest.mark.long
+
 ROUNDS = 20
 SERVERS = 8
 UNDISTURBED_EPOCH = 4  # accepted, taken, taken again after the verdict, turned round

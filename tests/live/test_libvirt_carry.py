@@ -22,6 +22,8 @@ from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import GuestKey
 from whimbrel.embedded.tick_guest import ticks
 
+pytestmark = pytest.mark.long
+
 NO_TIME_S = 0.0
 A_WHILE_S = 0.5
 ENOUGH_TIME_S = 30.0

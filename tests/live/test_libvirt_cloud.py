@@ -24,6 +24,8 @@ from whimbrel.domain.guest import Guest
 from whimbrel.embedded.tick_guest import ticks
 from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD
 
+pytestmark = pytest.mark.long
+
 POLL_S = 0.1
 
 HOST = """

@@ -20,6 +20,8 @@ from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.embedded.tick_guest import Tick, ticks
 
+pytestmark = pytest.mark.long
+
 NO_TIME_S = 0.0
 A_WHILE_S = 0.5
 POLL_S = 0.02

@@ -16,6 +16,8 @@ from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.domain.server_devices import GuestVolume
 from whimbrel.ports.embedded.volume_backing import Export
 
+pytestmark = pytest.mark.long
+
 ENOUGH_TIME_S = 30.0
 GIVES_UP_WITHIN_S = 15.0
 

@@ -19,6 +19,8 @@ from tests.processes import execute, program, wait_for
 from whimbrel.cli.client import Api, Login
 from whimbrel.settings.datadir import DataDir
 
+pytestmark = pytest.mark.long
+
 DATABASES = Path(__file__).parent / "databases"
 ARCHIVES = sorted(DATABASES.glob("*.tar.xz"))
 

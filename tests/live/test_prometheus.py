@@ -16,6 +16,8 @@ from tests.live.running_cloud import RunningCloud, further_conductor, running_cl
 from tests.processes import http, wait_for
 from tests.prometheus_tools import ALARMS, DOCS, program, promtool
 
+pytestmark = pytest.mark.long
+
 LEAK = """
 import openstack
 

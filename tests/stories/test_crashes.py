@@ -17,6 +17,8 @@ from whimbrel.servers import lookup
 from whimbrel.sim.checks.invariants import Violation, books
 from whimbrel.sim.faults.chaos import Fault, Plan, changes
 
+pytestmark = pytest.mark.long
+
 
 async def touches_of(story: Story) -> list[str]:
     """Tell a story without faults; give its touches."""

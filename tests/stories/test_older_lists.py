@@ -14,6 +14,8 @@ from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.sim.faults.chaos import Fault
 
+pytestmark = pytest.mark.long
+
 TOLD = (
     "resize, confirm",
     "resize of a stopped server, revert",

@@ -27,6 +27,8 @@ from whimbrel.sim.checks.invariants import Violation, books
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Fault, Plan, changes
 
+pytestmark = pytest.mark.long
+
 Books = dict[str, Any]
 
 TOLD = (

@@ -13,6 +13,8 @@ from tools.scenarios.restored import Restored, tell
 from whimbrel.proof.ledgers import check
 from whimbrel.sim.faults.chaos import changes
 
+pytestmark = pytest.mark.long
+
 TOLD = tuple(
     story
     for story in STORIES

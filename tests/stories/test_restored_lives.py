@@ -18,6 +18,8 @@ from whimbrel.repair.service import survey
 from whimbrel.servers.lifecycle import create, delete
 from whimbrel.sim.runs.operator_restore import restore
 
+pytestmark = pytest.mark.long
+
 Change = Callable[[Scene], Awaitable[None]]
 EVERYTHING = ("global", "cell", "placement")
 

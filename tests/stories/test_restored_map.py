@@ -9,6 +9,8 @@ from tools.faultmap.variants import Variant, variants
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName
 
+pytestmark = pytest.mark.long
+
 DRAWN = restored.from_json((Path(__file__).parents[2] / "docs/generated/restored-map.json").read_text())
 VARIANTS = tuple(variants())
 PLAIN = next(variant for variant in VARIANTS if variant.place == "same cell")

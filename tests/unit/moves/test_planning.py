@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.depth import examples
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.host import Zone
@@ -51,7 +52,7 @@ def wishes(draw: st.DrawFn) -> Flavor | HostName | None:
     return draw(st.sampled_from([LARGE, LARGE, HUGE, None, None, *NAMES[1:3]]))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(clouds(), wishes())
 async def test_the_move_does_what_its_plan_said(cloud: dict[str, Any], requested: Flavor | HostName | None) -> None:
     await plan_and_move(cloud, requested)

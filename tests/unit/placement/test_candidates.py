@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.depth import examples
 from tests.unit.placement.plain_index import NodeIndex
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.candidates import candidates
@@ -221,7 +222,7 @@ def requests(draw: st.DrawFn) -> Request:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(forests(), requests())
 def test_finds_what_trying_everything_finds(provider_index: NodeIndex, request: Request) -> None:
     found = [key(each) for each in candidates(provider_index, request)]

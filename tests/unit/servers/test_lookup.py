@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tests.contracts.listings import answer, population, queries
 from tests.contracts.runs import a_run, an_action
+from tests.depth import examples
 from whimbrel.domain.errors import NotFound, Unavailable
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
@@ -80,7 +81,7 @@ def next_to(cell: CellName) -> CellName:
     return CELLS[(CELLS.index(cell) + 1) % len(CELLS)]
 
 
-@settings(max_examples=250, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(250), database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(query=queries(SERVERS))
 @example(query=ServerQuery(sort=[("locked", "asc"), ("id", "asc")], deleted=None))
 @example(query=ServerQuery(sort=[("locked", "desc"), ("id", "asc")], deleted=None, after=SERVERS[5], limit=3))
@@ -220,7 +221,7 @@ def interleaved(stories: list[list[Deed]], choice: list[int]) -> list[Deed]:
     return deeds + [deed for story in stories for deed in story]
 
 
-@settings(max_examples=120, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), database=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     choice=st.lists(st.integers(0, 3), max_size=22),
     pace=st.lists(st.sampled_from((0, 0, 0, 1, 1, 2, 6)), max_size=40),

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.depth import examples
 from tests.unit.scheduling.capacity import aggregate, host, snapshot
 from tests.unit.scheduling.passing import asking, flavored, passing, rules
 from whimbrel.domain.host import Aggregate, Host
@@ -108,7 +109,7 @@ def many_aggregates(draw: st.DrawFn) -> list[Aggregate]:
     specs=st.dictionaries(SPEC_KEYS, WANTED),
     asked=st.sampled_from(["a", "b", "1", ""]),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_by_columns_and_by_hosts_it_is_the_same(
     aggregates: list[Aggregate], busy: list[int], models: list[str], specs: dict[str, str], asked: str
 ) -> None:

@@ -5,8 +5,9 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.bootstrap.http_server.test_timers import Connection
+from tests.depth import examples
 from tests.simulated_time import anyio_backend
-from tests.unit.bootstrap.http_server.test_timers import Connection
 from whimbrel.bootstrap.http_server.limited_protocol import PIPELINED
 
 __all__ = ["anyio_backend"]
@@ -28,7 +29,7 @@ def requests(draw: st.DrawFn) -> tuple[bytes, int]:
     return head + b"Transfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n", sum(sizes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     sent=st.lists(requests(), min_size=1, max_size=min(6, PIPELINED)),
     cuts=st.lists(st.one_of(st.integers(1, 50), st.integers(1, 260_000)), min_size=1, max_size=20),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.bootstrap.http_server.raw_server import Server, with_server
+from tests.bootstrap.http_server.raw_server import Server, with_server
 from whimbrel.bootstrap.http_server.limited_protocol import PIPELINED
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"

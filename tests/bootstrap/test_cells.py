@@ -5,9 +5,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.bootstrap.test_process_factory import CELL, HOST, ONE, Home
 from tests.contracts.databases import own_postgres, postgres
 from tests.postgres_door import Door
-from tests.unit.bootstrap.test_process_factory import CELL, HOST, ONE, Home
 from whimbrel.adapters.bus.agent_client import HttpAgents
 from whimbrel.adapters.bus.agent_server import cells_app
 from whimbrel.bootstrap.process import Process

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tests.unit.bootstrap.test_process_factory import CELL, HOST, ONE, Home
+from tests.bootstrap.test_process_factory import CELL, HOST, ONE, Home
 from whimbrel.bootstrap.process import Process
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.bootstrap.test_process_factory import CELL, HOST, Home
+from tests.bootstrap.test_process_factory import CELL, HOST, Home
 from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.bootstrap.process import Process
 from whimbrel.ports.stores.catalog import zone_of

@@ -1,0 +1,13 @@
+"""How deep hypothesis searches: a quarter in `make test`, all in `make test-all` (`--hypothesis-profile=deep`)."""
+
+from hypothesis import settings
+
+QUICK = "quick"
+WHOLE = 100
+settings.register_profile(QUICK, deadline=None, max_examples=WHOLE // 4)  # no deadline: the machine may be busy
+settings.register_profile("deep", deadline=None, max_examples=WHOLE)
+
+
+def examples(deep: int) -> int:
+    """Return how many examples a search has that tries `deep` of them in `make test-all`."""
+    return max(1, deep * settings().max_examples // WHOLE)
