@@ -19,7 +19,7 @@ from whimbrel.sim.cloud.cloud import World
 
 
 class Slow:
-    """A journal that is slow to write down that a run is over, and then hears that it is in other hands."""
+    """A journal that is slow to write down that a run is over, and then hears that it was taken over."""
 
     def __init__(self, journal: Any) -> None:
         self._journal = journal

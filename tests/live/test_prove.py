@@ -89,7 +89,7 @@ async def start_twice(cloud: RunningCloud, server: str, image: str, project: str
 
 async def test_what_hands_break_is_named_and_mended(cloud: RunningCloud) -> None:
     servers: list[list[str]] = json.loads(cloud.python(SET_UP))
-    assert "Every law holds" in whimbrel(cloud, 0, "prove")
+    assert "Every invariant holds" in whimbrel(cloud, 0, "prove")
     assert "nothing to repair" in whimbrel(cloud, 0, "repair", "--dry-run")
     (one, image, project, host), *_ = servers
     elsewhere = next(name for name in ("n1", "n2", "s1", "s2") if name != host)
@@ -110,5 +110,5 @@ async def test_what_hands_break_is_named_and_mended(cloud: RunningCloud) -> None
 
     done = whimbrel(cloud, 0, "repair", "--yes")
     assert done.count("repaired ") == 2
-    assert "Every law holds" in done
-    assert "Every law holds" in whimbrel(cloud, 0, "prove")
+    assert "Every invariant holds" in done
+    assert "Every invariant holds" in whimbrel(cloud, 0, "prove")

@@ -186,7 +186,7 @@ async def test_a_move_that_stands_still_at_a_bug_says_so() -> None:
     await real.resize({}, Buggy)
     assert (await real.run()).problem
     again = await replayed(real)
-    assert again.stood.startswith("at start_on_target, where it stands still at a bug: AttributeError")
+    assert again.stood.startswith("at start_on_target, where it stopped at a bug: AttributeError")
     assert again.stands == "waits for a verdict"
 
 

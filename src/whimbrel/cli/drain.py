@@ -138,7 +138,7 @@ class Drain:
         assert one.move_id
         move = self._look(one.move_id)
         if move.problem:
-            self._end(one, "it stands still at a bug: whimbrel move show " + one.move_id)
+            self._end(one, "it stopped at a bug: whimbrel move show " + one.move_id)
         elif move.state == "undone":
             self._end(one, move.message or "its move was turned back")
         elif move.state in ("parked", "done") and move.target in self._hosts:

@@ -21,7 +21,9 @@ from whimbrel.domain.errors import NotFound, Refused
 URL = "/whimbrel/port-healings"
 AS_USUAL = Where()
 
-app = App(name="heal", help="Heal what servers hold for their ports.", default_parameter=Parameter(negative=()))
+app = App(
+    name="heal", help="Correct the allocations of servers for their ports.", default_parameter=Parameter(negative=())
+)
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -83,7 +85,7 @@ def _try_to_heal(api: Api, one: PortFinding) -> Outcome:
         move = wait_until_over(api, move_id)
     except (NotFound, Refused) as no:
         return Outcome(server_id=one.server_id, healed=False, message=no.reason)
-    message = "it stands still at a bug" if move.problem else move.message
+    message = "it stopped at a bug" if move.problem else move.message
     return Outcome(server_id=one.server_id, healed=move.state == "done", move_id=move_id, message=message)
 
 

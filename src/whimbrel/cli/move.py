@@ -19,7 +19,7 @@ from whimbrel.settings.datadir import ADMIN_CLOUD, default_path
 POLL_S = 0.25
 
 app = App(
-    name="move", help="Moves: list, show, watch, retry, turn back, export.", default_parameter=Parameter(negative=())
+    name="move", help="Moves: list, show, watch, retry, roll back, export.", default_parameter=Parameter(negative=())
 )
 
 
@@ -77,7 +77,7 @@ def show(
     move
         Id of the move, a migration's uuid, or the beginning of it.
     watch
-        Go on until the move is over, waits for a verdict, or stands still at a bug (exit code 1); with --json one
+        Go on until the move is over, waits for a verdict, or stopped at a bug (exit code 1); with --json one
         line for each change.
     why
         Show instead among which hosts it chose, each time that it did, and why; creates of servers can be asked too.
@@ -134,7 +134,7 @@ def export(move: str, /, *, where: Where = Where()) -> None:
 
 @app.command
 def retry(move: str, /, *, where: Where = Where()) -> None:
-    """Try a move again now that waits, or stands still at a bug.
+    """Try a move again now that waits, or stopped at a bug.
 
     Parameters
     ----------

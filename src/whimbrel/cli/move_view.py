@@ -146,7 +146,7 @@ def state(move: Move) -> Text:
     if move.message:
         text.append(f"\n{move.message}")
     if move.problem:
-        text.append(f"\nit stands still at a bug; say: whimbrel move retry {move.id}\n{move.problem}", "red")
+        text.append(f"\nit stopped at a bug; say: whimbrel move retry {move.id}\n{move.problem}", "red")
     return text
 
 

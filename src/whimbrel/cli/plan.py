@@ -18,7 +18,7 @@ URL = "/whimbrel/plans"
 AS_USUAL = Where()
 
 app = App(
-    name="plan", help="What a move would do, and why; nothing is moved.", default_parameter=Parameter(negative=())
+    name="plan", help="Show what a move would do, and why; nothing is moved.", default_parameter=Parameter(negative=())
 )
 
 

@@ -1,4 +1,4 @@
-"""`whimbrel prove`: whether the cloud's books are right, law by law, and the evidence where they are not."""
+"""`whimbrel prove`: check every invariant of the cloud, and show the evidence of violations."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ AS_USUAL = Where()
 
 
 def prove(*, json: bool = False, where: Where = AS_USUAL) -> int:
-    """Prove the cloud's books: records, guests, claims, ports, volumes, devices and moves, each asked where it is.
+    """Check the cloud's accounting: records, guests, claims, ports, volumes, devices and moves, each asked where it is.
 
     Moves that are under way are part of the books: it may be run at any time. What looks wrong is looked at again a
     moment later. Exit code 0: every law holds, and everything could be seen; 1: else. `whimbrel repair` mends.
@@ -110,7 +110,7 @@ def _verdict(proof: Proof) -> Text:
     servers, hosts = terminal.counted(proof.servers, "server"), terminal.counted(proof.hosts, "host")
     seen = f"{servers} on {hosts}, in {terminal.seconds(proof.took_s)}"
     if proof.holds:
-        return Text.assemble("\n", ("Every law holds", "bold green"), f": {seen}.")
+        return Text.assemble("\n", ("Every invariant holds", "bold green"), f": {seen}.")
     if proof.violations:
         told = "what can be done about it is told by: whimbrel repair --dry-run"
         return Text.assemble(

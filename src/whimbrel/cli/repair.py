@@ -108,7 +108,7 @@ def _why_not(move: Move) -> str:
 def listing(found: Repairs) -> RenderableType:
     """Show the violations, the planned actions, and what is left."""
     if found.holds:
-        return Text("Every law holds: there is nothing to repair.", "green")
+        return Text("Every invariant holds: there is nothing to repair.", "green")
     lines = [line for one in found.repairs for line in _lines(one)]
     return Group(*lines, *(Text.assemble(("not seen", "bold yellow"), f" {each}") for each in found.unseen))
 

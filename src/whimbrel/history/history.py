@@ -169,5 +169,5 @@ def _state(run: Run) -> Iterator[Entry]:
             run_id=run.id,
             saga=run.saga,
             request_id=run.action,
-            detail=run.message or "it stands still at a bug",
+            detail=run.message or "it stopped at a bug",
         )

@@ -187,7 +187,7 @@ class Engine:
         except Behind as behind:
             await self._hold_all(run, behind)
         except Superseded:
-            log.info("run is in other hands now", run=run.id, epoch=run.epoch)
+            log.info("run was taken over by another conductor", run=run.id, epoch=run.epoch)
         except Unavailable as trouble:
             log.warning("the journal does not answer; the lease will run out", run=run.id, reason=trouble.reason)
         except Exception:

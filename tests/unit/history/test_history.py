@@ -137,7 +137,7 @@ def test_what_is_in_the_way_of_an_open_run_is_told() -> None:
     [told] = tell(Past(actions=[], runs=[waits]))
     assert (told.at, told.kind, told.what, told.detail) == (7.0, "trouble", "bind_target", "no answer")
     [told] = tell(Past(actions=[], runs=[replace(waits, message=None, problem="Traceback ...")]))
-    assert told.detail == "it stands still at a bug"
+    assert told.detail == "it stopped at a bug"
 
 
 def test_take_overs_and_requests_without_a_run_are_told() -> None:

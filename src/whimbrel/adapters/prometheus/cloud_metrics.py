@@ -168,7 +168,7 @@ def _of_proof(proof: LastProof | None) -> Iterator[Metric]:
     """Yield the metrics of the latest proof; none before the first one."""
     if proof is None:
         return
-    yield _gauge("whimbrel_last_proof_timestamp_seconds", "When the cloud's books were last checked.", proof.at)
+    yield _gauge("whimbrel_last_proof_timestamp_seconds", "When the cloud was last proved.", proof.at)
     yield _gauge("whimbrel_last_proof_violations", "How many violations that found.", proof.violations)
     yield _gauge("whimbrel_last_proof_unseen", "How much of the cloud it could not look at.", proof.unseen)
 

@@ -161,7 +161,7 @@ async def delete_role(ask: Ask) -> Reply:
     try:
         await ask.store.remove_role(role.id)
     except Conflict as error:
-        raise Conflict(f"Somebody has the role {role.name}: take it from him first.") from error
+        raise Conflict(f"Role {role.name} is still assigned. Remove its assignments first.") from error
     return NO_CONTENT
 
 

@@ -223,5 +223,5 @@ def standing(run: Run) -> str:
     way = "" if run.way == "forward" else "on its way back "
     word = "waits for a verdict" if run.state == "parked" else f"{way}at {run.at}"
     if run.problem:
-        return f"{word}, where it stands still at a bug: {run.problem.strip().splitlines()[-1]}"
+        return f"{word}, where it stopped at a bug: {run.problem.strip().splitlines()[-1]}"
     return word + (f", after {run.tries} tries: {run.message}" if run.tries else "")
