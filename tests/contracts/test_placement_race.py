@@ -239,5 +239,5 @@ async def test_who_is_made_between_the_lock_and_the_look_is_not_taken_for_locked
 
 def test_what_the_losers_hear() -> None:
     """The code that tells a client to try again is for those whom that can help."""
-    assert problems.of(Stale("")).code == problems.of(Conflict("")).code == problems.CONCURRENT_UPDATE
-    assert (problems.of(NoRoom("")).status, problems.of(NoRoom("")).code) == (409, problems.UNDEFINED)
+    assert problems.translate(Stale("")).code == problems.translate(Conflict("")).code == problems.CONCURRENT_UPDATE
+    assert (problems.translate(NoRoom("")).status, problems.translate(NoRoom("")).code) == (409, problems.UNDEFINED)

@@ -11,7 +11,7 @@ from whimbrel.domain.ids import ProviderId
 from whimbrel.ports.placement.placement import Inventory
 
 
-async def register(tx: Tx, provider: ProviderId, name: str, inventories: Mapping[str, Inventory]) -> None:
+async def register(tx: Tx, provider: ProviderId, name: str, inventory: Mapping[str, Inventory]) -> None:
     """Ensure that a root provider has these inventories; create it if it is missing. It stays locked afterwards."""
     if await allocation_queries.generations(tx, [provider]):
         await providers.rename(tx, provider, name)
@@ -20,12 +20,12 @@ async def register(tx: Tx, provider: ProviderId, name: str, inventories: Mapping
     await providers.lock(tx, provider)
     stocks = await read_stocks(tx, [provider])
     # Allocations of a class that the host no longer has remain until their owners release them.
-    gone = [name for (_, name), stock in stocks.items() if name not in inventories and not stock.used]
+    gone = [name for (_, name), stock in stocks.items() if name not in inventory and not stock.used]
     now = {name: stock.inventory for (_, name), stock in stocks.items()}
-    if gone or any(now.get(name) != inventories[name] for name in inventories):
-        await CLASSES.ensure(tx, inventories)
+    if gone or any(now.get(name) != inventory[name] for name in inventory):
+        await CLASSES.ensure(tx, inventory)
         await providers.delete_inventories(tx, provider, stocks, gone)
-        await providers.write_inventories(tx, provider, inventories, now)
+        await providers.write_inventories(tx, provider, inventory, now)
         await providers.bump(tx, provider)
 
 

@@ -169,10 +169,10 @@ async def delete(tx: Tx, uuid: ProviderId) -> None:
     await note(tx, [uuid])
 
 
-async def delete_tree(tx: Tx, uuid: ProviderId) -> None:
+async def delete_tree(tx: Tx, root: ProviderId) -> None:
     """Delete a provider and its subtree. Raises: ProviderNotFound; ProviderInUse."""
     await wait_for_turn_in_schema(tx, "placement trees")
-    for each in reversed(await _subtree(tx, await read(tx, uuid))):
+    for each in reversed(await _subtree(tx, await read(tx, root))):
         await delete(tx, each)
 
 

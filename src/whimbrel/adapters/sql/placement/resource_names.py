@@ -63,15 +63,15 @@ class Names:
         if rows := [{"name": name} for name in names]:
             await tx.run(self._new[tx.dialect], rows)
 
-    async def rename(self, tx: Tx, was: str, now: str) -> None:
+    async def rename(self, tx: Tx, name: str, new_name: str) -> None:
         """Raises: NotFound; Duplicate."""
-        if was == now:
+        if name == new_name:
             return
-        if await self.known(tx, [now]):
-            raise Duplicate(f"The {self.word} {now} already exists.")
-        if not (await tx.run(self._rename, {"was": was, "now": now})).rowcount:
-            raise NotFound(f"{self._missing} {was}.")
-        await note(tx, [row[0] for row in await tx.rows(self._users, {"name": now})])
+        if await self.known(tx, [new_name]):
+            raise Duplicate(f"The {self.word} {new_name} already exists.")
+        if not (await tx.run(self._rename, {"was": name, "now": new_name})).rowcount:
+            raise NotFound(f"{self._missing} {name}.")
+        await note(tx, [row[0] for row in await tx.rows(self._users, {"name": new_name})])
 
     async def delete(self, tx: Tx, name: str) -> None:
         """Raises: NotFound; NameInUse."""
