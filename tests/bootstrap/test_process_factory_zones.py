@@ -23,7 +23,7 @@ async def n1(process: Process) -> Host:
 
 
 async def taken_out(process: Process) -> str:
-    """Have an operator take n1 out of its zone; give the zone."""
+    """Take n1 out of its zone, as an operator does, and return the zone."""
     cloud, now = process.cloud, process.cloud.clock.now()
     [before] = await cloud.aggregates.all()
     after = replace(before, hosts=[HostName("n2")])

@@ -94,7 +94,7 @@ async def parked(store: Store) -> Run:
 
 
 async def beside(store: Store, move: Run, name: str = "errand") -> Run:
-    operation = a_run("a", id=RunId(name), action=name, saga="errand")
+    operation = a_run("a", id=RunId(name), action=name, saga="operation")
     return await store.journal.accept(operation, an_action(operation), beside=move.id)
 
 
@@ -138,7 +138,7 @@ async def test_of_a_verdict_and_an_errand_at_once_one_is_heard(store: Store) -> 
         name = f"{number}"
         move = replace(await store.accept(name), state="parked", parked_at=NOW)
         await store.journal.save(move)
-        operation = a_run(name, id=RunId(f"errand-{name}"), action=f"errand-{name}")
+        operation = a_run(name, id=RunId(f"operation-{name}"), action=f"operation-{name}")
         answers = await outcomes(
             [
                 store.journal.accept(operation, an_action(operation), beside=move.id),

@@ -177,14 +177,14 @@ async def test_a_lock_is_lent_by_the_run_that_is_named_and_given_back_to_it(stor
         await store.lock(third, SERVER, None, "resized", SLOT, NOW, MOVE)
     with pytest.raises(LockLost):
         await store.change_by_run(FIRST, SERVER, {"name": "by the move, which has lent it"})
-    await store.change_by_run(operation, SERVER, {"description": "by the errand"})
+    await store.change_by_run(operation, SERVER, {"description": "by the operation"})
     for _ in range(2):
         await store.unlock(operation, SERVER, {}, MOVE)
     with pytest.raises(LockLost):
-        await store.change_by_run(operation, SERVER, {"name": "by the errand, which has given it back"})
+        await store.change_by_run(operation, SERVER, {"name": "by the operation, which has given it back"})
     await store.change_by_run(FIRST, SERVER, {"hostname": "by-the-move"})
     record = await store.get(SERVER)
-    assert (record.name, record.description, record.hostname) == ("s", "by the errand", "by-the-move")
+    assert (record.name, record.description, record.hostname) == ("s", "by the operation", "by-the-move")
     await store.unlock(FIRST, SERVER, {})
     with pytest.raises(WrongState):  # there is nobody who could lend it
         await store.lock(operation, SERVER, None, "resized", SLOT, NOW, MOVE)

@@ -40,7 +40,7 @@ NEXT = renamed(SAGA)
 
 
 async def until(room: Room, stands: Callable[[Run], bool], verdict: str) -> None:
-    """Have the first release take the run to where it stands so; then its process dies."""
+    """Run it by the first release up to where it stands; then that process dies."""
     engine = room.engine("old")
     run = await room.accept(engine)
     while not stands(run):

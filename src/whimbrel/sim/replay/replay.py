@@ -163,7 +163,7 @@ class Replay:
             raise Crash(step.name)
 
     async def _answer(self, step: str, run: Run) -> None:
-        """Give the answer that the journal records; without one, the simulated answer."""
+        """Return the answer that the journal records; without one, the simulated answer."""
         beats = self._script.at(step, "do")
         if not beats:
             return

@@ -15,7 +15,7 @@ NEAR, FAR = CellName("c1"), CellName("c2")
 
 
 async def booted(**reaches: frozenset[str]) -> tuple[World, Server]:
-    """Have a server with ports and volumes in one cell. reaches: what is said of the other one."""
+    """Return a server with ports and volumes in one cell. reaches: what the other cell can reach."""
     world = await World.build(cells={NEAR: ("h1",), FAR: ("h2",)}, equipped=True)
     for cell in (CellInfo(name=NEAR), CellInfo(name=FAR, **reaches)):
         await world.cloud.cell_infos.ensure(cell)

@@ -46,7 +46,7 @@ async def insert(tx: Tx, number: int, size: int = 10) -> None:
 
 
 async def put(database: Database, number: int, size: int = 10) -> str:
-    """Give the reason for which it was not done."""
+    """Return why it was not done."""
     try:
         async with database.write() as tx:
             await insert(tx, number, size)

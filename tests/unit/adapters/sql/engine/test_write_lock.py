@@ -52,7 +52,7 @@ async def database(path: Path) -> AsyncIterator[SqliteDatabase]:
 
 
 async def put(database: SqliteDatabase, number: int) -> set[int]:
-    """Give what is there when it is done."""
+    """Return what exists when it is done."""
     async with database.write() as tx:
         await tx.run(sa.insert(rows), {"id": number})
     return await ids(database)
@@ -72,7 +72,7 @@ def let_go(rival: sqlite3.Connection) -> None:
 
 
 async def meet_the_lock(*writes: asyncio.Task[set[int]]) -> None:
-    """Have all of them try once, and the first a few times more."""
+    """Try each once, and the first a few times more."""
     await asyncio.sleep(3 * write_lock.TRIES_EACH_S)
     assert not any(write.done() for write in writes)
 
