@@ -31,6 +31,7 @@ class Host(msgspec.Struct, kw_only=True):
     host_ip: str = "127.0.0.1"
     numa: tuple[NumaNode, ...] = ()  # empty: not reported
     metrics: dict[str, float] = {}  # last reported load by Nova's names, if reporting is configured
+    session: int = 0  # of its agent, counted up at each start of one; 0: an agent in the process of the cloud
 
     def is_up(self, now: float) -> bool:
         """Check whether its agent sent a heartbeat recently and the host is not forced down."""

@@ -28,8 +28,10 @@ from whimbrel.ports.stores.hosts import SAID_BY_THE_HOST
 Row = sa.Row[tuple[object, ...]]
 
 _NAMED = hosts.c.name == sa.bindparam("named")
-_ALL = fixed(sa.select(hosts).order_by(hosts.c.number))
-_GET = fixed(sa.select(hosts).where(_NAMED))
+_OF_AGENTS = ("agent", "description")  # large, and of no interest to most readers
+_SHOWN = [column for column in hosts.columns if column.name not in _OF_AGENTS]
+_ALL = fixed(sa.select(*_SHOWN).order_by(hosts.c.number))
+_GET = fixed(sa.select(*_SHOWN).where(_NAMED))
 _DELETE = sa.delete(hosts).where(_NAMED)
 _SEEN = fixed(
     sa.update(hosts)
@@ -44,10 +46,10 @@ _SET_SERVICE = (
         disabled_reason=sa.bindparam("disabled_reason"),
         forced_down=sa.bindparam("forced_down"),
     )
-    .returning(*hosts.c)
+    .returning(*_SHOWN)
 )
 
-_COLUMNS = [column.name for column in hosts.columns if column.name not in ("number", "numa", "metrics")]
+_COLUMNS = [column.name for column in _SHOWN if column.name not in ("number", "numa", "metrics", "session")]
 _REGISTERED = (*_COLUMNS, "numa")
 
 
@@ -56,7 +58,7 @@ def _registering(insert: Insert) -> sa.Executable:
     written: dict[str, Any] = {name: new[name] for name in SAID_BY_THE_HOST}
     written["seen_at"] = sa.case((new.seen_at > hosts.c.seen_at, new.seen_at), else_=hosts.c.seen_at)
     insert = insert.values({name: sa.bindparam(name) for name in _REGISTERED})
-    return insert.on_conflict_do_update(index_elements=["name"], set_=written).returning(*hosts.c)
+    return insert.on_conflict_do_update(index_elements=["name"], set_=written).returning(*_SHOWN)
 
 
 _REGISTERS = inserts(hosts, _registering)

@@ -26,6 +26,9 @@ hosts = sa.Table(
     sa.Column("host_ip", sa.String(64), nullable=False),
     sa.Column("numa", sa.Text, nullable=False, server_default="[]"),  # JSON list of NUMA nodes
     sa.Column("metrics", sa.Text, nullable=False, server_default="{}"),  # JSON: the last reported load metrics
+    sa.Column("session", sa.Integer, nullable=False, server_default="0"),  # of its agent; 0: it had none yet
+    sa.Column("agent", sa.Text, nullable=False, server_default="{}"),  # JSON: release and verbs of its agent
+    sa.Column("description", sa.Text, nullable=False, server_default="{}"),  # JSON: domain.host_description
     sa.CheckConstraint("vcpus >= 1 AND memory_mib >= 1 AND disk_gib >= 0", name="hosts_sizes"),
 )
 

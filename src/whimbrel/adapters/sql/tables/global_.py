@@ -324,6 +324,7 @@ processes = sa.Table(
     sa.Column("seen_at", sa.Double, nullable=False),
     sa.Column("lease_until", sa.Double, nullable=False),
     sa.Column("clock_offset_s", sa.Double, nullable=False),
+    sa.Column("knows", sa.Text, nullable=False, server_default="{}"),  # JSON: the versions that it can process
     sa.Index(
         "one_process_of_role",
         "role",
@@ -333,6 +334,50 @@ processes = sa.Table(
     ),
 )
 """The processes of this cloud, with their leases. Times are of the database's clock."""
+
+cloud_identity = sa.Table(
+    "cloud_identity",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("cloud_id", sa.String(36), nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.CheckConstraint("id = 1", name="cloud_identity_one_row"),
+)
+"""The id of the cloud to which this database belongs."""
+
+host_invitations = sa.Table(
+    "host_invitations",
+    metadata,
+    sa.Column("token_hash", sa.String(64), primary_key=True),  # SHA-256, hexadecimal
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("cell", sa.String(255), nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("expires_at", sa.Double, nullable=False),
+    sa.Column("used_at", sa.Double),
+)
+"""One-time tokens with which hosts join."""
+
+host_keys = sa.Table(
+    "host_keys",
+    metadata,
+    sa.Column("host", sa.String(255), primary_key=True),
+    sa.Column("cell", sa.String(255), nullable=False),
+    sa.Column("public_key", sa.String(64), nullable=False, unique=True),  # an nkey, "U..."
+    sa.Column("joined_at", sa.Double, nullable=False),
+    sa.Column("retired_at", sa.Double),
+)
+"""The public keys of hosts that have joined, whose agents are on other machines."""
+
+bus_accounts = sa.Table(
+    "bus_accounts",
+    metadata,
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("public_key", sa.String(64), nullable=False, unique=True),
+    sa.Column("seed", sa.Text, nullable=False),
+    sa.Column("jwt", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+)
+"""The keys with which the cloud admits users of its bus: the operator's, and one account for each cell."""
 
 aggregate_hosts = sa.Table(
     "aggregate_hosts",

@@ -1,0 +1,36 @@
+"""What a host says of itself: the settings of its operator, and what its hypervisor reports."""
+
+from hashlib import sha256
+
+import msgspec
+
+from whimbrel.domain.host_nics import HostNet
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.numa import NumaNode
+from whimbrel.domain.pci import PciDevice
+
+
+class HostDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the cloud registers of a host. Fields of a newer agent that are unknown here are ignored."""
+
+    name: HostName
+    zone: str  # the zone that it joins when it is first registered
+    driver: str  # "simulated" | "libvirt"
+    vcpus: int
+    memory_mib: int
+    disk_gib: int
+    net: HostNet
+    dedicated_vcpus: int = 0  # besides `vcpus`
+    traits: tuple[str, ...] = ()
+    resources: dict[str, int] = {}  # resource class -> amount
+    pci: tuple[PciDevice, ...] = ()
+    hypervisor_type: str = "QEMU"
+    hypervisor_version: int = 1
+    cpu_info: str = "{}"
+    numa: tuple[NumaNode, ...] = ()  # empty: not reported
+    host_ip: str = "127.0.0.1"
+    answers: bool = True  # whether the hypervisor answered; if not, its part is that of the settings
+
+    def digest(self) -> str:
+        """Return a hash of the contents: two descriptions with one hash say the same."""
+        return sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()

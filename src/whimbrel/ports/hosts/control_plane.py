@@ -1,0 +1,70 @@
+"""The control plane as an agent on another machine sees it.
+
+An agent has no database. It registers its host when it starts, which gives it a session, and sends a heartbeat from
+time to time. Orders reach it under its session only, so an agent whose session is not the newest hears nothing; the
+answer to its next heartbeat tells it, and it ends.
+Raises, in all methods: Unavailable: no answer; it may have happened. Refused: the host's key is not admitted.
+"""
+
+from typing import Literal, Protocol
+
+import msgspec
+
+from whimbrel.domain.host_description import HostDescription
+from whimbrel.domain.ids import HostName
+
+BEAT_S = 5.0
+"""The interval of heartbeats."""
+
+ImageAccess = Literal["read", "write"]
+
+
+class AgentHello(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent says when it starts."""
+
+    release: str  # of Whimbrel
+    verbs: dict[str, tuple[str, ...]]  # verb -> the names of its arguments
+    description: HostDescription
+
+
+class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+    session: int  # higher than those of all earlier agents of this host
+    incarnation: int  # of the cloud; the agent refuses orders of lower ones
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    session: int
+    digest: str  # of the host's description
+    answers: bool  # whether the hypervisor answers
+    metrics: dict[str, float] = {}  # the host's load by Nova's names
+
+
+class BeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    session: int  # the newest of this host; a higher one than the agent's own: another agent has replaced it
+    describe: bool = False  # the stored description has another hash: send it
+
+
+class ImageGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """Access to one image for a short time."""
+
+    url: str  # of the image service
+    token: str  # for X-Auth-Token
+    expires_at: float  # seconds since 1970
+
+
+class ControlPlane(Protocol):
+    async def register(self, host: HostName, hello: AgentHello) -> Welcome:
+        """Register a host and begin a new session of its agent; the sessions before it end."""
+        ...
+
+    async def beat(self, host: HostName, beat: Beat) -> BeatAnswer:
+        """Record a heartbeat. A row is written only if something that is stored has changed, or is old."""
+        ...
+
+    async def describe(self, host: HostName, session: int, description: HostDescription) -> None:
+        """Replace the stored description. Raises: Superseded: the session is not the newest."""
+        ...
+
+    async def image_grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
+        """Return access to an image that an open run of a server on this host needs. Raises: Refused: none does."""
+        ...

@@ -1,0 +1,34 @@
+"""Wake-ups between the processes of a cloud. They only shorten polls: any of them may be lost or come twice."""
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+Topic = Literal["conductors", "fleet", "placement"]
+"""Runs are due; hosts have changed; the provider index has changed."""
+
+
+class WakeUps(Protocol):
+    @property
+    def is_connected(self) -> bool:
+        """Check whether wake-ups of other processes arrive at present. If not, poll as often as without them."""
+        ...
+
+    def wake(self, topic: Topic) -> None:
+        """Wake the processes that listen; returns at once and never fails."""
+        ...
+
+    def listen(self, topic: Topic, ring: Callable[[], None]) -> None:
+        """Have `ring` called at each wake-up by another process."""
+        ...
+
+
+class NoWakeUps:
+    """Implements WakeUps for a process without a bus."""
+
+    @property
+    def is_connected(self) -> bool:
+        return False
+
+    def wake(self, topic: Topic) -> None: ...
+
+    def listen(self, topic: Topic, ring: Callable[[], None]) -> None: ...
