@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import uvloop
+from cyclopts import Parameter
 
 from whimbrel import settings
 from whimbrel.adapters.sql.engine.urls import absolute
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from whimbrel.bootstrap.metrics import Watch
     from whimbrel.bootstrap.process import Process
     from whimbrel.ports.stores.processes import ProcessRecord
+
+SettingsFile = Annotated[Path | None, Parameter(name=["--settings", "--cloud"])]
+"""The option of all roles. --cloud is its name of earlier releases."""
 
 IMAGE_NAME = "tick"
 DEMO_PROJECT = "demo"
@@ -56,7 +60,7 @@ def up(
     data_dir: Path | None = None,
     port: int | None = None,
     host: str | None = None,
-    cloud: Path | None = None,
+    settings_file: SettingsFile = None,
     database: str | None = None,
     database_file: Path | None = None,
     policy: Path | None = None,
@@ -76,8 +80,9 @@ def up(
         Port to listen at, 0: a free one. Default: 8774.
     host
         Address to listen at. Default: 127.0.0.1, this machine only.
-    cloud
-        Settings: cells, hosts, rules. Default: six simulated hosts in two zones.
+    settings_file
+        Cells, hosts, rules, and where services are. Default: whimbrel.toml of the data directory, else
+        /etc/whimbrel/whimbrel.toml, else six simulated hosts in two zones.
     database
         postgresql://USER@HOST/NAME, or sqlite:///DIRECTORY. Default: what is in the environment variable
         WHIMBREL_DATABASE or in the settings, else SQLite in the data directory.
@@ -93,10 +98,11 @@ def up(
         Log more than warnings.
     """
     log_setup.configure(verbose)
-    config = settings.load(cloud)
+    home = DataDir(data_dir or default_path())
+    file = settings.find(settings_file, home.path)
+    config = settings.load(file)
     warn_of_passwords()
     database = chosen_database(database, database_file)
-    home = DataDir(data_dir or default_path())
     home.make(config.guests_dirs(home.path))
     place = config.listen
     endpoint = http_server.listen(host or place.host, place.port if port is None else port)
@@ -104,7 +110,7 @@ def up(
         url=public_url or http_server.url_of(endpoint),
         pid=os.getpid(),
         database_url=absolute(database or config.database.url or home.database_url),
-        cloud_file=str(cloud.absolute()) if cloud else None,
+        cloud_file=str(file.absolute()) if file else None,
     )
     metrics = config.metrics
     own = _metrics_endpoint(metrics.host, metrics.port if metrics.enabled else None, "port of [metrics]")

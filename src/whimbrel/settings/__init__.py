@@ -1,9 +1,10 @@
-"""The settings file, cloud.toml: cells, hosts, and the rules of the cloud.
+"""The settings file: one for all roles. It has cells, hosts, the rules of the cloud, and where its services are.
 
 Invariant: a file is accepted completely or not at all. Every error is one sentence that names the file, the location
 and what to do.
 """
 
+import os
 import tomllib
 from collections.abc import Sequence
 from importlib import resources
@@ -14,18 +15,21 @@ import msgspec
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.ports.cloud import Rules
-from whimbrel.settings.error_messages import sentence
+from whimbrel.settings.error_messages import MUST_BE, sentence
+from whimbrel.settings.files_of_settings import with_files
 from whimbrel.settings.rules import limited_rules, under_new_names
-from whimbrel.settings.sections import CloudConfig, HttpTable, LibvirtHost, SimulatedHost
+from whimbrel.settings.sections import CloudConfig, HttpTable, LibvirtHost, SettingsFile, SimulatedHost
 from whimbrel.settings.validation import check
 
-__all__ = ["CloudConfig", "HttpTable", "LibvirtHost", "SimulatedHost", "http_limits", "load"]
+__all__ = ["CloudConfig", "HttpTable", "LibvirtHost", "SimulatedHost", "find", "http_limits", "load"]
 
 DEFAULT_CLOUD = "cloud.toml"  # in the package: the cloud of `whimbrel up` without a file
+NAME = "whimbrel.toml"
+SYSTEM = Path("/etc/whimbrel") / NAME
 
 _RULES_TABLE = limited_rules()
 _CLOUD_FILE = msgspec.defstruct(
-    "CloudFile", [("rules", _RULES_TABLE, _RULES_TABLE())], bases=(CloudConfig,), frozen=True, kw_only=True
+    "CloudFile", [("rules", _RULES_TABLE, _RULES_TABLE())], bases=(SettingsFile,), frozen=True, kw_only=True
 )
 
 
@@ -33,19 +37,34 @@ class _HttpLimits(msgspec.Struct):
     http: HttpTable
 
 
-def load(path: Path | None) -> CloudConfig:
-    """Read a file; None: the default cloud. Raises: Invalid."""
+def find(given: Path | None, data_dir: Path | None) -> Path | None:
+    """Return the settings file of a process: the given one, else that of the data directory, else the machine's.
+
+    None: there is none, and the default cloud is meant.
+    """
+    if given is not None:
+        return given
+    usual = [*([data_dir / NAME] if data_dir else []), SYSTEM]
+    return next((file for file in usual if file.exists()), None)
+
+
+def load(path: Path | None, *, needs_cells: bool = True) -> CloudConfig:
+    """Read a file; None: the default cloud. needs_cells: refuse a file without cells. Raises: Invalid."""
     name = str(path) if path else "the default cloud.toml"
     tables = _parsed(name, _text(path))
     if isinstance(tables.get("rules"), dict):
         tables["rules"] = under_new_names(tables["rules"])
     try:
-        config: Any = msgspec.convert(tables, _CLOUD_FILE, strict=True)
+        file: Any = msgspec.convert(tables, _CLOUD_FILE, strict=True)
     except msgspec.ValidationError as error:
         raise Invalid(f"{name}: {sentence(str(error), tables)}") from None
+    if needs_cells and not file.cells:
+        raise Invalid(f"{name}: the file has no 'cell'; give it {MUST_BE['cell']}")
+    rules = Rules(**msgspec.structs.asdict(file.rules))
+    values = {**msgspec.structs.asdict(file), "rules": rules, "rules_in_file": frozenset(tables.get("rules", {}))}
+    config = with_files(name, CloudConfig(**values), path.absolute().parent if path else Path.cwd(), os.environ)
     check(name, config)
-    rules = Rules(**msgspec.structs.asdict(config.rules))
-    return CloudConfig(**{**msgspec.structs.asdict(config), "rules": rules})
+    return config
 
 
 def http_limits(lines: Sequence[str]) -> HttpTable:

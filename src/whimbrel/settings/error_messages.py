@@ -15,15 +15,20 @@ from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.cloud import Rules
 from whimbrel.settings.rules import not_there, rule_must_be, scheduler_rule_must_be
 from whimbrel.settings.sections import (
+    BusTable,
     CellTable,
-    CloudConfig,
     DatabaseTable,
     HttpTable,
+    IdentityTable,
     LibvirtHost,
     Listen,
     MetricsTable,
+    ServicesTable,
+    SettingsFile,
     SimulatedHost,
     SimulatedTimes,
+    StorageTable,
+    TlsTable,
     VolumesTable,
 )
 
@@ -34,7 +39,11 @@ A_BANDWIDTH = "a whole number of kbit a second; 0 has it not counted"
 A_RATE = "a whole number of thousands of packets a second; 0 has them not counted"
 AN_AZ_ON_MOVE = "'keep', 'prefer' or 'free'"
 A_DATABASE = "'sqlite:///DIRECTORY' or 'postgresql://USER:PASSWORD@HOST/DATABASE'"
+A_FILE = "the name of a file: of a systemd credential, or relative to the settings file"
+A_SERVICE = "a URL that begins with https:// or http://"
 A_PCI_ID = "four hexadecimal digits, letters small, such as '8086'"
+
+SERVICES = ("identity", "compute", "network", "placement", "image", "volume")
 
 MUST_BE = {
     "cell": "a list of tables that begin with [[cell]], at least one",
@@ -104,12 +113,25 @@ MUST_BE = {
     "http.connections_per_peer": AN_AMOUNT,
     "http.trusted_proxies": "a list of addresses of proxies, such as '127.0.0.1'",
     "database.url": A_DATABASE,
+    "database.url_file": f"{A_FILE}, with the URL in it",
     "database.connections": "a whole number from 1 to 1000",
+    "tls.cert_file": A_FILE,
+    "tls.key_file": A_FILE,
+    "tls.insecure": "true or false; true: serve plain HTTP at addresses outside this machine",
+    **{f"services.{name}": A_SERVICE for name in ("url", *SERVICES)},
+    "services.ca_file": A_FILE,
+    "services.insecure": "true or false; true: send tokens over plain HTTP to other machines",
+    "bus.urls": "a list of the URLs of NATS servers, such as 'tls://n1.example.org:4222'",
+    "bus.ca_file": A_FILE,
+    "bus.insecure": "true or false; true: connect to other machines without TLS",
+    "cloud.id": "the id of the cloud, as `whimbrel db show` prints it",
+    "storage.network": "a network of addresses, such as '10.1.0.0/24'",
+    "storage.reserved_mib": "a whole number of MiB",
 }
 """What each key must be, for error messages. Keys that are not here are times or rules."""
 
 _TABLES: dict[str, Any] = {
-    "": CloudConfig,
+    "": SettingsFile,
     "cell": CellTable,
     "nic": HostNic,
     "pci": PciDevice,
@@ -123,6 +145,11 @@ _TABLES: dict[str, Any] = {
     "metrics": MetricsTable,
     "http": HttpTable,
     "database": DatabaseTable,
+    "tls": TlsTable,
+    "services": ServicesTable,
+    "bus": BusTable,
+    "cloud": IdentityTable,
+    "storage": StorageTable,
 }
 
 
@@ -167,7 +194,7 @@ def _place(tables: dict[str, Any], path: str) -> _ErrorPath:
     return _ErrorPath(table, key, value, words)
 
 
-_SINGLE = ("rules", "scheduler", "simulated", "listen", "volumes", "metrics", "http", "database")
+_SINGLE = tuple(name for name in _TABLES if name not in ("", "cell", "nic", "pci", "numa", "pci_alias"))
 
 _HEADS = {
     "cell": "[[cell]]",

@@ -22,6 +22,10 @@ ClassNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
 DatabaseUrl = Annotated[str, Meta(pattern=r"^(sqlite:///.|postgresql(\+psycopg)?://)")]  # not in memory
 PhysnetNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 StorageNamed = Annotated[str, Meta(pattern=r"^[^@#\s]{1,255}$")]
+HttpUrl = Annotated[str, Meta(pattern=r"^https?://[^/\s]+")]
+BusUrl = Annotated[str, Meta(pattern=r"^(nats|tls)://[^/\s]+$")]
+FileNamed = Annotated[str, Meta(min_length=1)]
+CloudIdentifier = Annotated[str, Meta(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 Count = Annotated[int, Meta(ge=1, le=2**20)]
 MemoryMib = Annotated[int, Meta(ge=1, le=2**30)]
 DiskGib = Annotated[int, Meta(ge=1, le=2**30)]
@@ -83,7 +87,7 @@ class CellTable(Table, frozen=True, kw_only=True):
     enabled: bool = True
     physnets: tuple[PhysnetNamed, ...] | None = None  # the physical networks that its hosts reach; None: all
     storage: tuple[StorageNamed, ...] | None = None  # the storage back ends that its hosts reach; None: all
-    hosts: Annotated[tuple[SimulatedHost | LibvirtHost, ...], Meta(min_length=1)] = field(name="host")
+    hosts: tuple[SimulatedHost | LibvirtHost, ...] = field(default=(), name="host")  # besides those that join
 
 
 class SimulatedTimes(Table, frozen=True, kw_only=True):
@@ -118,8 +122,49 @@ class HttpTable(Table, frozen=True, kw_only=True):
     trusted_proxies: tuple[Annotated[str, Meta(min_length=1)], ...] = ()  # X-Forwarded-For and -Proto are believed
 
 
+class TlsTable(Table, frozen=True, kw_only=True):
+    """TLS of the HTTP servers of a process."""
+
+    cert_file: FileNamed | None = None  # PEM; the certificate, then those of its issuers
+    key_file: FileNamed | None = None
+    insecure: bool = False  # serve plain HTTP at addresses outside loopback
+
+    @property
+    def is_on(self) -> bool:
+        return self.cert_file is not None
+
+
+class ServicesTable(Table, frozen=True, kw_only=True):
+    """The URLs of the services, for clients and for the other processes of the cloud."""
+
+    url: HttpUrl | None = None  # of the HTTP front ends, or of their load balancer; None: where this process listens
+    identity: HttpUrl | None = None  # each: if it is not below `url`
+    compute: HttpUrl | None = None
+    network: HttpUrl | None = None
+    placement: HttpUrl | None = None
+    image: HttpUrl | None = None  # None: the image service is in the process `up`
+    volume: HttpUrl | None = None
+    ca_file: FileNamed | None = None  # of the certificates of these services; None: those of the system
+    insecure: bool = False  # send tokens over plain HTTP to addresses outside loopback
+
+
+class BusTable(Table, frozen=True, kw_only=True):
+    """The NATS servers that connect the processes and the hosts of the cloud."""
+
+    urls: tuple[BusUrl, ...] = ()  # (): all hosts are in the process `up`
+    ca_file: FileNamed | None = None
+    insecure: bool = False  # connect without TLS to addresses outside loopback
+
+
+class IdentityTable(Table, frozen=True, kw_only=True):
+    """The identity of the cloud, `[cloud]`."""
+
+    id: CloudIdentifier | None = None  # None: that of the database
+
+
 class DatabaseTable(Table, frozen=True, kw_only=True):
     url: DatabaseUrl | None = None  # None: SQLite in the data directory
+    url_file: FileNamed | None = None  # a file with the URL, instead of `url`
     connections: Annotated[int, Meta(ge=1, le=1000)] = CONNECTIONS  # to one PostgreSQL database, of each process
 
 
@@ -168,8 +213,9 @@ class ImagesTable(Table, frozen=True, kw_only=True):
 
 
 class StorageTable(Table, frozen=True, kw_only=True):
-    """The file system of the data directory."""
+    """The file system of the data directory, and the network of disks."""
 
+    network: str | None = None  # addresses at which disks are served; None: loopback only
     # Space that images and volumes leave free; None: 1 GiB, or a 20th of a small file system.
     reserved_mib: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
 
@@ -178,8 +224,10 @@ class StorageTable(Table, frozen=True, kw_only=True):
         return None if self.reserved_mib is None else self.reserved_mib << 20
 
 
-class CloudConfig(Table, frozen=True, kw_only=True):
-    cells: Annotated[tuple[CellTable, ...], Meta(min_length=1)] = field(name="cell")
+class SettingsFile(Table, frozen=True, kw_only=True):
+    """The tables of a file."""
+
+    cells: tuple[CellTable, ...] = field(default=(), name="cell")
     rules: Rules = Rules()
     simulated: SimulatedTimes = SimulatedTimes()
     listen: Listen = Listen()
@@ -189,6 +237,16 @@ class CloudConfig(Table, frozen=True, kw_only=True):
     metrics: MetricsTable = MetricsTable()
     http: HttpTable = HttpTable()
     database: DatabaseTable = DatabaseTable()
+    tls: TlsTable = TlsTable()
+    services: ServicesTable = ServicesTable()
+    bus: BusTable = BusTable()
+    cloud: IdentityTable = IdentityTable()
+
+
+class CloudConfig(SettingsFile, frozen=True, kw_only=True):
+    """The settings of a process, from a file. Names of other files in it are absolute."""
+
+    rules_in_file: frozenset[str] = frozenset()  # the rules that the file sets; the others have their defaults
 
     def volume_zones(self) -> tuple[str, ...]:
         """Return the zones of volumes; the first is the default."""

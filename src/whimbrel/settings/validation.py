@@ -1,5 +1,6 @@
 """Validation of a file as a whole: unique names, and rules that fit its hosts."""
 
+from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from whimbrel.adapters.sql.engine.urls import check_url
@@ -9,6 +10,7 @@ from whimbrel.placement import resource_names as names
 from whimbrel.ports.placement.placement import DISABLED
 from whimbrel.settings.rules import wrong_with
 from whimbrel.settings.sections import CloudConfig, HostTable, LibvirtHost
+from whimbrel.settings.transport import is_in, is_loopback, is_plain_beyond_loopback
 
 
 def check(name: str, config: CloudConfig) -> None:
@@ -25,7 +27,15 @@ def check(name: str, config: CloudConfig) -> None:
             where += "" if homes[host.name] == cell.name else f" and in cell '{homes[host.name]}'"
             raise Invalid(f"{name}: host '{host.name}' is there twice, {where}; give one of them another name")
         homes[host.name] = cell.name
+    for number, cell in enumerate(config.cells, 1):
+        if not cell.hosts and not config.bus.urls:
+            raise Invalid(
+                f"{name}: [[cell]] number {number} ('{cell.name}') has no 'host'; give it a list of tables that begin"
+                " with [[cell.host]], or a [bus] at which hosts join"
+            )
     _check_databases(name, config)
+    _check_transport(name, config)
+    _check_exports(name, config)
     _check_machines(name, config)
     _check_reach(name, config)
     _check_nics(name, config)
@@ -47,6 +57,38 @@ def _check_databases(name: str, config: CloudConfig) -> None:
             check_url(url)
         except Invalid as mistake:
             raise Invalid(f"{name}: {place}: {mistake.reason}") from None
+
+
+def _check_transport(name: str, config: CloudConfig) -> None:
+    """Raises: Invalid: secrets would be sent to other machines without TLS."""
+    services = config.services
+    urls = {key: getattr(services, key) for key in ("url", "identity", "compute", "network", "placement", "image")}
+    for key, url in {**urls, "volume": services.volume}.items():
+        if url and not services.insecure and is_plain_beyond_loopback(url):
+            raise Invalid(
+                f"{name}: [services]: '{key}' is {url}, and tokens would be sent there without TLS; write https://,"
+                " or set 'insecure = true' in [services]"
+            )
+    for url in config.bus.urls:
+        if not config.bus.insecure and is_plain_beyond_loopback(url):
+            raise Invalid(f"{name}: [bus]: {url} is not encrypted; write tls://, or set 'insecure = true' in [bus]")
+
+
+def _check_exports(name: str, config: CloudConfig) -> None:
+    """Ensure that disks are served inside the storage network only: NBD authenticates nobody. Raises: Invalid."""
+    network = config.storage.network
+    try:
+        within = ip_network(network) if network else None
+    except ValueError as error:
+        raise Invalid(f"{name}: [storage]: 'network' is '{network}': {error}; write it such as '10.1.0.0/24'") from None
+    served = {f"host '{host.name}'": host.nbd_address for _, host in config.hosts() if isinstance(host, LibvirtHost)}
+    for place, address in {**served, "[volumes]": config.volumes.nbd_address}.items():
+        if not is_loopback(address) and not (within and is_in(address, within)):
+            raise Invalid(
+                f"{name}: {place} has the 'nbd_address' '{address}', where everybody who reaches it could read and"
+                " write disks; give it an address of this machine inside the 'network' of [storage], which only hosts"
+                " reach, or 127.0.0.1"
+            )
 
 
 def _check_machines(name: str, config: CloudConfig) -> None:

@@ -1,0 +1,40 @@
+"""What is protected in transit: secrets leave the machine with TLS only, unless the settings say `insecure`."""
+
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from urllib.parse import urlsplit
+
+from whimbrel.domain.errors import Invalid
+from whimbrel.settings.sections import TlsTable
+
+ENCRYPTED = ("https", "tls")
+
+
+def is_loopback(host: str) -> bool:
+    """Check whether a host name or address is on loopback. Other names count as of other machines."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_in(host: str, network: IPv4Network | IPv6Network) -> bool:
+    """Check whether this is an address of the network."""
+    try:
+        return ip_address(host) in network
+    except ValueError:
+        return False
+
+
+def is_plain_beyond_loopback(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme not in ENCRYPTED and not is_loopback(parts.hostname or "")
+
+
+def check_listener(host: str, tls: TlsTable) -> None:
+    """Raises: Invalid: passwords and tokens would arrive at this address without TLS."""
+    if not tls.is_on and not tls.insecure and not is_loopback(host):
+        raise Invalid(
+            f"at {host} passwords and tokens of other machines would arrive without TLS: set 'cert_file' and 'key_file'"
+            " in [tls] of the settings, or 'insecure = true' there if a proxy or the network protects them, or listen"
+            " at 127.0.0.1"
+        )
