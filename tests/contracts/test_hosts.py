@@ -1,5 +1,7 @@
 """What every store of hosts does: the host's word and the operator's word do not touch each other."""
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -10,8 +12,12 @@ from whimbrel.adapters.sql.cell.servers import SqlServers
 from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
+from whimbrel.domain.host_description import HostDescription
+from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import CellName, HostName, ProviderId, RunId
 from whimbrel.domain.numa import NumaNode
+from whimbrel.domain.pci import PciDevice
+from whimbrel.ports.stores.hosts import AgentInfo, LastBeat
 
 CELL = CellName("cell1")
 A = HostName("a")
@@ -28,6 +34,17 @@ def host(name: str, **fields: object) -> Host:
         memory_mib=16384,
         disk_gib=100,
         created_at=10.0,
+    )
+    return msgspec.structs.replace(made, **fields)
+
+
+AGENT = AgentInfo(release="0.4.0", verbs={"prepare": ("order", "spec"), "stop": ("order",)})
+
+
+def description(name: str, **fields: object) -> HostDescription:
+    net = HostNet(host=name, kpps=7)
+    made = HostDescription(
+        name=HostName(name), zone="north", driver="simulated", vcpus=8, memory_mib=16384, disk_gib=100, net=net
     )
     return msgspec.structs.replace(made, **fields)
 
@@ -129,3 +146,68 @@ async def test_failures_go_with_their_host(open_store: Opener) -> None:
         await hosts.delete(A)
         await hosts.register(host("a"))
         assert await hosts.failed_builds() == {}
+
+
+async def test_descriptions_are_stored_with_the_rows(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        device = PciDevice(address="0000:81:00.1", vendor_id="8086", product_id="1572")
+        full = description("a", pci=(device,), numa=(NumaNode(cpus=4, memory_mib=8192),), resources={"CUSTOM_X": 2})
+        await hosts.register_all([host("a"), host("b"), host("c")], {A: full, HostName("b"): description("b")})
+        assert await hosts.descriptions() == {A: full, "b": description("b")}
+        await hosts.register_all([host("a", vcpus=9)])
+        await hosts.register_all([host("b")], {HostName("b"): description("b", vcpus=4)})
+        assert await hosts.descriptions() == {A: full, "b": description("b", vcpus=4)}
+
+
+async def test_each_start_of_an_agent_has_a_higher_session(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        before = await hosts.register(host("b"))
+        assert (before.session, await hosts.agents()) == (0, {})
+        first = await hosts.begin_session(host("a", enabled=False, disabled_reason="new"), AGENT, description("a"))
+        assert (first.session, first.enabled, first.disabled_reason) == (1, False, "new")
+        await hosts.set_service(A, enabled=True, disabled_reason=None, forced_down=False)
+        newer = AgentInfo(release="0.5.0")
+        second = await hosts.begin_session(host("a", enabled=False, vcpus=16), newer, description("a", vcpus=16))
+        assert (second.session, second.enabled, second.vcpus, second.id) == (2, True, 16, first.id)
+        assert await hosts.get(A) == second
+        assert await hosts.agents() == {A: newer}
+        assert await hosts.descriptions() == {A: description("a", vcpus=16)}
+        assert (await hosts.register(host("a"))).session == 2
+
+
+async def test_agents_that_start_at_once_have_different_sessions(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        begun = await asyncio.gather(*(hosts.begin_session(host("a"), AGENT, description("a")) for _ in range(6)))
+        assert sorted(each.session for each in begun) == [1, 2, 3, 4, 5, 6]
+        assert (await hosts.get(A)).session == 6
+
+
+async def test_only_the_newest_session_describes_its_host(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        for _ in range(2):
+            await hosts.begin_session(host("a"), AGENT, description("a"))
+        changed = await hosts.describe(host("a", vcpus=4), 2, description("a", vcpus=4))
+        assert (changed.vcpus, changed.session, await hosts.get(A)) == (4, 2, changed)
+        for session, name in ((1, "a"), (3, "a"), (1, "nobody")):
+            with pytest.raises(Superseded):
+                await hosts.describe(host(name, vcpus=2), session, description(name, vcpus=2))
+        assert await hosts.all() == [changed]
+        assert await hosts.descriptions() == {A: description("a", vcpus=4)}
+
+
+async def test_heartbeats_are_compared_with_what_is_stored(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        await hosts.begin_session(host("a", seen_at=5.0), AGENT, description("a"))
+        await hosts.register(host("b"))
+        await hosts.tell({A: {"cpu.percent": 0.5}})
+        digest = description("a").digest()
+        assert await hosts.last_beats([A, HostName("b"), HostName("nobody")]) == {
+            A: LastBeat(session=1, seen_at=5.0, digest=digest, metrics={"cpu.percent": 0.5}),
+            "b": LastBeat(session=0, seen_at=0.0, digest=""),
+        }
+        assert await hosts.last_beats([]) == {}

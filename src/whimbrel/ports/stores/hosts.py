@@ -1,10 +1,13 @@
 """Hosts of one cell: service and hypervisor rows. Each method is one transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
+
+import msgspec
 
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
+from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.ids import HostName
 
 SAID_BY_THE_HOST = (
@@ -12,6 +15,22 @@ SAID_BY_THE_HOST = (
     *("hypervisor_type", "hypervisor_version", "cpu_info", "host_ip", "numa"),
 )
 """The fields that `register` renews. The others are set by operators or when the row is made."""
+
+
+class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent of a host that began its newest session. An agent in the process of the cloud has no release here."""
+
+    release: str = ""
+    verbs: dict[str, tuple[str, ...]] = {}  # verb -> the names of its arguments
+
+
+class LastBeat(msgspec.Struct, frozen=True, kw_only=True):
+    """What heartbeats are compared with."""
+
+    session: int
+    seen_at: float
+    digest: str  # of the stored description; "": there is none
+    metrics: dict[str, float] = {}
 
 
 class Hosts(Protocol):
@@ -30,8 +49,33 @@ class Hosts(Protocol):
         """Insert a host, or renew its properties (sizes, hypervisor) if it is known; operators' settings stay."""
         ...
 
-    async def register_all(self, hosts: Sequence[Host]) -> list[Host]:
-        """Register several hosts, all or none; see `register`."""
+    async def register_all(
+        self, hosts: Sequence[Host], described: Mapping[HostName, HostDescription] | None = None
+    ) -> list[Host]:
+        """Register several hosts, all or none; see `register`. described: stored beside their rows."""
+        ...
+
+    async def begin_session(self, host: Host, agent: AgentInfo, description: HostDescription) -> Host:
+        """Register a host and begin the next session of its agent; return the host with the session's number.
+
+        No two calls return the same number, and a later call returns a higher one.
+        """
+        ...
+
+    async def describe(self, host: Host, session: int, description: HostDescription) -> Host:
+        """Renew a host and its description as of a session. Raises: Superseded: the session is not the newest."""
+        ...
+
+    async def descriptions(self) -> dict[HostName, HostDescription]:
+        """Return the stored descriptions; hosts of an older release have none until they are registered again."""
+        ...
+
+    async def agents(self) -> dict[HostName, AgentInfo]:
+        """Return the agents of all hosts that have had a session."""
+        ...
+
+    async def last_beats(self, names: Collection[HostName]) -> dict[HostName, LastBeat]:
+        """Return what is stored of these hosts' heartbeats; unknown hosts are left out."""
         ...
 
     async def seen(self, names: Sequence[HostName], now: float) -> None:

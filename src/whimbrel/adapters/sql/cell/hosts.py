@@ -1,11 +1,12 @@
 """The hosts of one cell: service and hypervisor are one row.
 
 Invariant: the host's own report (sizes, hypervisor) and the operator's settings (enabled, forced down) are written by
-different methods; neither changes the other's columns.
+different methods; neither changes the other's columns. The session of a host only grows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -18,12 +19,13 @@ from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.upserts import Insert, inserts, inserts_if_new
 from whimbrel.adapters.sql.tables.cell import build_failures as failures
 from whimbrel.adapters.sql.tables.cell import hosts, servers
-from whimbrel.domain.errors import NotFound
+from whimbrel.domain.errors import NotFound, Superseded
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
+from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.numa import NumaNode
-from whimbrel.ports.stores.hosts import SAID_BY_THE_HOST
+from whimbrel.ports.stores.hosts import SAID_BY_THE_HOST, AgentInfo, LastBeat
 
 Row = sa.Row[tuple[object, ...]]
 
@@ -62,10 +64,32 @@ def _registering(insert: Insert) -> sa.Executable:
 
 
 _REGISTERS = inserts(hosts, _registering)
+_DESCRIBE = fixed(sa.update(hosts).where(_NAMED).values(description=sa.bindparam("described")))
+_DESCRIBE_AS_OF = (
+    sa.update(hosts)
+    .where(_NAMED, hosts.c.session == sa.bindparam("as_of"))
+    .values(description=sa.bindparam("described"))
+    .returning(hosts.c.name)
+)
+_BEGIN = (
+    sa.update(hosts)
+    .where(_NAMED)
+    .values(session=hosts.c.session + 1, agent=sa.bindparam("new_agent"), description=sa.bindparam("described"))
+    .returning(*_SHOWN)
+)
+_DESCRIPTIONS = fixed(sa.select(hosts.c.name, hosts.c.description))
+_AGENTS = fixed(sa.select(hosts.c.name, hosts.c.agent).where(hosts.c.session > 0))
+_LAST_BEATS = fixed(
+    sa.select(hosts.c.name, hosts.c.session, hosts.c.seen_at, hosts.c.description, hosts.c.metrics).where(
+        hosts.c.name.in_(sa.bindparam("names", expanding=True))
+    )
+)
 _TELL = fixed(sa.update(hosts).where(_NAMED).values(metrics=sa.bindparam("told")))
 
 _nodes = lru_cache(maxsize=1024)(msgspec.json.Decoder(tuple[NumaNode, ...]).decode)  # most hosts are alike
 _metrics = msgspec.json.Decoder(dict[str, float]).decode
+_description = msgspec.json.Decoder(HostDescription).decode
+_agent = msgspec.json.Decoder(AgentInfo).decode
 NOTHING_TOLD = "{}"
 
 _FAILED_THERE = failures.c.host == sa.bindparam("named")
@@ -89,6 +113,11 @@ def _values(host: Host) -> dict[str, object]:
     return {**{name: getattr(host, name) for name in _COLUMNS}, "numa": msgspec.json.encode(host.numa).decode()}
 
 
+def _text(description: HostDescription) -> str:
+    """Encode a description so that the hash of the text is its digest."""
+    return msgspec.json.encode(description, order="deterministic").decode()
+
+
 class SqlHosts(Counting):
     """Implements ports.stores.hosts.Hosts for the cell of this name."""
 
@@ -110,12 +139,54 @@ class SqlHosts(Counting):
         [registered] = await self.register_all([host])
         return registered
 
-    async def register_all(self, hosts: Sequence[Host]) -> list[Host]:
+    async def register_all(
+        self, hosts: Sequence[Host], described: Mapping[HostName, HostDescription] | None = None
+    ) -> list[Host]:
         async with self._changing() as tx:
             asked = ((self._register, _values(host)) for host in sorted(hosts, key=lambda host: host.name))
             rows = await tx.ask(*asked)
+            if described:
+                told = [{"named": name, "described": _text(description)} for name, description in described.items()]
+                await tx.tell(_DESCRIBE, told)
         found = {row.name: self._host(row) for [row] in rows}
         return [found[host.name] for host in hosts]
+
+    async def begin_session(self, host: Host, agent: AgentInfo, description: HostDescription) -> Host:
+        async with self._changing() as tx:
+            await tx.run(self._register, _values(host))
+            begun = {"new_agent": msgspec.json.encode(agent).decode(), "described": _text(description)}
+            return self._found(host.name, await tx.row(_BEGIN, {"named": host.name, **begun}))
+
+    async def describe(self, host: Host, session: int, description: HostDescription) -> Host:
+        async with self._changing() as tx:
+            asked = {"named": host.name, "as_of": session, "described": _text(description)}
+            if await tx.row(_DESCRIBE_AS_OF, asked) is None:
+                raise Superseded(f"session {session} of host {host.name} is not its newest")
+            return self._found(host.name, await tx.row(self._register, _values(host)))
+
+    async def descriptions(self) -> dict[HostName, HostDescription]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(_DESCRIPTIONS)
+        return {HostName(name): _description(text) for name, text in rows if text != NOTHING_TOLD}
+
+    async def agents(self) -> dict[HostName, AgentInfo]:
+        async with self._db.read() as tx:
+            return {HostName(name): _agent(text) for name, text in await tx.rows(_AGENTS)}
+
+    async def last_beats(self, names: Collection[HostName]) -> dict[HostName, LastBeat]:
+        if not names:
+            return {}
+        async with self._db.read() as tx:
+            rows = await tx.rows(_LAST_BEATS, {"names": list(names)})
+        return {
+            HostName(row.name): LastBeat(
+                session=row.session,
+                seen_at=row.seen_at,
+                digest="" if row.description == NOTHING_TOLD else sha256(row.description.encode()).hexdigest(),
+                metrics=_metrics(row.metrics),
+            )
+            for row in rows
+        }
 
     async def seen(self, names: Sequence[HostName], now: float) -> None:
         if names:
