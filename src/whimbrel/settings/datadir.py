@@ -19,6 +19,7 @@ import platformdirs
 
 from whimbrel.adapters import file_modes
 from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.settings.private_files import write_private
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """Linux: a new value at each boot, unique to the machine."""
@@ -188,16 +189,8 @@ class DataDir:
 
     def _write(self, file: Path, content: bytes) -> None:
         """Write a file atomically, readable by its owner only. Raises: Refused."""
-        draft = file.with_name(f".{file.name}.{os.getpid()}")
         with _said("write", file):
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, file_modes.FILE)
-            try:
-                with os.fdopen(descriptor, "wb", buffering=0) as out:
-                    out.write(content)
-                    os.fsync(out.fileno())
-                draft.replace(file)
-            finally:
-                draft.unlink(missing_ok=True)
+            write_private(file, content)
 
 
 def _lock_id(descriptor: int) -> str:
