@@ -75,7 +75,8 @@ class DiskPhases:
         disk = whole_disk(guest, name)
         if not guest.offered:
             await self._guests.change(key, offered=True)
-        location = f"{self._guests.host}/{disk_path(key, name)}"
+        place = f"{self._guests.host}@{self._world.address}" if self._world.address else self._guests.host
+        location = f"{place}/{disk_path(key, name)}"
         return DiskExport(scheme="simulated", location=location, size_bytes=disk.size_bytes)
 
     async def offered(self, path: str) -> Disk:

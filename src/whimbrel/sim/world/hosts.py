@@ -3,7 +3,7 @@
 Invariant: a host reads only disks that another host of its cell offers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from whimbrel.domain.errors import Refused, Unavailable
@@ -31,6 +31,8 @@ class SimulatedWorld:
 
     holders: hosts with a guest of a server, in any state; the hosts maintain it.
     images: disk contents of image files, read once; an image never changes.
+    address: where other processes read offered disks, "10.0.0.1:4711"; "": nowhere.
+    fetch: reads a disk that another process offers: address, location, own cell; None: there are no others.
     """
 
     def __init__(self) -> None:
@@ -38,6 +40,8 @@ class SimulatedWorld:
         self.holders: dict[ServerId, set[HostName]] = {}
         self.double_runs: list[str] = []
         self.images: dict[str, Disk] = {}
+        self.address = ""
+        self.fetch: Callable[[str, str, CellName | None], Awaitable[Disk]] | None = None
 
     def guests(self) -> list[tuple[HostName, Guest]]:
         """Return every guest of every host, in any state. All hosts must have been opened."""
@@ -61,9 +65,15 @@ class SimulatedWorld:
             self.double_runs.append(f"server {server} was started on {host} while it ran on {', '.join(others)}")
 
     async def offered(self, location: str, cell: CellName | None) -> Disk:
-        """Return an offered disk. Raises: Unavailable: not offered now; Refused: it is of another cell."""
-        name, _, path = location.partition("/")
+        """Return an offered disk. Raises: Unavailable: not offered now; Refused: it is of another cell.
+
+        location: "HOST/PATH", or "HOST@ADDRESS/PATH" of a host that may be in another process.
+        """
+        place, _, path = location.partition("/")
+        name, _, address = place.partition("@")
         host = self.hosts.get(HostName(name))
+        if host is None and address and self.fetch:
+            return await self.fetch(address, f"{name}/{path}", cell)
         if host is None:
             raise Unavailable(f"host {name} does not answer")
         if host.cell != cell:
