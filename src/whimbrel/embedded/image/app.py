@@ -1,7 +1,7 @@
 """Every URL of the image service and its handler."""
 
 from whimbrel.embedded.image import images, members, schemas, transfer, usage
-from whimbrel.embedded.image.request import SHAPE, Handler, admission
+from whimbrel.embedded.image.request import IMAGE, IMAGE_FILE, SHAPE, Handler, admission
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.http.app import App, routed
 from whimbrel.http.reply import Reply
@@ -10,7 +10,6 @@ from whimbrel.http.routes import OPEN, Route
 from whimbrel.ports.clock import IdSource
 from whimbrel.ports.services.identity import Identity
 
-IMAGE = "/v2/images/{image_id}"
 VERSIONS = (("v2.9", "CURRENT"), ("v2.5", "SUPPORTED"), ("v2.2", "SUPPORTED"), ("v2.0", "SUPPORTED"))
 
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
@@ -19,8 +18,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", IMAGE, images.show),
     ("PATCH", IMAGE, images.update),
     ("DELETE", IMAGE, images.delete),
-    ("PUT", IMAGE + "/file", transfer.upload),
-    ("GET", IMAGE + "/file", transfer.download),
+    ("PUT", IMAGE_FILE, transfer.upload),
+    ("GET", IMAGE_FILE, transfer.download),
     ("PUT", IMAGE + "/tags/{tag}", images.add_tag),
     ("DELETE", IMAGE + "/tags/{tag}", images.delete_tag),
     ("GET", IMAGE + "/members", members.search),
@@ -36,10 +35,10 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 )
 
 
-def image_app(service: ImageService, identity: Identity, ids: IdSource) -> App:
-    """Create the application, to be mounted at /image."""
+def image_app(service: ImageService, identity: Identity, ids: IdSource, secret: bytes | None = None) -> App:
+    """Create the application, to be mounted at /image. secret: of the grants of hosts; None: there are none."""
     documents = (Route("GET", path, _versions, OPEN) for path in ("/", "/versions"))
-    return routed([*documents, *(Route(*line) for line in ROUTES)], admission(service, identity, ids), SHAPE)
+    return routed([*documents, *(Route(*line) for line in ROUTES)], admission(service, identity, ids, secret), SHAPE)
 
 
 async def _versions(request: Request) -> Reply:

@@ -3,7 +3,7 @@
 Invariant: an image that the requester may not see is answered like one that does not exist.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from whimbrel.domain.errors import NotFound, OverQuota, Refused, WorldError
+from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.domain.image_grant import PREFIX, Grant, ImageAccess, granted
 from whimbrel.embedded.image.file_store import TooLarge
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.http.app import Shape
@@ -20,10 +22,13 @@ from whimbrel.http.reply import Reply
 from whimbrel.http.request import Request
 from whimbrel.http.routes import Route
 from whimbrel.ports.clock import IdSource
-from whimbrel.ports.services.identity import Identity
+from whimbrel.ports.services.identity import Identity, Principal
 from whimbrel.ports.services.images import ImageRecord, ImageStore
 
 SEES_ALL = {"admin", "service"}
+
+IMAGE = "/v2/images/{image_id}"
+IMAGE_FILE = IMAGE + "/file"
 
 Body = TypeVar("Body")
 
@@ -34,6 +39,7 @@ class Ask(Admitted):
 
     service: ImageService
     ids: IdSource
+    grant: Grant | None = None  # of a host: its request is for this image only
 
     @property
     def store(self) -> ImageStore:
@@ -64,6 +70,8 @@ class Ask(Admitted):
         return record
 
     def _owns(self, record: ImageRecord) -> bool:
+        if self.grant:
+            return record.id == self.grant.image_id
         return self.is_admin or record.owner == self.principal.project_id
 
     async def _check_member(self, record: ImageRecord) -> None:
@@ -75,14 +83,36 @@ class Ask(Admitted):
 Handler = Callable[[Ask], Awaitable[Reply]]
 
 
-def admission(service: ImageService, identity: Identity, ids: IdSource) -> Callable[[Request, Route], Awaitable[Ask]]:
-    """Return the admission check."""
+GRANTED: Mapping[tuple[str, str], frozenset[ImageAccess]] = {
+    ("GET", IMAGE): frozenset({"read", "write"}),
+    ("GET", IMAGE_FILE): frozenset({"read"}),
+    ("PUT", IMAGE_FILE): frozenset({"write"}),
+}
+"""The requests that a host may send with a grant: method and path -> access."""
 
-    async def admit(request: Request, _route: Route) -> Ask:
+
+def admission(
+    service: ImageService, identity: Identity, ids: IdSource, secret: bytes | None
+) -> Callable[[Request, Route], Awaitable[Ask]]:
+    """Return the admission check. secret: of grants; None: there are none."""
+
+    async def admit(request: Request, route: Route) -> Ask:
+        token = request.headers.get("x-auth-token", "")
+        if secret and token.startswith(PREFIX):
+            return _admitted(request, route, granted(token, secret, service.clock.now()))
         principal = await project_principal(request, identity)
         if request.method not in ("GET", "HEAD") and not principal.roles & {"member", *SEES_ALL}:
             raise Problem(403, "You are not authorized to complete this action.")
         return Ask(request=request, principal=principal, service=service, ids=ids)
+
+    def _admitted(request: Request, route: Route, grant: Grant | None) -> Ask:
+        if grant is None:
+            raise Problem(401, "This grant is not valid, or has expired.")
+        allowed = GRANTED.get((route.method, route.path), frozenset())
+        if grant.access not in allowed or request.params["image_id"] != grant.image_id:
+            raise Problem(403, "You are not authorized to complete this action.")
+        host = Principal(user_id=UserId(f"host:{grant.host}"), user_name=grant.host, project_id=ProjectId(""))
+        return Ask(request=request, principal=host, service=service, ids=ids, grant=grant)
 
     return admit
 

@@ -104,12 +104,12 @@ async def _register(move: Move, transfer_image: str, cloud: Cloud) -> None:
 
 def _wants(run: Run, transfer_image: str) -> bool:
     is_sending = not run.is_over and (run.at, run.way) == (carry_disk.__name__, "forward")
-    return is_sending and has_facts(run, MoveFacts) and transfer_image in _transfer_images(run, len(run.facts.tried))
+    return is_sending and has_facts(run, MoveFacts) and transfer_image in current_transfer_images(run)
 
 
 async def drop_parcel(move: Move, cloud: Cloud) -> None:
     """Ensure that the transfer images of this try are deleted."""
-    for transfer_image in _transfer_images(move, len(move.facts.tried)):
+    for transfer_image in current_transfer_images(move):
         await cloud.images.delete(transfer_image)
 
 
@@ -124,6 +124,11 @@ def transfer_images_of(move: Move) -> dict[HostName, list[str]]:
     for number, host in enumerate(move.facts.tried, 1):
         found.setdefault(host, []).extend(_transfer_images(move, number))
     return found
+
+
+def current_transfer_images(move: Move) -> list[str]:
+    """Return the transfer images of the current try. A move within a cell makes none of them."""
+    return _transfer_images(move, len(move.facts.tried))
 
 
 def _transfer_images(move: Move, number: int) -> list[str]:

@@ -6,17 +6,16 @@ answer to its next heartbeat tells it, and it ends.
 Raises, in all methods: Unavailable: no answer; it may have happened. Refused: the host's key is not admitted.
 """
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.ids import HostName
+from whimbrel.domain.image_grant import ImageAccess
 
 BEAT_S = 5.0
 """The interval of heartbeats."""
-
-ImageAccess = Literal["read", "write"]
 
 
 class AgentHello(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""Hosts and their agents on other machines."""
