@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -65,6 +65,7 @@ class SimulatedHost(HostTable, frozen=True, kw_only=True, tag="simulated"):
     """A simulated host, with guests that use no resources."""
 
     numa: tuple[NumaNode, ...] = ()  # its NUMA nodes; empty: not reported
+    address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # hosts of other processes read moving disks here
 
 
 class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
@@ -241,6 +242,7 @@ class SettingsFile(Table, frozen=True, kw_only=True):
     services: ServicesTable = ServicesTable()
     bus: BusTable = BusTable()
     cloud: IdentityTable = IdentityTable()
+    host: dict[str, Any] = {}  # the host of the agent on this machine: `settings.agent_host`
 
 
 class CloudConfig(SettingsFile, frozen=True, kw_only=True):

@@ -1,0 +1,157 @@
+"""How an agent comes to its cloud, stays there, and leaves when it is replaced."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec.structs import replace
+
+from tests.host_room import H1, Room, order, spec
+from whimbrel.agent.presence import Presence
+from whimbrel.domain.errors import Refused, Superseded, Unavailable, WorldError
+from whimbrel.domain.host_description import HostDescription
+from whimbrel.domain.host_nics import HostNet
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.image_grant import ImageAccess
+from whimbrel.ports.hosts.control_plane import AgentHello, Beat, BeatAnswer, ImageGrant, Welcome
+
+DESCRIPTION = HostDescription(
+    name=H1, zone="nova", driver="simulated", vcpus=8, memory_mib=1024, disk_gib=10, net=HostNet(host=H1)
+)
+
+
+class Control:
+    """A control plane in memory. troubles: raised one after the other by the next calls."""
+
+    def __init__(self) -> None:
+        self.session = 0
+        self.incarnation = 1
+        self.described: HostDescription | None = None
+        self.beats: list[Beat] = []
+        self.troubles: list[WorldError] = []
+        self.beaten = asyncio.Event()
+
+    def _may(self) -> None:
+        if self.troubles:
+            raise self.troubles.pop(0)
+
+    async def register(self, host: HostName, hello: AgentHello) -> Welcome:
+        self._may()
+        self.session += 1
+        self.described = hello.description
+        return Welcome(session=self.session, incarnation=self.incarnation)
+
+    async def beat(self, host: HostName, beat: Beat) -> BeatAnswer:
+        self._may()
+        self.beats.append(beat)
+        self.beaten.set()
+        known = self.described and self.described.digest()
+        return BeatAnswer(session=self.session, describe=known != beat.digest)
+
+    async def describe(self, host: HostName, session: int, description: HostDescription) -> None:
+        self._may()
+        self.described = description
+
+    async def image_grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
+        raise Refused("not here")
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.room = Room()
+        self.control = Control()
+        self.description = DESCRIPTION
+        self.serving: set[int] = set()
+        self.presence = self.new_presence()
+
+    def new_presence(self) -> Presence:
+        agent, clock = self.room.agents[H1], self.room.clock
+        return Presence(
+            agent, self.control, self.describe, self.metrics, self.serve, clock, release="1.0", verbs={"look": ("key",)}
+        )
+
+    async def describe(self) -> HostDescription:
+        return self.description
+
+    async def metrics(self) -> dict[str, float]:
+        return {"cpu.percent": 0.5}
+
+    @asynccontextmanager
+    async def serve(self, session: int) -> AsyncIterator[None]:
+        self.serving.add(session)
+        try:
+            yield
+        finally:
+            self.serving.remove(session)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["asyncio.Task[None]"]:
+        """Run the presence, and wait for its first heartbeat."""
+        task = asyncio.create_task(self.presence.run())
+        beat = asyncio.create_task(self.control.beaten.wait())
+        await asyncio.wait((task, beat), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+
+
+async def test_an_agent_serves_under_its_session_and_sends_heartbeats() -> None:
+    scene = Scene()
+    async with scene.running():
+        assert scene.serving == {1}
+        beat = scene.control.beats[0]
+        assert (beat.session, beat.digest, beat.metrics) == (1, DESCRIPTION.digest(), {"cpu.percent": 0.5})
+    assert not scene.serving
+
+
+async def test_an_agent_that_is_replaced_ends() -> None:
+    scene = Scene()
+    async with scene.running() as task:
+        scene.control.session += 1  # another agent of the host has registered
+        with pytest.raises(Superseded, match="session 2"):
+            await task
+    assert not scene.serving
+
+
+async def test_an_agent_waits_for_its_cloud() -> None:
+    scene = Scene()
+    scene.control.troubles = [Unavailable("nobody is there")] * 3
+    async with scene.running():
+        assert scene.serving == {1}
+
+
+async def test_an_agent_that_is_not_admitted_ends() -> None:
+    scene = Scene()
+    scene.control.troubles = [Refused("the key of host h1 is retired")]
+    with pytest.raises(Refused, match="retired"):
+        await scene.presence.run()
+    assert not scene.serving
+
+
+async def test_a_silent_cloud_does_not_end_an_agent() -> None:
+    scene = Scene()
+    scene.control.session = 1
+    scene.control.troubles = [Unavailable("no answer"), Refused("a release that does not know beats")]
+    await scene.presence.beat(1)
+    await scene.presence.beat(1)
+    await scene.presence.beat(1)
+    assert len(scene.control.beats) == 1
+
+
+async def test_a_host_that_has_changed_is_described_again() -> None:
+    scene = Scene()
+    async with scene.running():
+        scene.description = replace(DESCRIPTION, memory_mib=2048)
+        await scene.presence.beat(1)
+        assert scene.control.described == scene.description
+
+
+async def test_orders_of_older_incarnations_are_refused_from_the_start() -> None:
+    scene = Scene()
+    scene.control.incarnation = 3
+    async with scene.running():
+        with pytest.raises(Superseded, match="incarnation"):
+            await scene.room.agents[H1].destroy(replace(order(), incarnation=2), spec().key)
