@@ -5,6 +5,7 @@ from collections.abc import Awaitable
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -385,9 +386,7 @@ ENTRY = b'{"step":"lock","way":"do","began":1.5,"took_s":0.25,"outcome":"done"'
 NEWER: dict[str, dict[str, Any]] = {
     "saga": {"saga": UNKNOWN},
     "step": {"at": UNKNOWN},
-    "fact": {"facts": b'{"host":"h1","tried":[],"volume":"v"}'},
     "kind of fact": {"facts": b'{"host":{"name":"h1"},"tried":[]}'},
-    "field of a log entry": {"log": b"[" + ENTRY + b',"by":"me"}]'},
     "outcome": {"log": b"[" + ENTRY.replace(b"done", b"deferred") + b"}]"},
 }
 
@@ -405,16 +404,31 @@ async def test_a_run_of_a_newer_program_is_left_as_it_is(store: Store, newer: st
     assert group.bugs == 0
 
 
-async def test_a_run_with_facts_of_a_newer_program_is_read_and_never_written_back(store: Store) -> None:
+async def test_a_run_of_an_unknown_list_or_step_is_never_written_back(store: Store) -> None:
     run = await store.create("a", facts=Facts("h1"))
-    await change_by_hand(store, run, NEWER["fact"])
+    await change_by_hand(store, run, NEWER["step"])
     read = await store.journal.open_run(run.subject)
-    assert read == replace(run, is_foreign=True)
+    assert read == replace(run, at=UNKNOWN, is_foreign=True)
     with pytest.raises(AssertionError, match="would be lost"):
         await store.journal.save(read)
     await change_by_hand(store, run, NEWER["saga"])
     with pytest.raises(Unavailable, match=r"cannot be read: list of steps .* is of a newer Whimbrel"):
         await store.journal.get(run.id)
+
+
+async def test_fields_that_a_newer_program_wrote_are_kept(store: Store) -> None:
+    run = await store.create("a", due_at=1.0)
+    log = b"[" + ENTRY + b',"by":"me"}]'
+    await change_by_hand(store, run, {"facts": b'{"host":"h1","tried":[],"volume":"v"}', "log": log})
+    [taken] = await store.journal.take("me", NOW, LEASE_S, 1)
+    assert (taken.facts, taken.is_foreign) == (Facts("h1"), False)
+    entry = LogEntry(step="claim", way="do", began=2.0, took_s=0.5, outcome="done")
+    for facts in (Facts("h2"), Facts("h2", ("h1",))):
+        taken = replace(taken, facts=facts, log=(*taken.log, entry))
+        await store.journal.save(taken)
+        row = await row_of(store, run)
+        assert msgspec.json.decode(row["facts"]) == {"host": facts.host, "tried": list(facts.tried), "volume": "v"}
+        assert [each.get("by") for each in msgspec.json.decode(row["log"])] == ["me", *[None] * (len(taken.log) - 1)]
 
 
 def of_a_former_release(name: str, **fields: Any) -> Run:

@@ -1,18 +1,29 @@
 """Finds what a newer program has added to a JSON document: fields that this program's types do not declare.
 
-msgspec ignores such fields, which is right for a reader. A program that executes an order or writes a document back
-must not ignore them.
+msgspec ignores such fields, which is right for a reader. A program that executes an order must refuse them, and one
+that writes a document back must keep them.
 """
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import inspect
 
-Search = Callable[[Any, str], Iterator[str]]
-"""(decoded JSON, its path) -> the paths of the unknown fields in it."""
+
+class Place(NamedTuple):
+    """Where a value is in a document."""
+
+    path: str = ""  # for people: "spec.nics[].speed"
+    keys: tuple[str | int, ...] = ()
+
+    def inside(self, path: str, key: str | int) -> "Place":
+        return Place(self.path + path, (*self.keys, key))
+
+
+Search = Callable[[Any, Place], Iterator[Place]]
+"""(decoded JSON, its place) -> the places of the unknown fields in it."""
 
 
 def unknown_field(document: bytes, kind: Any) -> str | None:
@@ -20,8 +31,57 @@ def unknown_field(document: bytes, kind: Any) -> str | None:
 
     The document must decode as `kind`.
     """
+    return next((place.path for place in _unknown(msgspec.json.decode(document), kind)), None)
+
+
+def with_unknown(document: bytes, kind: Any, was: bytes) -> bytes:
+    """Return `document` with the fields of `was` that `kind` does not declare. Both decode as `kind`.
+
+    A field inside a nested object is kept if `document` still has that object: the one with the same id, or, of objects
+    without ids, an equal one. The new fields of an object that this program has replaced are not those of the new one.
+    """
+    before = msgspec.json.decode(was)
+    places = list(_unknown(before, kind))
+    if not places:
+        return document
+    known = msgspec.json.decode(msgspec.json.encode(msgspec.json.decode(was, type=kind)))
+    now = msgspec.json.decode(document)
+    for place in places:
+        *inner, name = place.keys
+        value = before
+        for key in place.keys:
+            value = value[key]
+        for then, here in _parents(known, now, tuple(inner)):
+            if not inner or _is_same(then, here):
+                here.setdefault(name, value)
+                break
+    return msgspec.json.encode(now)
+
+
+def _parents(then: Any, now: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[Any, Any]]:
+    """Yield the object at these keys, as it was, with each object that may be the same one now."""
+    if not keys:
+        yield then, now
+        return
+    key, *rest = keys
+    if isinstance(now, list) and isinstance(key, int):
+        for number in (key, *(other for other in range(len(now)) if other != key)):
+            if number < len(now):
+                yield from _parents(then[key], now[number], tuple(rest))
+    elif isinstance(now, dict) and key in now and key in then:
+        yield from _parents(then[key], now[key], tuple(rest))
+
+
+def _is_same(then: Any, now: Any) -> bool:
+    if not isinstance(then, dict) or not isinstance(now, dict):
+        return False
+    name = next((name for name in then if name == "id" or name.endswith("_id")), None)
+    return then == now if name is None else then[name] == now.get(name)
+
+
+def _unknown(value: Any, kind: Any) -> Iterator[Place]:
     search = _search_of(kind)
-    return next(search(msgspec.json.decode(document), ""), None) if search else None
+    return search(value, Place()) if search else iter(())
 
 
 @cache
@@ -51,9 +111,9 @@ def _of_struct(kind: inspect.StructType, fields: tuple[inspect.Field, ...], made
     if kind.tag_field:
         inner[kind.tag_field] = None
 
-    def search(value: Any, path: str) -> Iterator[str]:
+    def search(value: Any, place: Place) -> Iterator[Place]:
         for name, each in value.items():
-            at = f"{path}.{name}" if path else name
+            at = place.inside(f".{name}" if place.path else name, name)
             if name not in inner:
                 yield at
             elif (deeper := inner[name]) and each is not None:
@@ -68,9 +128,9 @@ def _of_each(inner: Search | None, each: Callable[[Any], Any], step: str) -> Sea
     if inner is None:
         return None
 
-    def search(value: Any, path: str) -> Iterator[str]:
+    def search(value: Any, place: Place) -> Iterator[Place]:
         for name, item in each(value):
-            yield from inner(item, path + step.format(name))
+            yield from inner(item, place.inside(step.format(name), name))
 
     return search
 
@@ -79,10 +139,10 @@ def _of_places(inners: list[Search | None]) -> Search | None:
     if not any(inners):
         return None
 
-    def search(value: Any, path: str) -> Iterator[str]:
+    def search(value: Any, place: Place) -> Iterator[Place]:
         for number, (inner, item) in enumerate(zip(inners, value, strict=True)):
             if inner:
-                yield from inner(item, f"{path}[{number}]")
+                yield from inner(item, place.inside(f"[{number}]", number))
 
     return search
 
@@ -95,12 +155,12 @@ def _of_union(members: list[tuple[inspect.Type, Search | None]]) -> Search | Non
     if not (tagged or mapped or listed):
         return None
 
-    def search(value: Any, path: str) -> Iterator[str]:
+    def search(value: Any, place: Place) -> Iterator[Place]:
         inner = listed if isinstance(value, list) else None
         if isinstance(value, dict):
             inner = next((found for tag, (field, found) in tagged.items() if not field or value[field] == tag), mapped)
         if inner:
-            yield from inner(value, path)
+            yield from inner(value, place)
 
     return search
 

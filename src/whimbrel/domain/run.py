@@ -64,7 +64,8 @@ class Run(msgspec.Struct, Generic[Facts], frozen=True, kw_only=True):
     updated_at: float = 0.0
     parked_at: float | None = None
     finished_at: float | None = None
-    is_foreign: bool = False  # a newer program wrote unknown fields: do not write it back
+    is_foreign: bool = False  # of a newer program: its list, step or kind of facts is unknown: do not write it back
+    unknown: dict[str, bytes] = {}  # column -> the document of a newer program, whose unknown fields are written back
     incarnation: int = 0  # of the cloud, when the journal was read; not a column of the row
     unsaved: int = 0  # log entries not in the journal yet; not a column of the row
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from whimbrel.adapters.bus.verbs import VERBS
-from whimbrel.adapters.unknown_fields import unknown_field
+from whimbrel.adapters.unknown_fields import unknown_field, with_unknown
 from whimbrel.conductor.saga_registry import SAGAS
 
 
@@ -66,6 +66,50 @@ def test_a_document_of_declared_fields_has_no_unknown_one() -> None:
 def test_an_unknown_field_is_named(document: str, field: str) -> None:
     msgspec.json.decode(document, type=Tree)
     assert unknown_field(document.encode(), Tree) == field
+
+
+class Part(msgspec.Struct, omit_defaults=True):
+    size: int = 0
+    volume_id: str | None = None
+
+
+class Whole(msgspec.Struct, omit_defaults=True):
+    part: Part | None = None
+    parts: tuple[Part, ...] = ()
+    named: dict[str, Part] = {}
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "kept"),
+    [
+        ('{"new":1}', "{}", '{"new":1}'),
+        ('{"new":1,"part":{"new":2}}', '{"part":{}}', '{"part":{"new":2},"new":1}'),
+        ('{"part":{"size":1,"new":2}}', '{"part":{"size":1}}', '{"part":{"size":1,"new":2}}'),
+        # Another object: nothing of the old one is in it.
+        ('{"part":{"size":1,"new":2}}', '{"part":{"size":3}}', '{"part":{"size":3}}'),
+        ('{"part":{"size":1,"new":2}}', "{}", "{}"),
+        ('{"part":{"volume_id":"a","new":2}}', '{"part":{"volume_id":"b"}}', '{"part":{"volume_id":"b"}}'),
+        # The same object, changed.
+        (
+            '{"part":{"volume_id":"a","new":2}}',
+            '{"part":{"size":1,"volume_id":"a"}}',
+            '{"part":{"size":1,"volume_id":"a","new":2}}',
+        ),
+        # The same objects at other places of a list.
+        (
+            '{"parts":[{"volume_id":"a","new":1},{"volume_id":"b","new":2}]}',
+            '{"parts":[{"volume_id":"b"},{"volume_id":"c"}]}',
+            '{"parts":[{"volume_id":"b","new":2},{"volume_id":"c"}]}',
+        ),
+        ('{"named":{"n":{"size":1,"new":2}}}', '{"named":{"n":{"size":1}}}', '{"named":{"n":{"size":1,"new":2}}}'),
+        # A program that knows the field has written it since.
+        ('{"part":{"size":1}}', '{"part":{"size":2}}', '{"part":{"size":2}}'),
+    ],
+)
+def test_unknown_fields_are_kept_with_the_objects_that_had_them(was: str, now: str, kept: str) -> None:
+    for document in (was, now):
+        msgspec.json.decode(document, type=Whole)
+    assert with_unknown(now.encode(), Whole, was.encode()).decode() == kept
 
 
 def test_all_that_is_checked_can_be_searched() -> None:

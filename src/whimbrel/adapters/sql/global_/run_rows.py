@@ -1,5 +1,7 @@
 """Rows of runs: plain columns, and documents for the run's facts, log and debts.
 
+Fields of facts and log entries that a newer program wrote are kept, and written back with each change of the run.
+
 A row names steps; a name of a former release is read as the present one (see `saga.step` about renaming).
 """
 
@@ -10,7 +12,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from whimbrel.adapters.unknown_fields import unknown_field
+from whimbrel.adapters.unknown_fields import unknown_field, with_unknown
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.saga.engine import DEBTS
@@ -32,7 +34,8 @@ class Sagas(Protocol):
         ...
 
 
-COLUMNS = tuple(name for name in Run.__struct_fields__ if name not in ("is_foreign", "incarnation", "unsaved"))
+_NO_COLUMNS = ("is_foreign", "incarnation", "unsaved", "unknown")
+COLUMNS = tuple(name for name in Run.__struct_fields__ if name not in _NO_COLUMNS)
 
 _DOCS = ("facts", "log", "debts")
 _LOG = tuple[LogEntry, ...]
@@ -46,6 +49,9 @@ def run_values(run: Run) -> dict[str, Any]:
     values = {name: getattr(run, name) for name in COLUMNS}
     for name in _DOCS:
         values[name] = _encode(values[name])
+    for name, was in run.unknown.items():
+        kind = type(run.facts) if name == "facts" else _LOG
+        values[name] = with_unknown(values[name], kind, was)
     return values
 
 
@@ -62,8 +68,16 @@ def read_run(row: sa.Row[Any], sagas: Sagas) -> Run:
         raise Unavailable(f"{_cannot_be_read(row)}: {error}; have it back from a backup") from None
     except KeyError:
         raise Unavailable(f"{_cannot_be_read(row)}: {_saga_of(row)} is of a newer Whimbrel: use that one") from None
-    is_foreign = row.finished_at is None and unknown_part(row, sagas) is not None
-    return Run(**values, is_foreign=is_foreign)
+    if row.finished_at is not None:
+        return Run(**values)
+    documents = {"facts": (row.facts, type(values["facts"])), "log": (row.log, _LOG)}
+    unknown = {name: was for name, (was, kind) in documents.items() if _has_unknown(was, kind, values[name])}
+    return Run(**values, is_foreign=not _has_step(row, sagas), unknown=unknown)
+
+
+def _has_unknown(document: bytes, kind: Any, value: Any) -> bool:
+    """Check whether a document has fields that its type does not declare. value: what it was decoded to."""
+    return document != _encode(value) and unknown_field(document, kind) is not None
 
 
 def _with_present_names(values: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
@@ -75,12 +89,12 @@ def _with_present_names(values: Mapping[str, Any], renamed: Mapping[str, str]) -
 
 
 def unknown_part(row: sa.Row[Any], sagas: Sagas) -> str | None:
-    """Return the part of a run, written by a newer program, that this program does not know; None: it knows all.
+    """Return the part of a run that keeps this program from driving it; None: it can. Unknown fields do not.
 
     row: saga, version, at, facts and log of the run. Raises: DecodeError: the row is damaged.
     """
     try:
-        if row.at != DEBTS and not sagas.has_step(row.saga, row.version, row.at):
+        if not _has_step(row, sagas):
             return f"step {row.at} of {_saga_of(row)}"
         facts = sagas.facts_type(row.saga, row.version)
     except KeyError:
@@ -90,9 +104,12 @@ def unknown_part(row: sa.Row[Any], sagas: Sagas) -> str | None:
             msgspec.json.decode(document, type=kind)
         except msgspec.ValidationError as error:
             return f"{name}: {error}"
-        if field := unknown_field(document, kind):
-            return f"{name}: {field}"
     return None
+
+
+def _has_step(row: sa.Row[Any], sagas: Sagas) -> bool:
+    """Raises: KeyError: unknown saga."""
+    return row.at == DEBTS or sagas.has_step(row.saga, row.version, row.at)
 
 
 def _saga_of(row: sa.Row[Any]) -> str:
