@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -362,3 +363,25 @@ async def test_adopt_enters_what_is_lost_and_leaves_what_is_there(store: Store) 
     assert entry.created_at == server.created_at
     with pytest.raises(Superseded):
         await store.directory.adopt(Order(run.id, run.epoch + 1), replace(lost, id=ServerId("other")))
+
+
+@pytest.mark.parametrize("change", ["owner", "run", "displace"])
+async def test_a_field_that_a_newer_program_wrote_is_kept(store: Store, change: str) -> None:
+    run = await store.create("a")
+    is_its = tables.directory.c.server_id == run.subject
+    async with store.database.write() as tx:
+        document = await tx.value(sa.select(tables.directory.c.unplaced).where(is_its))
+        extended = msgspec.json.encode(msgspec.json.decode(document) | {"new": 1})
+        await tx.run(sa.update(tables.directory).where(is_its).values(unplaced=extended))
+    record = (await store.directory.entry(run.subject)).unplaced
+    assert record is not None
+    if change == "owner":
+        await store.directory.change_unplaced(record, {"name": "new"})
+    elif change == "run":
+        await store.directory.change_by_run(run.order, run.subject, {"name": "new"})
+    else:
+        await store.directory.place(run.order, run.subject, CELL, record.generation)
+        await store.directory.displace(run.order, replace(record, name="new"))
+    async with store.database.read() as tx:
+        stored = msgspec.json.decode(await tx.value(sa.select(tables.directory.c.unplaced).where(is_its)))
+    assert (stored["name"], stored["new"]) == ("new", 1)

@@ -498,3 +498,32 @@ async def test_a_frozen_copy_is_counted_nowhere(store: SqlServers) -> None:
         assert await store.count(HostName("h1")) == there
         assert (await store.loads())["h1"].servers == there
         assert await store.images() == {"h1": {"i1": there}}
+
+
+async def extend(database: Database, server: ServerId) -> None:
+    """Add a field to a stored record, as a newer program would."""
+    async with database.write() as tx:
+        row = await tx.row(sa.select(tables.servers.c.record).where(tables.servers.c.id == server))
+        record = msgspec.json.encode(msgspec.json.decode(row.record) | {"new": 1})
+        await tx.run(sa.update(tables.servers).where(tables.servers.c.id == server).values(record=record))
+
+
+@pytest.mark.parametrize("change", ["owner", "run", "unlock", "copy", "whole"])
+async def test_a_field_that_a_newer_program_wrote_is_kept(store: SqlServers, database: Database, change: str) -> None:
+    server = await settled(store, a_server())
+    await store.lock(FIRST, server.id, "resizing", server.vm_state, server.slot, NOW)
+    await extend(database, server.id)
+    if change == "owner":
+        await store.change(await store.get(server.id), {"name": "new"})
+    elif change == "run":
+        await store.change_by_run(FIRST, server.id, {"name": "new"})
+    elif change == "unlock":
+        await store.unlock(FIRST, server.id, {"name": "new"})
+    else:
+        copy = await (store.stand(FIRST, server.id, "frozen") if change == "copy" else store.get(server.id))
+        await store.insert(FIRST, replace(copy, name="new"))
+    async with database.read() as tx:
+        row = await tx.row(sa.select(tables.servers.c.record).where(tables.servers.c.id == server.id))
+    stored = msgspec.json.decode(row.record)
+    assert (stored["name"], stored["new"], "unknown" in stored) == ("new", 1, False)
+    assert (await store.find(ServerQuery()))[0].name == "new"

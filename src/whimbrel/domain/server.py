@@ -69,6 +69,7 @@ class Server(msgspec.Struct, kw_only=True):
     launch_index: int = 0
     admin_pass: str | None = None
     fault: dict[str, Any] | None = None  # {code, message, created (seconds), details}
+    unknown: bytes | msgspec.UnsetType = msgspec.UNSET  # the document as stored, if a newer program has extended it
 
     @property
     def has_local_root(self) -> bool:

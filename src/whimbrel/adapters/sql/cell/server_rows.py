@@ -4,12 +4,10 @@ from typing import Any
 
 import msgspec
 
+from whimbrel.adapters import server_documents
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Server).decode
 
 _SAME = (
     *("id", "project_id", "user_id", "name", "generation", "vm_state", "task_state", "host", "zone", "image_id"),
@@ -19,10 +17,10 @@ _SAME = (
 ROW = (*_SAME, "flavor_id", "locked", "tags", "record", "locked_by_run")
 
 
-def read_record(record: bytes, server_id: ServerId) -> Server:
-    """Raises: Unavailable: the record is damaged."""
+def read_record(record: bytes, server_id: ServerId, *, listed: bool = False) -> Server:
+    """Decode a record. listed: it is only shown, never changed or copied. Raises: Unavailable: it is damaged."""
     try:
-        return _decode(record)
+        return server_documents.decode_known(record) if listed else server_documents.decode(record)
     except msgspec.DecodeError as error:
         raise Unavailable(f"the record of server {server_id} cannot be read: {error}") from None
 
@@ -34,7 +32,7 @@ def record_values(server: Server, holder: str | None) -> dict[str, Any]:
         "flavor_id": server.flavor.flavor_id,
         "locked": server.locked_by is not None,
         "tags": "\n" + "".join(f"{tag_line(tag)}\n" for tag in server.tags),
-        "record": _encode(server),
+        "record": server_documents.encode(server),
         "locked_by_run": holder,
     }
 

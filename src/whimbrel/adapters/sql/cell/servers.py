@@ -75,7 +75,7 @@ class SqlServers(RecordIds):
     async def read(self, query: ServerQuery) -> Reading:
         async with self._db.read() as tx:
             rows = await tx.rows(*asked(query))
-        servers = [read_record(record, name) for record, _, name in rows]
+        servers = [read_record(record, name, listed=True) for record, _, name in rows]
         return Reading(servers, frozenset(ServerId(name) for _, standing, name in rows if standing != "whole"))
 
     async def count(self, host: HostName) -> int:

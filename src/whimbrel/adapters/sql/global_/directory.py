@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import bindparam
 
+from whimbrel.adapters.server_documents import decode, encode
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.id_pages import EntryIds
@@ -21,9 +21,6 @@ from whimbrel.domain.ids import CellName, ProjectId, ServerId, UserId
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.directory import Entry, Switches
 from whimbrel.ports.stores.journal import QuotaUsage
-
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Server).decode
 
 _by_id = fixed(sa.select(directory).where(directory.c.server_id == bindparam("b_server")))
 _by_id_held = fixed(_by_id.with_for_update())
@@ -90,7 +87,7 @@ class SqlDirectory(EntryIds):
         return {row.server_id: _entry(row) for row in rows}
 
     async def unplaced(self, project_id: ProjectId | None) -> list[Server]:
-        return [_decode(row.unplaced) for row in await self._of(project_id, _all_unplaced, _its_unplaced)]
+        return [decode(row.unplaced) for row in await self._of(project_id, _all_unplaced, _its_unplaced)]
 
     async def unplaced_ids(self, project_id: ProjectId | None) -> list[ServerId]:
         return [ServerId(row.server_id) for row in await self._of(project_id, _all_unplaced_ids, _its_unplaced_ids)]
@@ -156,7 +153,7 @@ class SqlDirectory(EntryIds):
     async def displace(self, order: Order, server: Server) -> None:
         async with self._db.write() as tx:
             if await self._unplaced(tx, order, server.id) is None:
-                await tx.run(_set_unplaced, {"b_server": server.id, "b_record": _encode(server)})
+                await tx.run(_set_unplaced, {"b_server": server.id, "b_record": encode(server)})
 
     async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
         async with self._db.write() as tx:
@@ -169,13 +166,13 @@ class SqlDirectory(EntryIds):
             row = await tx.row(_by_id_held, {"b_server": server.id})
             if row is None or row.deleted_at is not None:
                 raise NotFound(f"Instance {server.id} could not be found.")
-            if row.unplaced is None or _decode(row.unplaced).generation != server.generation:
+            if row.unplaced is None or decode(row.unplaced).generation != server.generation:
                 raise Conflict(f"server {server.id} was changed meanwhile")
             return await self._put(tx, server, fields)
 
     async def _put(self, tx: Tx, record: Server, fields: Mapping[str, Any]) -> Server:
         changed = replace(record, generation=record.generation + 1, **fields)
-        await tx.run(_set_unplaced, {"b_server": record.id, "b_record": _encode(changed)})
+        await tx.run(_set_unplaced, {"b_server": record.id, "b_record": encode(changed)})
         return changed
 
     async def enter_project(self, order: Order, server_id: ServerId, project_id: ProjectId) -> None:
@@ -210,7 +207,7 @@ class SqlDirectory(EntryIds):
     async def _unplaced(self, tx: Tx, order: Order, server_id: ServerId) -> Server | None:
         await self._fence(tx, order)
         row = await tx.row(_by_id_held, {"b_server": server_id})
-        return _decode(row.unplaced) if row is not None and row.unplaced else None
+        return decode(row.unplaced) if row is not None and row.unplaced else None
 
 
 def _entry(row: sa.Row[Any]) -> Entry:
@@ -219,7 +216,7 @@ def _entry(row: sa.Row[Any]) -> Entry:
         project_id=row.project_id,
         user_id=row.user_id,
         cell=row.cell,
-        unplaced=_decode(row.unplaced) if row.unplaced else None,
+        unplaced=decode(row.unplaced) if row.unplaced else None,
         vcpus=row.vcpus,
         memory_mib=row.memory_mib,
         created_at=row.created_at,

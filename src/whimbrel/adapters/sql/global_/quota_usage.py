@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 from msgspec.structs import asdict
 from sqlalchemy import bindparam
 
+from whimbrel.adapters import server_documents
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import directory
@@ -42,7 +42,7 @@ async def enter(tx: Tx, counted: QuotaUsage, server: Server) -> None:
         "project_id": server.project_id,
         "user_id": server.user_id,
         "created_at": server.created_at,
-        "unplaced": msgspec.json.encode(server),
+        "unplaced": server_documents.encode(server),
         **asdict(counted),
     }
     await tx.run(_enter, entry)
