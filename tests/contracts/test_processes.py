@@ -13,6 +13,7 @@ from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.global_.processes import FORGET_S, SqlProcesses
 from whimbrel.adapters.sql.tables.global_ import processes as table
 from whimbrel.domain.errors import Refused, Superseded
+from whimbrel.domain.release import Knowledge
 from whimbrel.ports.stores.processes import MARGIN_S, ProcessRecord
 
 LEASE_S = 30.0
@@ -144,3 +145,12 @@ async def test_the_clock_of_the_database_judges(processes: SqlProcesses, databas
     assert there.clock_offset_s == clock.offset_s
     with pytest.raises(Refused):
         await processes.enter(B, LEASE_S)
+
+
+async def test_what_a_process_knows_is_registered(processes: SqlProcesses, database: Database) -> None:
+    knows = Knowledge(sagas={"resize": (1, 2)}, schemas={"cell": "0007"})
+    await processes.enter(process("a", knows=knows), LEASE_S)
+    assert [each.knows for each in await processes.all()] == [knows]
+    async with database.write() as tx:
+        await tx.run(sa.update(table).values(knows="{}"))  # as a process of release 0.1 leaves it
+    assert [each.knows for each in await processes.all()] == [Knowledge()]

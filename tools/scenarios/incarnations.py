@@ -1,7 +1,7 @@
 """Incarnations of a control plane: each runs under a plan of faults, and the next one takes over when it dies."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -145,8 +145,9 @@ class _Watched(SagaRegistry):
     def of(self, run: Run) -> Saga:
         return self._watched(super().of(run))
 
-    def newest(self, name: str) -> Saga:
-        return self._watched(super().newest(name))
+    def newest(self, name: str, among: Collection[int] | None = None) -> Saga | None:
+        saga = super().newest(name, among)
+        return self._watched(saga) if saga else None
 
     def __iter__(self) -> Iterator[Saga]:
         return map(self._watched, super().__iter__())

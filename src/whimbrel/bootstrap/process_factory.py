@@ -206,7 +206,7 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
         rules=config.rules,
         meter=meter,
     )
-    parts = engine_parts(cloud, registration.record.id, Random())
+    parts = engine_parts(cloud, registration.record.id, Random(), known_to_all=registration.known_to_all)
     conducting = Conductor(cloud, parts, predecessors=registration.predecessors) if conductor else None
     for agent in local.values():
         opened.push_async_callback(agent.close)

@@ -1,4 +1,4 @@
-"""The registration of this process: its row, its lease, and the operations that require the lease.
+"""The registration of this process: its row, its lease, the operations that require the lease, and the other processes.
 
 Invariant: a process with an exclusive role changes nothing on hosts once its lease may have expired, by a monotonic
 clock; if another process has the role by then, it ends.
@@ -15,12 +15,19 @@ from typing import Any, TypeVar, cast
 import structlog
 
 from whimbrel.adapters.clock import DatabaseClock, since_boot
+from whimbrel.adapters.sql.engine.schema import revisions
+from whimbrel.adapters.sql.tables import MODULES
+from whimbrel.conductor.saga_registry import KNOWN_BEFORE_0_2, SAGAS
 from whimbrel.domain.errors import Superseded, Unavailable, WorldError
+from whimbrel.domain.release import Knowledge
 from whimbrel.ports.stores.processes import LEASE_S, Processes, ProcessRecord
 
 log = structlog.get_logger(__name__)
 
 RENEW_S = 5.0
+
+DRIVING_ROLES = ("up", "api", "conductor")
+"""The roles whose processes read and drive runs."""
 
 Port = TypeVar("Port")
 
@@ -37,6 +44,7 @@ def this_process(role: str, name: str, directory: str, lock: str) -> ProcessReco
         directory=directory,
         lock=lock,
         release=version("whimbrel"),
+        knows=Knowledge(sagas=SAGAS.versions(), schemas={kind: revisions(kind)[-1] for kind in MODULES}),
         is_exclusive=role == "up",
     )
 
@@ -60,6 +68,7 @@ class Registration:
         self._lease_ends = float("-inf")  # in the time of `elapsed`
         self._is_unreachable = False
         self._renewing: asyncio.Task[None] | None = None
+        self._live: list[ProcessRecord] = [record]
 
     async def begin(self) -> None:
         """Register the process and renew its lease from now on.
@@ -80,6 +89,18 @@ class Registration:
         self._clock.correct(entered.clock)
         self._lease_ends = before + LEASE_S
         self.predecessors = entered.predecessors
+        await self._see_others()
+
+    async def _see_others(self) -> None:
+        self._live = await self.processes.live(LEASE_S)
+
+    def known_to_all(self, saga: str) -> set[int]:
+        """Return the versions of a list that all live processes know which drive runs.
+
+        A process that has just started may be missing. If it does not know the list of a run, it leaves the run alone.
+        """
+        driving = [each for each in (self.record, *self._live) if each.role in DRIVING_ROLES]
+        return set.intersection(*(set((each.knows.sagas or KNOWN_BEFORE_0_2).get(saga, ())) for each in driving))
 
     async def _renew_for_ever(self) -> None:
         while True:
@@ -92,6 +113,7 @@ class Registration:
         try:
             self._clock.correct(await self.processes.renew(self.record, LEASE_S))
             self._lease_ends, self._is_unreachable = before + LEASE_S, False
+            await self._see_others()
         except Superseded as lost:
             self._lease_ends = float("-inf")
             if self.record.is_exclusive:

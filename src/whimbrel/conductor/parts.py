@@ -1,5 +1,6 @@
 """The engine parts of a cloud: the sagas, and the functions on the servers of runs."""
 
+from collections.abc import Callable, Collection
 from random import Random
 
 from whimbrel.conductor.saga_registry import SAGAS
@@ -10,7 +11,13 @@ from whimbrel.saga.parts import EngineParts
 from whimbrel.saga.step import SagaRegistry
 
 
-def engine_parts(cloud: Cloud, name: str, rng: Random, registry: SagaRegistry = SAGAS) -> EngineParts:
+def engine_parts(
+    cloud: Cloud,
+    name: str,
+    rng: Random,
+    registry: SagaRegistry = SAGAS,
+    known_to_all: Callable[[str], Collection[int] | None] = lambda saga: None,
+) -> EngineParts:
     """Return the parts of an engine without a conductor. name: the owner of its leases."""
     return EngineParts(
         journal=cloud.journal,
@@ -24,5 +31,6 @@ def engine_parts(cloud: Cloud, name: str, rng: Random, registry: SagaRegistry = 
         show=lambda run, task_state: record.show(run, task_state, cloud),
         check_lock=lambda run: check_lock(run, cloud),
         hold=lambda because: hold_all(because, cloud),
+        known_to_all=known_to_all,
         took_step=cloud.meter.took_step,
     )

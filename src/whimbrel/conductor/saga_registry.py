@@ -14,6 +14,14 @@ from whimbrel.servers.lifecycle.create_image import SNAPSHOT
 from whimbrel.servers.lifecycle.delete import DELETE
 from whimbrel.servers.lifecycle.power import FOLLOW_POWER, REBOOT, START, STOP
 
+KNOWN_BEFORE_0_2 = {
+    **dict.fromkeys(("resize", "migrate", "repair"), (1, 2)),
+    **dict.fromkeys(("create", "delete", "start", "stop", "reboot", "snapshot", "follow_power", "lost"), (1,)),
+    **dict.fromkeys(("attach_interface", "detach_interface", "attach_volume", "detach_volume"), (1,)),
+    **dict.fromkeys(("tidy", "heal_ports"), (1,)),
+}
+"""The lists of release 0.1, whose processes do not register what they know."""
+
 SAGAS = SagaRegistry(
     *(RESIZE_1, MIGRATE_1, RESIZE, MIGRATE, CREATE, DELETE, START, STOP, REBOOT, SNAPSHOT),
     LOST_RUN,

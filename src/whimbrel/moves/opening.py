@@ -18,9 +18,20 @@ class Subject(NamedTuple):
 
 
 def new_run(
-    cloud: Cloud, engine: Engine, requester: Requester, server: Server | Subject, saga: Saga[Facts], facts: Facts
+    cloud: Cloud,
+    engine: Engine,
+    requester: Requester,
+    server: Server | Subject,
+    saga: Saga[Facts],
+    facts: Facts,
+    oldest: int = 1,
 ) -> Run[Facts]:
-    """Return a run at its entrance, leased to this engine. It is not saved in the journal."""
+    """Return a run at its entrance, leased to this engine. It is not saved in the journal.
+
+    Its list is the newest version of `saga` that all processes know. oldest: the first that does what is requested.
+    Raises: Conflict: not all processes know such a version.
+    """
+    saga = engine.newest(saga, oldest)
     return engine.leased(
         Run(
             id=RunId(cloud.ids.uuid()),

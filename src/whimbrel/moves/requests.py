@@ -14,7 +14,7 @@ from whimbrel.moves import needs
 from whimbrel.moves.facts import Location, MoveFacts, ZoneRequest
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.opening import new_action, new_run
-from whimbrel.moves.resize import RESIZE
+from whimbrel.moves.resize import MIGRATE, RESIZE
 from whimbrel.moves.steps import quota_usage, record
 from whimbrel.moves.steps.target import decide
 from whimbrel.ports.cloud import Cloud, Requester
@@ -27,6 +27,7 @@ from whimbrel.scheduling.decision import DecisionTrace
 
 MOVABLE = ("active", "stopped")
 
+_SAGAS = {saga.name: saga for saga in (RESIZE, MIGRATE)}
 _STATUS = {"confirm": "confirming", "revert": "reverting"}
 _HEARD_AT = tuple(name for do in (record.switch_home, record.await_verdict) for name in RESIZE.step(do.__name__).names)
 """Steps at which a verdict is accepted: the server may show VERIFY_RESIZE before its move has parked."""
@@ -248,7 +249,7 @@ async def _zone_request(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneR
 async def _accept(
     cloud: Cloud, engine: Engine, requester: Requester, server: Server, saga: str, facts: MoveFacts
 ) -> Run:
-    run = new_run(cloud, engine, requester, server, engine.registry.newest(saga), facts)
+    run = new_run(cloud, engine, requester, server, _SAGAS[saga], facts)
     before = QuotaUsage(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib)
     larger = quota_usage.larger(server.flavor, facts.new_flavor)
     limits = await _limits(cloud, server) if larger != before else None

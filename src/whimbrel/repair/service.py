@@ -173,10 +173,15 @@ async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: Se
     seen = found.seen
     facts = _facts(seen, finding.plan, await _record(seen, finding.plan, cloud))
     about = Subject(subject, _project(seen, requester))
-    run = new_run(cloud, engine, requester, about, REPAIR, facts)
+    run = new_run(cloud, engine, requester, about, REPAIR, facts, oldest=_oldest(finding.plan))
     run = await cloud.journal.accept(run, new_action(cloud, requester, about, "repair", run.id), beside=facts.waiting)
     await engine.begin(run)
     return run, finding
+
+
+def _oldest(planned: Plan) -> int:
+    """Return the first version of the list that has steps for all actions."""
+    return 2 if any(isinstance(action, _SINCE_2) for action in planned.actions) else 1
 
 
 def _facts(seen: ServerEvidence, planned: Plan, found: tuple[CellName, Server] | None) -> RepairFacts:

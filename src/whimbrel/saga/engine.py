@@ -60,6 +60,19 @@ class Engine:
 
     # Begin: what a request does before it is answered
 
+    def newest(self, saga: Saga[Facts], oldest: int = 1) -> Saga[Facts]:
+        """Return the newest version of a list that all live processes know, so that any of them can drive its runs.
+
+        oldest: the first version that does what is requested. Raises: Conflict: not all processes know such a version.
+        """
+        chosen = self.registry.newest(saga.name, self.parts.known_to_all(saga.name))
+        if chosen is None or chosen.version < oldest or chosen.facts is not saga.facts:
+            raise Conflict(
+                f"This cloud is being upgraded: not all of its processes know how to {saga.name.replace('_', ' ')} this"
+                " yet. `whimbrel upgrade check` shows which to upgrade."
+            )
+        return chosen
+
     def leased(self, run: Run[Facts]) -> Run[Facts]:
         """Return a new run at its entrance, leased to this engine."""
         step, now = self.registry.of(run).entrance(run.facts), self._clock.now()

@@ -1,6 +1,6 @@
 """The parts of an engine: stores, clock, settings, and the process around it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from random import Random
 from typing import Any
 
@@ -28,6 +28,8 @@ class EngineParts(msgspec.Struct, frozen=True, kw_only=True):
     check_lock: Callable[[Run], Awaitable[None]] | None = None  # raises LockLost if the run lost its subject's lock
     hold: Callable[[str], Awaitable[None]] | None = None  # holds all runs if the database is older than what was done
     took_step: Callable[[Run, LogEntry], None] = _nothing  # counts each step that was done or undone
+    # The versions of a list that all processes know which may have to drive it; None: no other process.
+    known_to_all: Callable[[str], Collection[int] | None] = _nothing
     # The conductor of this process, if any. Other conductors find due runs at their next poll.
     adopt: Callable[[Run], bool] | None = None  # takes over a run that a request began; False: it has no capacity
     ring: Callable[[], None] = _nothing  # wakes it up

@@ -12,7 +12,7 @@ takes the run for one of a newer program and never drives it. During an upgrade 
 treat rows saved under the new name in the same way.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeAlias
@@ -152,8 +152,17 @@ class SagaRegistry:
         saga = self._sagas.get((name, version))
         return saga.renamed if saga else {}
 
-    def newest(self, name: str) -> Saga:
-        return max((s for s in self._sagas.values() if s.name == name), key=lambda saga: saga.version)
+    def newest(self, name: str, among: Collection[int] | None = None) -> Saga | None:
+        """Return the newest version of a list. among: the permitted versions; None: any."""
+        versions = (s for s in self._sagas.values() if s.name == name and (among is None or s.version in among))
+        return max(versions, key=lambda saga: saga.version, default=None)
+
+    def versions(self) -> dict[str, tuple[int, ...]]:
+        """Return name -> versions."""
+        found: dict[str, list[int]] = {}
+        for name, version in sorted(self._sagas):
+            found.setdefault(name, []).append(version)
+        return {name: tuple(versions) for name, versions in found.items()}
 
     def __iter__(self) -> Any:
         return iter(self._sagas.values())

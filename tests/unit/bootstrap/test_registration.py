@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from tests.hand_clock import HandClock, settle
 from whimbrel.adapters.clock import DatabaseClock
@@ -14,7 +15,9 @@ from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.global_.processes import FORGET_S, SqlProcesses
 from whimbrel.adapters.sql.tables.global_ import processes
 from whimbrel.bootstrap.registration import RENEW_S, Registration, guarded, this_process
+from whimbrel.conductor.saga_registry import KNOWN_BEFORE_0_2, SAGAS
 from whimbrel.domain.errors import Refused, Superseded, Unavailable
+from whimbrel.domain.release import Knowledge
 from whimbrel.ports.stores.processes import LEASE_S, ClockReading, ProcessRecord
 
 _END_LEASES = sa.update(processes).values(lease_until=sa.bindparam("b_until"))
@@ -141,3 +144,45 @@ def test_the_clock_follows_the_database_and_not_the_errors_of_readings() -> None
     assert clock.now() == 1000.0 - 3600.0
     clock.correct(ClockReading(0.0, 0.01))
     assert clock.now() == 1000.0
+
+
+def of_another_release(room: Room, role: str, **sagas: tuple[int, ...]) -> ProcessRecord:
+    """Return the record of a process of another release. sagas: the lists that it registers."""
+    return replace(this_process(role, "other", "other", "lock"), knows=Knowledge(sagas=sagas))
+
+
+async def test_what_is_begun_is_known_to_all_live_processes_that_drive(room: Room) -> None:
+    own = room.process("a")
+    assert own.known_to_all("resize") == {1, 2}
+    older = of_another_release(room, "conductor", resize=(1,))
+    await room.processes.enter(older, LEASE_S)
+    await own.begin()
+    assert (own.known_to_all("resize"), own.known_to_all("create")) == ({1}, set())
+    await room.processes.leave(older)
+    assert own.known_to_all("resize") == {1}, "it is read with each renewal"
+    await room.clock.advance(RENEW_S)
+    assert (own.known_to_all("resize"), own.known_to_all("create")) == ({1, 2}, {1})
+    await room.processes.enter(of_another_release(room, "placement", resize=(1,)), LEASE_S)
+    await room.clock.advance(RENEW_S)
+    assert own.known_to_all("resize") == {1, 2}, "it drives nothing"
+    await own.end()
+
+
+async def test_a_dead_process_does_not_count(room: Room) -> None:
+    await room.processes.enter(of_another_release(room, "conductor", resize=(1,)), LEASE_S)
+    await room.clock.advance(LEASE_S)
+    own = room.process("a")
+    await own.begin()
+    assert own.known_to_all("resize") == {1, 2}
+    await own.end()
+
+
+async def test_a_process_that_registers_nothing_knows_the_lists_of_0_1(room: Room) -> None:
+    await room.processes.enter(of_another_release(room, "conductor"), LEASE_S)
+    own = room.process("a")
+    await own.begin()
+    assert {name: own.known_to_all(name) for name in SAGAS.versions()} == {
+        name: {*versions} for name, versions in KNOWN_BEFORE_0_2.items()
+    }
+    assert own.known_to_all("unheard of") == set()
+    await own.end()

@@ -1,12 +1,13 @@
 """What a request does with its run before it answers: the run may be slow, and another engine may take it meanwhile."""
 
 import asyncio
+import dataclasses
 
 import pytest
 from msgspec.structs import replace
 
 from tests.simulated_time import anyio_backend
-from tests.unit.saga.test_engine import Facts, Room, Switches, last, not_first, not_second
+from tests.unit.saga.test_engine import SAGA, Facts, Room, Switches, last, not_first, not_second
 from whimbrel.domain.errors import Conflict, Refused, Superseded, Unavailable, WrongState
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
@@ -126,3 +127,30 @@ async def test_an_order_of_an_adopted_run_claims_no_more_than_the_journal_knows(
     stored = await room.stored()
     assert adopted[0].order == stored.order
     assert len(adopted[0].log) == len(stored.log) + 1
+
+
+NEWER = dataclasses.replace(SAGA, version=2)
+OF_OTHER_FACTS = dataclasses.replace(SAGA, version=3, facts=int)
+
+
+@pytest.mark.parametrize(
+    ("known", "oldest", "chosen"),
+    [
+        (None, 1, 2),
+        ({1, 2, 7}, 1, 2),
+        ({1, 2}, 2, 2),
+        ({1}, 1, 1),
+        ({1}, 2, None),  # version 1 does not do what is requested
+        ({3}, 1, None),  # its facts are others
+        (set(), 1, None),
+    ],
+)
+def test_a_run_begins_on_the_newest_list_that_all_know(known: set[int] | None, oldest: int, chosen: int | None) -> None:
+    room = Room()
+    room.registry = SagaRegistry(SAGA, NEWER, *([OF_OTHER_FACTS] if known == {3} else []))
+    engine = room.engine(known_to_all=lambda saga: known)
+    if chosen is None:
+        with pytest.raises(Conflict, match="not all of its processes know how to switch this yet"):
+            engine.newest(NEWER, oldest)
+    else:
+        assert engine.newest(NEWER, oldest).version == chosen

@@ -8,6 +8,8 @@ from typing import Protocol
 
 import msgspec
 
+from whimbrel.domain.release import Knowledge
+
 LEASE_S = 30.0
 """The lease of a process; after it another one may take its role."""
 
@@ -26,6 +28,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     directory: str  # its data directory
     lock: str  # its file lock: a later holder is its successor, and it is dead
     release: str
+    knows: Knowledge = Knowledge()
     is_exclusive: bool = False  # whether its role is exclusive
     started_at: float = 0.0
     seen_at: float = 0.0

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam
@@ -12,6 +13,7 @@ from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import processes
 from whimbrel.domain.errors import Conflict, Refused, Superseded
+from whimbrel.domain.release import Knowledge
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.stores.processes import MARGIN_S, ClockReading, Entered, ProcessRecord
 
@@ -67,7 +69,8 @@ class SqlProcesses:
                 if row := await tx.row(_HOLDER, {"b_role": process.role}):
                     raise Refused(_held(_record(row), now))
             times = {"started_at": now, "seen_at": now, "lease_until": now + lease_s}
-            await tx.run(_INSERT, asdict(replace(process, clock_offset_s=known_offset_s(clock), **times)))
+            values = asdict(replace(process, clock_offset_s=known_offset_s(clock), **times))
+            await tx.run(_INSERT, values | {"knows": msgspec.json.encode(process.knows).decode()})
         return Entered(tuple(row.id for row in before), clock)
 
     async def renew(self, process: ProcessRecord, lease_s: float) -> ClockReading:
@@ -113,7 +116,8 @@ def _records(rows: Sequence[Any]) -> list[ProcessRecord]:
 
 
 def _record(row: Any) -> ProcessRecord:
-    return ProcessRecord(**{name: getattr(row, name) for name in ProcessRecord.__struct_fields__})
+    values = {name: getattr(row, name) for name in ProcessRecord.__struct_fields__}
+    return ProcessRecord(**values | {"knows": msgspec.json.decode(row.knows, type=Knowledge)})
 
 
 def _held(holder: ProcessRecord, now: float) -> str:
