@@ -29,7 +29,8 @@ ROLES = {
 
 
 def test_a_name_is_repeated_for_a_mirror_only() -> None:
-    modules = [path for path in PACKAGE.rglob("*.py") if "versions" not in path.parts and path.stem != "__init__"]
+    found = [path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")]
+    modules = [path for path in found if "versions" not in path.parts and path.stem != "__init__"]
     repeated = {name for name, times in Counter(path.stem for path in modules).items() if times > 1}
     assert repeated <= RESOURCES | ROLES
     assert (RESOURCES | ROLES) - {path.stem for path in modules} == set(), "names that are no more"
