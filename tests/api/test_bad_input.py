@@ -22,7 +22,9 @@ from whimbrel.api.routes import ROUTES
 from whimbrel.bootstrap import apps, process_factory
 from whimbrel.bootstrap.http_server import front as mounted
 from whimbrel.bootstrap.process import Process
+from whimbrel.bootstrap.process_base import Start, prepare_stores
 from whimbrel.bootstrap.registration import this_process
+from whimbrel.bootstrap.roles import UP
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity.initial_accounts import bootstrap
 from whimbrel.http.policy import Policy
@@ -434,12 +436,12 @@ async def whole(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Proces
     home = DataDir(tmp_path)
     home.make()
     config = settings.load(None)
-    process_factory.prepare_stores(home.database_url)
-    process = await process_factory.open_process(
-        config, home, home.database_url, this_process("up", "main", "here", "lock"), hosts=True, conductor=False
-    )
+    prepare_stores(home.database_url)
+    record = this_process("up", "main", "here", "lock")
+    role = replace(UP, has_conductor=False)
+    process = await process_factory.open_process(Start(role, config, home.database_url, record, home, "http://cloud"))
     await bootstrap(process.identity, process.cloud.ids)
-    app = mounted(apps.endpoints(process, home, None, "http://cloud"))
+    app = mounted(apps.endpoints(process, home, None))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cloud") as client:
         yield client, process
     await process.close()

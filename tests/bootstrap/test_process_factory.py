@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from whimbrel import settings
 from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
@@ -13,7 +14,9 @@ from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.bootstrap import process_factory
 from whimbrel.bootstrap.hypervisors import ledger_stores
 from whimbrel.bootstrap.process import Process
+from whimbrel.bootstrap.process_base import Start, prepare_stores
 from whimbrel.bootstrap.registration import this_process
+from whimbrel.bootstrap.roles import CONDUCTOR, UP
 from whimbrel.domain.errors import Invalid, NotFound, Unavailable
 from whimbrel.domain.ids import CellName, HostName, ProjectId
 from whimbrel.moves import requests
@@ -44,15 +47,10 @@ class Home:
 
     async def start(self, text: str) -> Process:
         config = self.config(text)
-        process_factory.prepare_stores(self.data.database_url)
-        return await process_factory.open_process(
-            config,
-            self.data,
-            self.data.database_url,
-            this_process("up", "main", "here", "lock"),
-            hosts=True,
-            conductor=False,
-        )
+        prepare_stores(self.data.database_url)
+        record = this_process("up", "main", "here", "lock")
+        role = replace(UP, has_conductor=False)
+        return await process_factory.open_process(Start(role, config, self.data.database_url, record, self.data))
 
     async def hosts(self, text: str) -> dict[str, str]:
         """Start with these settings; give the hosts that are known, with their cells."""
@@ -222,9 +220,7 @@ async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     config = settings.load(tmp_path / "cloud.toml")
     record = this_process("conductor", "c1", "here", "other lock")
     with pytest.raises(NotFound, match="no cloud has been started") as failed:  # where the agents are
-        await process_factory.open_process(
-            config, home.data, home.data.database_url, record, hosts=False, conductor=True
-        )
+        await process_factory.open_process(Start(CONDUCTOR, config, home.data.database_url, record, home.data))
     assert open_files() == [], failed  # which refers to what was made
 
 

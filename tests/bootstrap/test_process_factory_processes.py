@@ -11,7 +11,9 @@ from whimbrel import settings
 from whimbrel.adapters.sql.engine import schema
 from whimbrel.bootstrap import process_factory
 from whimbrel.bootstrap.process import Process
+from whimbrel.bootstrap.process_base import STORES, Start
 from whimbrel.bootstrap.registration import this_process
+from whimbrel.bootstrap.roles import CONDUCTOR, UP
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.run import Run
@@ -52,9 +54,8 @@ class Home:
         data = DataDir(self._path / directory)
         data.make()
         record = this_process(role, "main", directory, f"{role} lock of {directory}")
-        return await process_factory.open_process(
-            self._config, data, self.url, record, hosts=role == "up", conductor=True, front_url="http://127.0.0.1:1"
-        )
+        start = Start(UP if role == "up" else CONDUCTOR, self._config, self.url, record, data, "http://127.0.0.1:1")
+        return await process_factory.open_process(start)
 
     def set_version(self, store: str, version: str | None) -> None:
         with closing(sqlite3.connect(self._path / "db" / f"{store}.sqlite")) as database, database:
@@ -90,7 +91,7 @@ async def test_a_second_up_that_is_refused_migrates_nothing(tmp_path: Path) -> N
     await first.close()
 
 
-@pytest.mark.parametrize("store", [*process_factory.STORES, "cell_one"])
+@pytest.mark.parametrize("store", [*STORES, "cell_one"])
 async def test_a_conductor_needs_the_stores_at_its_own_version(tmp_path: Path, store: str) -> None:
     home = Home(tmp_path)
     await (await home.up("a")).close()

@@ -12,7 +12,6 @@ from whimbrel.api.http.context import Context
 from whimbrel.bootstrap.process import Process
 from whimbrel.bootstrap.service_login import ServiceLogin
 from whimbrel.embedded.identity.app import identity_app
-from whimbrel.embedded.identity.service_catalog import Catalog, Service
 from whimbrel.embedded.image.app import image_app
 from whimbrel.http.policy import Policy
 from whimbrel.placement_api import policy as placement_policy
@@ -21,36 +20,28 @@ from whimbrel.placement_api.principals import access
 from whimbrel.settings.datadir import INTERNAL, DataDir
 
 
-def endpoints(process: Process, data: DataDir, policy_file: Path | None, base_url: str) -> dict[str, ASGIApp]:
+def endpoints(process: Process, data: DataDir | None, policy_file: Path | None) -> dict[str, ASGIApp]:
     """Return the application of each path of the port; INTERNAL is for the cloud's own processes.
 
     Raises: Invalid: the policy file.
     """
     cloud, identity = process.cloud, process.identity
-    assert process.embedded_volumes, "the process with the doors has the hosts"
-    catalog = Catalog(
-        services=(
-            Service(type="identity", name="keystone", url=f"{base_url}/identity/v3"),
-            Service(type="compute", name="nova", url=f"{base_url}/compute/v2.1"),
-            Service(type="placement", name="placement", url=f"{base_url}/placement"),
-            Service(type="image", name="glance", url=f"{base_url}/image"),
-            Service(type="network", name="neutron", url=f"{base_url}/network"),
-            Service(type="block-storage", name="cinderv3", url=f"{base_url}/volume/v3"),
-            Service(type="volumev3", name="cinderv3", url=f"{base_url}/volume/v3"),
-        )
-    )
     # One file for both: their rule names are distinct, and the rules that both refer to are the same.
     policy = Policy.load({**compute_policy.DEFAULTS, **placement_policy.DEFAULTS["legacy"]}, policy_file)
     context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=policy)
     process.network_service.hear(compute_app(replace(context, identity=ServiceLogin())))
-    return {
-        "identity": identity_app(identity, cloud.clock, cloud.ids, catalog),
+    apps: dict[str, ASGIApp] = {
+        "identity": identity_app(identity, cloud.clock, cloud.ids, process.urls.catalog),
         "compute": compute_app(context),
         "placement": placement_app(
             process.placement, identity, cloud.clock, cloud.ids, rights=access("legacy", policy)
         ),
-        "image": image_app(process.image_service, identity, cloud.ids),
         "network": process.network_service.app(identity),
-        "volume": process.embedded_volumes.app,
-        INTERNAL: cells_app({name: cell.agents for name, cell in cloud.cells.items()}, data.agents_secret()),
     }
+    if process.image_service:
+        apps["image"] = image_app(process.image_service, identity, cloud.ids)
+    if process.embedded_volumes:
+        apps["volume"] = process.embedded_volumes.app
+    if data and process.agents:
+        apps[INTERNAL] = cells_app({name: cell.agents for name, cell in cloud.cells.items()}, data.agents_secret())
+    return apps

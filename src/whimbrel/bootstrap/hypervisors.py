@@ -9,10 +9,10 @@ from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.agent.fence import move_ledger
 from whimbrel.domain.guest import Capacity
 from whimbrel.domain.ids import CellName, HostName
-from whimbrel.embedded.image.in_process import LocalImages
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hosts.hypervisor import Hypervisor
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
+from whimbrel.ports.services.images import Images
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
 from whimbrel.settings.datadir import DataDir
 from whimbrel.sim.world.hosts import SimulatedWorld
@@ -20,7 +20,7 @@ from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
 
 
 def hypervisors_of(
-    config: CloudConfig, data: DataDir, store: SqlKeyValueStore, clock: Clock, images: LocalImages
+    config: CloudConfig, data: DataDir, store: SqlKeyValueStore, clock: Clock, images: Images
 ) -> dict[HostName, Hypervisor]:
     world = SimulatedWorld()
     times = Times(**{name: getattr(config.simulated, name) for name in config.simulated.__struct_fields__})
@@ -47,7 +47,7 @@ def _capacity(host: SimulatedHost) -> Capacity:
     )
 
 
-def _libvirt(host: LibvirtHost, data: DataDir, images: LocalImages) -> Hypervisor:
+def _libvirt(host: LibvirtHost, data: DataDir, images: Images) -> Hypervisor:
     from whimbrel.adapters.libvirt.hypervisor import LibvirtHypervisor  # an optional dependency: imported only if used
 
     return LibvirtHypervisor(

@@ -4,7 +4,6 @@ The cloud's own calls use the same protocol as all clients, to a separate applic
 network adapter, and nothing between it and the service that could fail.
 """
 
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from random import Random
 
@@ -13,7 +12,7 @@ from starlette.types import ASGIApp
 from whimbrel.adapters.openstack.network import HttpNetwork
 from whimbrel.adapters.openstack.server_events import HttpServerEvents
 from whimbrel.adapters.sql.network import SqlNetworks
-from whimbrel.bootstrap.service_login import ServiceLogin, inside, over_http
+from whimbrel.bootstrap.service_login import ServiceClients, ServiceLogin, inside
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.embedded.network import network_app
 from whimbrel.embedded.network.initial_network import seed_network
@@ -23,7 +22,6 @@ from whimbrel.ports.placement.provider_trees import ProviderTrees
 from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.network import Network
 from whimbrel.settings import CloudConfig
-from whimbrel.settings.datadir import DataDir
 
 TIMEOUT_S = 30.0
 
@@ -59,12 +57,11 @@ class NetworkService:
 
 
 async def network_service(
-    config: CloudConfig, data: DataDir, store: SqlNetworks, front_url: str, clock: Clock, ids: IdSource,
-    closing: AsyncExitStack,
-) -> NetworkService:  # fmt: skip
-    """Create the service. front_url: of the cloud's applications. closing: closes what it opens."""
+    config: CloudConfig, clients: ServiceClients, store: SqlNetworks, clock: Clock, ids: IdSource
+) -> NetworkService:
+    """Create the service. clients: of the compute API, for processes without one."""
     hosts = tuple(host.net for _, host in config.hosts())
-    compute = await over_http(data, front_url, "compute/v2.1", TIMEOUT_S, closing)
+    compute = await clients.service("compute", "/v2.1", TIMEOUT_S)
     events = HttpServerEvents(compute, clock, Random())
     app = network_app(store, ServiceLogin(), clock, ids, hosts, events)
     return NetworkService(HttpNetwork(inside(app)), events, store, hosts, clock, ids)

@@ -15,6 +15,8 @@ from whimbrel.bootstrap import hosts as host_wiring
 from whimbrel.bootstrap.cells import OpenCell, OpenCells
 from whimbrel.bootstrap.network import NetworkService
 from whimbrel.bootstrap.registration import Registration
+from whimbrel.bootstrap.roles import Role
+from whimbrel.bootstrap.service_urls import ServiceUrls
 from whimbrel.bootstrap.volumes import EmbeddedVolumes
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.domain.errors import WorldError
@@ -37,11 +39,13 @@ WEEK_S = 7 * 24 * HOUR_S
 class Process:
     """All open resources of one process of a cloud."""
 
+    role: Role
     config: CloudConfig
     cloud: Cloud
     cells: OpenCells
     identity: SqlIdentity
-    image_service: ImageService
+    urls: ServiceUrls
+    image_service: ImageService | None  # None: it is in another process
     placement: SqlPlacement
     registration: Registration
     engine: Engine
@@ -49,13 +53,8 @@ class Process:
     agents: Mapping[HostName, HostAgent]
     hypervisors: Mapping[HostName, Hypervisor]
     network_service: NetworkService
-    embedded_volumes: EmbeddedVolumes | None  # None: it is in the process with the hosts
+    embedded_volumes: EmbeddedVolumes | None  # None: they are in another process
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)  # all resources, closed in reverse order
-
-    @property
-    def has_hosts(self) -> bool:
-        """Check whether the agents of the hosts are in this process; then it registers hosts and cells."""
-        return self.embedded_volumes is not None
 
     async def run(self) -> None:
         """Do the background work until cancelled: drive runs, renew hosts' last-seen times, delete old data."""

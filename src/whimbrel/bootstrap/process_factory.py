@@ -1,36 +1,29 @@
-"""Creates a process of a cloud from its settings, with its adapters.
+"""Creates a process of a cloud from its role and settings, with its adapters.
 
-A process with hosts has the agents and the applications; others reach the agents through its internal endpoint.
+What a process lacks it reaches elsewhere: agents over the bus, services over HTTP.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from random import Random
 
 import httpx
 
 from whimbrel.adapters.bus.agent_client import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
-from whimbrel.adapters.clock import DatabaseClock, RandomIds, SystemClock
+from whimbrel.adapters.clock import RandomIds
 from whimbrel.adapters.prometheus.timed_store import timed
-from whimbrel.adapters.sql.engine.database import Database
-from whimbrel.adapters.sql.engine.databases import Databases
-from whimbrel.adapters.sql.engine.schema import check, prepare, version_of
 from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
 from whimbrel.adapters.sql.global_.cells import SqlCells
 from whimbrel.adapters.sql.global_.directory import SqlDirectory
 from whimbrel.adapters.sql.global_.flavors import SqlFlavors
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.global_.keypairs import SqlKeypairs
-from whimbrel.adapters.sql.global_.processes import SqlProcesses
 from whimbrel.adapters.sql.global_.quotas import SqlQuotas
 from whimbrel.adapters.sql.global_.restores import SqlRestores
 from whimbrel.adapters.sql.global_.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.global_.zones import SqlZones
 from whimbrel.adapters.sql.identity.store import SqlIdentity
-from whimbrel.adapters.sql.image_store import SqlImages
 from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.adapters.sql.placement import SqlPlacement
@@ -40,22 +33,24 @@ from whimbrel.agent.agent import HostAgent
 from whimbrel.bootstrap import hosts as host_wiring
 from whimbrel.bootstrap.cells import OpenCells, name_cells
 from whimbrel.bootstrap.hypervisors import hypervisors_of, ledger_stores
+from whimbrel.bootstrap.images import distant_images, embedded_images
 from whimbrel.bootstrap.network import network_service
 from whimbrel.bootstrap.process import Process
-from whimbrel.bootstrap.registration import Registration, guarded
+from whimbrel.bootstrap.process_base import ProcessBase, Start, registered
+from whimbrel.bootstrap.registration import guarded
+from whimbrel.bootstrap.service_login import IssuedToken, ServiceClients
+from whimbrel.bootstrap.service_urls import service_urls
 from whimbrel.bootstrap.volumes import distant_volumes, embedded_volumes
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.conductor.parts import engine_parts
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import CellName, HostName
-from whimbrel.embedded.image.file_store import FileStore
 from whimbrel.embedded.image.in_process import LocalImages
-from whimbrel.embedded.image.service import ImageService
-from whimbrel.embedded.image.storage_limit import Allowance
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.agent import Agents
+from whimbrel.ports.hosts.hypervisor import Hypervisor
 from whimbrel.ports.meter import Meter
-from whimbrel.ports.stores.processes import ProcessRecord
+from whimbrel.ports.services.images import Images
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.servers.devices.recorded_volumes import RecordedVolumes
@@ -65,123 +60,41 @@ from whimbrel.settings.datadir import DataDir
 TIMEOUT_S = 30.0  # for a host's answer
 
 
-STORES = ("global", "placement", "identity", "images", "network", "volumes", "keep")
-
-FIRST_WITH_PROCESSES = "0013"
-"""The first version of the global schema that has the table of processes."""
-
-
-def prepare_stores(url: str) -> None:
-    """Migrate every store except the cells' to this program's schema. Raises: Refused: of a newer version;
-    Unavailable.
-    """
-    for schema in STORES:
-        prepare(url, schema)
-
-
-def check_stores(url: str) -> None:
-    """Raises: Refused: a store is not at this program's schema; Unavailable."""
-    for schema in STORES:
-        check(url, schema)
-
-
-async def open_process(
-    config: CloudConfig,
-    data: DataDir,
-    url: str,
-    record: ProcessRecord,
-    *,
-    hosts: bool,
-    conductor: bool,
-    front_url: str = "",
-) -> Process:
-    """Open the process that `record` describes. hosts: its agents run here, else elsewhere, over HTTP.
-
-    The process with the hosts migrates the stores to this program's schema; others require it. front_url: of the
-    cloud's applications. On any failure, all open resources are closed.
+async def open_process(start: Start) -> Process:
+    """Open a process of a cloud: `up`, an `api` or a `conductor`. On any failure, all open resources are closed.
 
     Raises: Invalid: the settings do not fit the stored data; Refused: another process has the role, or a store has
     another version; Unavailable: a database of the cloud itself is unreachable.
     """
     async with AsyncExitStack() as opened:
-        base = await _registered(config, data, url, record, opened, migrates=hosts)
-        process = await _opened(base, hosts=hosts, conductor=conductor, front_url=front_url)
+        process = await _opened(await registered(start, opened))
         await _start(process)
         process.closing = opened.pop_all()
     return process
 
 
-@dataclass(frozen=True)
-class _Base:
-    """The dependencies of a process's parts. Their resources are closed with `opened`, in reverse order."""
-
-    config: CloudConfig
-    data: DataDir
-    url: str
-    clock: DatabaseClock
-    databases: Databases
-    global_: Database
-    registration: Registration
-    opened: AsyncExitStack
-
-    def database(self, schema: str) -> Database:
-        made = self.databases.open(self.url, schema)
-        self.opened.push_async_callback(made.close)
-        return made
-
-
-async def _registered(
-    config: CloudConfig, data: DataDir, url: str, record: ProcessRecord, opened: AsyncExitStack, *, migrates: bool
-) -> _Base:
-    """Register this process, and migrate the stores to this program's schema or check them.
-
-    Only a process that has its role migrates stores. A refused process leaves an older one's databases unchanged, so
-    that the older one can start again.
-    """
-    if not migrates:
-        check_stores(url)
-    elif (version_of(url, "global") or "") < FIRST_WITH_PROCESSES:
-        prepare(url, "global")
-    clock, databases = DatabaseClock(SystemClock()), Databases(config.database.connections)
-    global_ = databases.open(url, "global")
-    opened.push_async_callback(global_.close)
-    registration = Registration(SqlProcesses(global_.urgent, SystemClock()), record, clock)
-    await registration.begin()
-    opened.push_async_callback(registration.end)
-    if migrates:
-        await asyncio.to_thread(prepare_stores, url)  # the lease is renewed meanwhile
-    return _Base(config, data, url, clock, databases, global_, registration, opened)
-
-
-async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) -> Process:
+async def _opened(base: ProcessBase) -> Process:
     """Create all parts of a process."""
-    config, data, url, clock, opened = base.config, base.data, base.url, base.clock, base.opened
-    database, databases, global_, registration = base.database, base.databases, base.global_, base.registration
+    role, config, clock, opened = base.start.role, base.start.config, base.clock, base.opened
+    database, global_, registration = base.database, base.global_, base.registration
     ids = RandomIds()
-    image_store = SqlImages(database("images"))
-    files = FileStore(data.images, config.storage.reserved_bytes)
-    image_service = ImageService(image_store, files, clock, Allowance(image_store, config.images.limits))
-    images = LocalImages(image_service)
-    keep = guarded(SqlKeyValueStore(database("keep")), registration.check)
-    placement = SqlPlacement(database("placement"), Random())
-    hypervisors = hypervisors_of(config, data, keep, clock, images) if hosts else {}
-    hypervisors = {host: guarded(hypervisor, registration.check) for host, hypervisor in hypervisors.items()}
-    ledger_of = await ledger_stores(config, data, databases, keep, opened) if hosts else lambda host: keep
-    local = {
-        host: HostAgent(host, hypervisor, guarded(ledger_of(host), registration.check), images, clock)
-        for host, hypervisor in hypervisors.items()
-    }
-    buses = _own_buses(config, local) if hosts else await _distant_buses(data, opened)
-    aggregates, infos = SqlAggregates(global_), SqlCells(global_)
-    cells = OpenCells(infos, url, buses, clock, databases, migrates=hosts)
-    opened.push_async_callback(cells.close)
     identity = SqlIdentity(database("identity"), clock)
-    networks = await network_service(config, data, SqlNetworks(database("network")), front_url, clock, ids, opened)
+    urls = service_urls(config.services, base.start.front_url)
+    clients = ServiceClients(urls, IssuedToken(identity, clock), config.services.ca_file, opened)
+    image_service = embedded_images(base) if role.has_images else None
+    images: Images = LocalImages(image_service) if image_service else await distant_images(clients)
+    placement = SqlPlacement(database("placement"), Random())
+    hypervisors, local = await _own_agents(base, images) if role.has_hosts else ({}, {})
+    buses = _own_buses(config, local) if role.has_hosts else await _distant_buses(base.start.home, opened)
+    aggregates, infos = SqlAggregates(global_), SqlCells(global_)
+    cells = OpenCells(infos, base.start.url, buses, clock, base.databases, migrates=role.migrates)
+    opened.push_async_callback(cells.close)
+    networks = await network_service(config, clients, SqlNetworks(database("network")), clock, ids)
     embedded = None
-    if hosts:
-        volume_store = SqlVolumes(database("volumes"))
+    if role.has_volumes:
         users = RecordedVolumes(SqlDirectory(global_), cells)
-        embedded = await embedded_volumes(config, data, volume_store, images, identity, clock, ids, opened, users)
+        store = SqlVolumes(database("volumes"))
+        embedded = embedded_volumes(config, base.start.home, store, images, identity, clock, ids, users)
     meter = Meter()
     cloud = Cloud(
         clock=clock,
@@ -194,7 +107,7 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
         placement=timed(placement, meter),
         images=images,
         network=networks.client,
-        volumes=embedded.client if embedded else await distant_volumes(data, front_url, opened),
+        volumes=embedded.client if embedded else await distant_volumes(clients),
         flavors=SqlFlavors(global_),
         keypairs=SqlKeypairs(global_),
         quotas=SqlQuotas(global_),
@@ -207,16 +120,18 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
         meter=meter,
     )
     parts = engine_parts(cloud, registration.record.id, Random(), known_to_all=registration.known_to_all)
-    conducting = Conductor(cloud, parts, predecessors=registration.predecessors) if conductor else None
+    conducting = Conductor(cloud, parts, predecessors=registration.predecessors) if role.has_conductor else None
     for agent in local.values():
         opened.push_async_callback(agent.close)
     if conducting:
         opened.push_async_callback(conducting.close)
     return Process(
+        role=role,
         config=config,
         cloud=cloud,
         cells=cells,
         identity=identity,
+        urls=urls,
         image_service=image_service,
         placement=placement,
         registration=registration,
@@ -229,18 +144,35 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
     )
 
 
+async def _own_agents(
+    base: ProcessBase, images: Images
+) -> tuple[dict[HostName, Hypervisor], dict[HostName, HostAgent]]:
+    """Create the hypervisors and agents of the hosts in the settings."""
+    start, check = base.start, base.registration.check
+    keep = guarded(SqlKeyValueStore(base.database("keep")), check)
+    made = hypervisors_of(start.config, start.home, keep, base.clock, images)
+    hypervisors = {host: guarded(hypervisor, check) for host, hypervisor in made.items()}
+    ledger_of = await ledger_stores(start.config, start.home, base.databases, keep, base.opened)
+    agents = {
+        host: HostAgent(host, hypervisor, guarded(ledger_of(host), check), images, base.clock)
+        for host, hypervisor in hypervisors.items()
+    }
+    return hypervisors, agents
+
+
 async def _start(process: Process) -> None:
     """Read the stored data, and register the hosts of the settings. Raises: Invalid; Unavailable."""
     cloud, cells = process.cloud, process.cells
     await load(process.placement, cloud.clock)
-    if process.has_hosts:
+    if process.role.has_hosts:
         await name_cells(process.config, cloud.cell_infos, cloud.directory, cloud.journal, cloud.clock.now())
     await cells.open()
     await process.check_hosts(cells.up)
     if process.embedded_volumes:
         await process.embedded_volumes.start()
+    if process.image_service:
         await process.image_service.sweep()
-    if process.has_hosts:
+    if process.role.has_hosts:
         await process.register(cells.up)
         await host_wiring.write_down_flavors(cloud)
     for each in cells.up:

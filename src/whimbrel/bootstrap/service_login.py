@@ -1,18 +1,24 @@
-"""The cloud as a client of its own services: within a process it is trusted, over HTTP it logs in."""
+"""The cloud as a client of its own services: within a process it is trusted, over HTTP it has a token.
 
-from collections.abc import Callable
+Every process of a cloud has the database of the embedded identity service, and issues the token there: no password of
+the cloud's own user is needed anywhere.
+"""
+
+import secrets
+import ssl
 from contextlib import AsyncExitStack
 
 import httpx
 from starlette.types import ASGIApp
 
-from whimbrel.adapters.openstack.identity import Login, OwnToken
 from whimbrel.adapters.openstack.service_client import HttpService, InnerService
 from whimbrel.adapters.openstack.session import Session
+from whimbrel.bootstrap.service_urls import ServiceUrls
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.ports.services.identity import Principal
-from whimbrel.settings.datadir import DataDir
+from whimbrel.embedded.identity.initial_accounts import DEFAULT_DOMAIN
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.services.identity import IdentityStore, NewToken, Principal
 
 SERVICE_USER = "whimbrel"
 SERVICE_PROJECT = "service"
@@ -22,6 +28,9 @@ SERVICE_LOGIN = Principal(
     project_id=ProjectId(SERVICE_PROJECT),
     roles=frozenset({"admin", "service"}),
 )
+TOKEN_LIFETIME_S = 3600.0
+RENEW_BEFORE_S = 600.0
+"""How long a token is valid at least when it is sent: longer than a request takes."""
 
 
 class ServiceLogin:
@@ -38,32 +47,59 @@ def inside(app: ASGIApp, path: str = "") -> InnerService:
     return InnerService(app, path, {"X-Auth-Token": SERVICE_USER})
 
 
-async def over_http(data: DataDir, front_url: str, path: str, timeout_s: float, closing: AsyncExitStack) -> HttpService:
-    """Return the client of a service at the cloud's HTTP server.
+class IssuedToken:
+    """The token of the cloud's own user, issued in the identity database of this process."""
 
-    path: of the service and version, "compute/v2.1". closing: closes what it opens.
-    """
-    identity = await closing.enter_async_context(httpx.AsyncClient(base_url=f"{front_url}/identity", timeout=timeout_s))
-    auth = Session(OwnToken(identity, _login_of(data, front_url)))
-    client = httpx.AsyncClient(base_url=f"{front_url}/{path}", timeout=timeout_s, auth=auth)
-    return HttpService(await closing.enter_async_context(client), path.partition("/")[0])
+    def __init__(self, store: IdentityStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._token: str | None = None
+        self._expires_at = 0.0
 
+    async def get(self, ended: str | None = None) -> str:
+        """Return the token. ended: one that is no longer accepted. Raises: Unavailable: there are no accounts yet."""
+        if self._token in (None, ended) or self._clock.now() > self._expires_at - RENEW_BEFORE_S:
+            self._token, self._expires_at = await self._issue(self._clock.now() + TOKEN_LIFETIME_S)
+        assert self._token is not None, "just set"
+        return self._token
 
-def _login_of(data: DataDir, front_url: str) -> Callable[[], Login]:
-    """Return the login of the cloud's own user; its password exists once the cloud is initialised."""
-
-    def login() -> Login:
-        password = data.passwords().get(SERVICE_USER)
-        if password is None:
-            raise Unavailable(f"there is no password of the user {SERVICE_USER} in {data.path}")
-        domain = {"id": "default"}
-        return Login(
-            auth_url=f"{front_url}/identity",
-            username=SERVICE_USER,
-            password=password,
-            project_name=SERVICE_PROJECT,
-            user_domain=domain,
-            project_domain=domain,
+    async def _issue(self, expires_at: float) -> tuple[str, float]:
+        users = await self._store.users(name=SERVICE_USER, domain_id=DEFAULT_DOMAIN.id)
+        projects = await self._store.projects(name=SERVICE_PROJECT, domain_id=DEFAULT_DOMAIN.id)
+        if not users or not projects:
+            raise Unavailable(f"this cloud has no user '{SERVICE_USER}' yet: run `whimbrel bootstrap`")
+        text = secrets.token_hex(32)
+        wanted = NewToken(
+            text=text,
+            user_id=users[0].id,
+            project_id=projects[0].id,
+            methods=["token"],
+            audit_ids=[secrets.token_urlsafe(16)],
+            expires_at=expires_at,
         )
+        await self._store.issue(wanted)
+        return text, expires_at
 
-    return login
+
+class ServiceClients:
+    """Makes clients of the services of this cloud that other processes have. closing: closes them."""
+
+    def __init__(self, urls: ServiceUrls, token: IssuedToken, ca_file: str | None, closing: AsyncExitStack) -> None:
+        self.urls = urls
+        self._auth = Session(token)
+        self._ca_file = ca_file
+        self._closing = closing
+
+    async def service(self, name: str, version: str, timeout_s: float) -> HttpService:
+        """Return the client of a JSON API. version: "/v3"."""
+        return HttpService(await self.http(name, timeout_s, version), name)
+
+    async def http(self, name: str, timeout_s: float, version: str = "") -> httpx.AsyncClient:
+        url: str = getattr(self.urls, name) + version
+        client = httpx.AsyncClient(base_url=url, timeout=timeout_s, auth=self._auth, verify=self._verify(url))
+        return await self._closing.enter_async_context(client)
+
+    def _verify(self, url: str) -> "ssl.SSLContext | bool":
+        if not url.startswith("https:"):
+            return False  # reading the certificates of the system takes longer than the rest of the start
+        return ssl.create_default_context(cafile=self._ca_file)

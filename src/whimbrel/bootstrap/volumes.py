@@ -5,7 +5,6 @@ is not mounted: there is one volume adapter, and nothing between it and the serv
 use HTTP.
 """
 
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from starlette.types import ASGIApp
@@ -15,7 +14,7 @@ from whimbrel.adapters.qemu.convert import QemuConverter
 from whimbrel.adapters.qemu.storage_daemon import StorageDaemon
 from whimbrel.adapters.qemu.volume_exports import NbdExports
 from whimbrel.adapters.sql.volumes import SqlVolumes
-from whimbrel.bootstrap.service_login import ServiceLogin, inside, over_http
+from whimbrel.bootstrap.service_login import ServiceClients, ServiceLogin, inside
 from whimbrel.embedded.volume import VolumeService, volume_app
 from whimbrel.embedded.volume.file_store import VolumeFiles
 from whimbrel.embedded.volume.worker import VolumeWorker
@@ -53,11 +52,11 @@ class EmbeddedVolumes:
         await VolumeWorker(self.service).run()
 
 
-async def embedded_volumes(
+def embedded_volumes(
     config: CloudConfig, data: DataDir, store: SqlVolumes, images: Images, identity: Identity, clock: Clock,
-    ids: IdSource, closing: AsyncExitStack, users: VolumeUsers,
+    ids: IdSource, users: VolumeUsers,
 ) -> EmbeddedVolumes:  # fmt: skip
-    """Create the service. closing: closes what it opens."""
+    """Create the service."""
     service = VolumeService(
         store=store,
         files=VolumeFiles(data.volumes, reserved_bytes=config.storage.reserved_bytes),
@@ -75,9 +74,9 @@ async def embedded_volumes(
     return EmbeddedVolumes(HttpVolumes(own), service)
 
 
-async def distant_volumes(data: DataDir, front_url: str, closing: AsyncExitStack) -> HttpVolumes:
-    """Return the client of another process's service. front_url: of the cloud's applications."""
-    return HttpVolumes(await over_http(data, front_url, "volume/v3", TIMEOUT_S, closing))
+async def distant_volumes(clients: ServiceClients) -> HttpVolumes:
+    """Return the client of another process's service."""
+    return HttpVolumes(await clients.service("volume", "/v3", TIMEOUT_S))
 
 
 def _exports(config: CloudConfig, data: DataDir) -> VolumeExports:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import uvloop
 from cyclopts import Parameter
+from msgspec.structs import replace
 
 from whimbrel import settings
 from whimbrel.adapters.sql.engine.urls import absolute
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from whimbrel.bootstrap.metrics import Watch
     from whimbrel.bootstrap.process import Process
+    from whimbrel.bootstrap.process_base import Start as ProcessStart
+    from whimbrel.bootstrap.roles import Role
     from whimbrel.ports.stores.processes import ProcessRecord
 
 SettingsFile = Annotated[Path | None, Parameter(name=["--settings", "--cloud"])]
@@ -170,19 +173,13 @@ def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
 async def _serve(start: Start, endpoint: "socket.socket", stop: asyncio.Event) -> None:
     from whimbrel.bootstrap import apps
     from whimbrel.bootstrap import process_factory as wiring
+    from whimbrel.bootstrap.roles import UP
 
-    process = await wiring.open_process(
-        start.config,
-        start.home,
-        start.running.database_url,
-        start.record,
-        hosts=True,
-        conductor=start.conducts,
-        front_url=start.running.url,
-    )
+    role = UP if start.conducts else replace(UP, has_conductor=False)
+    process = await wiring.open_process(_base(start, role))
     try:
         await _furnish(process, start.home)
-        endpoints = apps.endpoints(process, start.home, start.policy, start.running.url)
+        endpoints = apps.endpoints(process, start.home, start.policy)
         if start.config.metrics.enabled:
             await _beside(process, _watched(start, process, endpoints, endpoint, stop))
         else:
@@ -196,18 +193,18 @@ async def _serve(start: Start, endpoint: "socket.socket", stop: asyncio.Event) -
         await process.close()
 
 
+def _base(start: Start, role: "Role") -> "ProcessStart":
+    from whimbrel.bootstrap.process_base import Start as ProcessStart
+
+    running = start.running
+    return ProcessStart(role, start.config, running.database_url, start.record, start.home, running.url)
+
+
 async def _conduct(start: Start, stop: asyncio.Event) -> None:
     from whimbrel.bootstrap import process_factory as wiring
+    from whimbrel.bootstrap.roles import CONDUCTOR
 
-    process = await wiring.open_process(
-        start.config,
-        start.home,
-        start.running.database_url,
-        start.record,
-        hosts=False,
-        conductor=True,
-        front_url=start.running.url,
-    )
+    process = await wiring.open_process(_base(start, CONDUCTOR))
     try:
         say(f"conductor {start.record.name} is ready (process {os.getpid()})")
         if start.metrics_endpoint is None:

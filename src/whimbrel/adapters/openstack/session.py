@@ -1,10 +1,17 @@
 """Authentication of requests to other services: adds this process's token, and renews it when it is rejected."""
 
 from collections.abc import AsyncGenerator
+from typing import Protocol
 
 import httpx
 
-from whimbrel.adapters.openstack.identity import OwnToken
+
+class Token(Protocol):
+    """The token of this process."""
+
+    async def get(self, ended: str | None = None) -> str:
+        """Return the token. ended: one that is no longer accepted. Raises: Unavailable."""
+        ...
 
 
 class Session(httpx.Auth):
@@ -13,7 +20,7 @@ class Session(httpx.Auth):
     A request with a body that cannot be sent twice is not repeated: the caller gets the 401.
     """
 
-    def __init__(self, token: OwnToken) -> None:
+    def __init__(self, token: Token) -> None:
         self._token = token
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:

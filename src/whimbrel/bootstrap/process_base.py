@@ -1,0 +1,93 @@
+"""What every process of a cloud begins with: its databases at the right version, and its registration."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from whimbrel.adapters.clock import DatabaseClock, SystemClock
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.databases import Databases
+from whimbrel.adapters.sql.engine.schema import check, prepare, version_of
+from whimbrel.adapters.sql.global_.processes import SqlProcesses
+from whimbrel.bootstrap.registration import Registration
+from whimbrel.bootstrap.roles import Role
+from whimbrel.ports.stores.processes import ProcessRecord
+from whimbrel.settings import CloudConfig
+from whimbrel.settings.datadir import DataDir
+
+STORES = ("global", "placement", "identity", "images", "network", "volumes", "keep")
+
+FIRST_WITH_PROCESSES = "0013"
+"""The first version of the global schema that has the table of processes."""
+
+
+def prepare_stores(url: str) -> None:
+    """Migrate every store except the cells' to this program's schema. Raises: Refused: of a newer version;
+    Unavailable.
+    """
+    for schema in STORES:
+        prepare(url, schema)
+
+
+def check_stores(url: str) -> None:
+    """Raises: Refused: a store is not at this program's schema; Unavailable."""
+    for schema in STORES:
+        check(url, schema)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a process is started with."""
+
+    role: Role
+    config: CloudConfig
+    url: str  # of the cloud's databases
+    record: ProcessRecord
+    data: DataDir | None = None  # None: the process has no files
+    front_url: str = ""  # of the HTTP front ends, if the settings do not say it
+
+    @property
+    def home(self) -> DataDir:
+        assert self.data, f"a process of the role {self.role.name} has a data directory"
+        return self.data
+
+
+@dataclass(frozen=True)
+class ProcessBase:
+    """The dependencies of a process's parts. Their resources are closed with `opened`, in reverse order."""
+
+    start: Start
+    clock: DatabaseClock
+    databases: Databases
+    global_: Database
+    registration: Registration
+    opened: AsyncExitStack
+
+    def database(self, schema: str) -> Database:
+        made = self.databases.open(self.start.url, schema)
+        self.opened.push_async_callback(made.close)
+        return made
+
+
+async def registered(start: Start, opened: AsyncExitStack) -> ProcessBase:
+    """Register this process, and migrate the stores to this program's schema or check them.
+
+    Only a process that has its role migrates stores. A refused process leaves an older one's databases unchanged, so
+    that the older one can start again.
+
+    Raises: Refused: another process has the role, or a store has another version; Unavailable.
+    """
+    url, config = start.url, start.config
+    if not start.role.migrates:
+        await asyncio.to_thread(check_stores, url)
+    elif (version_of(url, "global") or "") < FIRST_WITH_PROCESSES:
+        prepare(url, "global")
+    clock, databases = DatabaseClock(SystemClock()), Databases(config.database.connections)
+    global_ = databases.open(url, "global")
+    opened.push_async_callback(global_.close)
+    registration = Registration(SqlProcesses(global_.urgent, SystemClock()), start.record, clock)
+    await registration.begin()
+    opened.push_async_callback(registration.end)
+    if start.role.migrates:
+        await asyncio.to_thread(prepare_stores, url)  # the lease is renewed meanwhile
+    return ProcessBase(start, clock, databases, global_, registration, opened)
