@@ -15,6 +15,7 @@ from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.domain.host_nics import HostNet, HostNic
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.network import network_app
+from whimbrel.ports.embedded.nics import GivenNics
 from whimbrel.ports.services.identity import Principal, with_implied
 from whimbrel.ports.services.server_events import ServerEvent
 from whimbrel.sim.world.clock import JumpingClock
@@ -119,7 +120,9 @@ async def opened(*, in_groups: bool = True) -> AsyncIterator[Service]:
     database = open_database("sqlite://", "network")
     await create_all(database, "network")
     events = Events()
-    app = network_app(SqlNetworks(database), Tokens(), JumpingClock(), SeededIds(1), HOSTS, events, in_groups=in_groups)
+    app = network_app(
+        SqlNetworks(database), Tokens(), JumpingClock(), SeededIds(1), GivenNics(HOSTS), events, in_groups=in_groups
+    )
     transport = httpx.ASGITransport(Starlette(routes=[Mount("/network", app)]))
     async with httpx.AsyncClient(transport=transport, base_url="http://cloud", follow_redirects=True) as client:
         yield Service(client, events)

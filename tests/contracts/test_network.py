@@ -23,6 +23,7 @@ from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.embedded.network import network_app
+from whimbrel.ports.embedded.nics import GivenNics
 from whimbrel.ports.services.network import Network, NetworkInfo, NewPort, Port
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.ids import SeededIds
@@ -104,7 +105,7 @@ async def over_http(client: httpx.AsyncClient, hosts: tuple[HostName, HostName])
 @asynccontextmanager
 async def embedded(open_store: Opener) -> AsyncIterator[Around]:
     async with open_store("network") as db:
-        app = network_app(SqlNetworks(db), Tokens(), JumpingClock(), SeededIds(1), HOSTS, Events())
+        app = network_app(SqlNetworks(db), Tokens(), JumpingClock(), SeededIds(1), GivenNics(HOSTS), Events())
         headers = {"X-Auth-Token": "whimbrel"}
         async with (
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://network", headers=headers) as client,

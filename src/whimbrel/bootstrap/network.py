@@ -13,15 +13,12 @@ from whimbrel.adapters.openstack.network import HttpNetwork
 from whimbrel.adapters.openstack.server_events import HttpServerEvents
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.bootstrap.service_login import ServiceClients, ServiceLogin, inside
-from whimbrel.domain.host_nics import HostNet
 from whimbrel.embedded.network import network_app
 from whimbrel.embedded.network.initial_network import seed_network
-from whimbrel.embedded.network.placement_reporter import report
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.placement.provider_trees import ProviderTrees
+from whimbrel.ports.embedded.nics import Nics
 from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.network import Network
-from whimbrel.settings import CloudConfig
 
 TIMEOUT_S = 30.0
 
@@ -33,7 +30,7 @@ class NetworkService:
     client: Network
     events: HttpServerEvents
     store: SqlNetworks
-    hosts: tuple[HostNet, ...]
+    nics: Nics
     clock: Clock
     ids: IdSource
 
@@ -45,23 +42,18 @@ class NetworkService:
 
     def app(self, identity: Identity) -> ASGIApp:
         """Return the application to be mounted at /network."""
-        return network_app(self.store, identity, self.clock, self.ids, self.hosts, self.events)
-
-    async def report(self, trees: ProviderTrees) -> None:
-        """Report the resources of the hosts' NICs to Placement."""
-        await report(trees, self.hosts)
+        return network_app(self.store, identity, self.clock, self.ids, self.nics, self.events)
 
     async def seed(self, project_id: str) -> None:
         """Ensure that the initial network of a new cloud exists."""
-        await seed_network(self.store, self.clock, project_id, self.hosts)
+        await seed_network(self.store, self.clock, project_id, (await self.nics.all()).values())
 
 
 async def network_service(
-    config: CloudConfig, clients: ServiceClients, store: SqlNetworks, clock: Clock, ids: IdSource
+    nics: Nics, clients: ServiceClients, store: SqlNetworks, clock: Clock, ids: IdSource
 ) -> NetworkService:
     """Create the service. clients: of the compute API, for processes without one."""
-    hosts = tuple(host.net for _, host in config.hosts())
     compute = await clients.service("compute", "/v2.1", TIMEOUT_S)
     events = HttpServerEvents(compute, clock, Random())
-    app = network_app(store, ServiceLogin(), clock, ids, hosts, events)
-    return NetworkService(HttpNetwork(inside(app)), events, store, hosts, clock, ids)
+    app = network_app(store, ServiceLogin(), clock, ids, nics, events)
+    return NetworkService(HttpNetwork(inside(app)), events, store, nics, clock, ids)

@@ -11,8 +11,8 @@ from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.index_refresh import keep_up
 from whimbrel.agent.agent import HostAgent
-from whimbrel.bootstrap import hosts as host_wiring
 from whimbrel.bootstrap.cells import OpenCell, OpenCells
+from whimbrel.bootstrap.described_hosts import described
 from whimbrel.bootstrap.network import NetworkService
 from whimbrel.bootstrap.registration import Registration
 from whimbrel.bootstrap.roles import Role
@@ -20,9 +20,11 @@ from whimbrel.bootstrap.service_urls import ServiceUrls
 from whimbrel.bootstrap.volumes import EmbeddedVolumes
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.domain.errors import WorldError
+from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 from whimbrel.embedded.image.service import ImageService
-from whimbrel.placement.provider_trees import StoredTrees
+from whimbrel.hosts.registrar import Registrar, check_places
+from whimbrel.hosts.zoning import put_into_zones
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.hypervisor import Hypervisor
 from whimbrel.saga.engine import Engine
@@ -52,6 +54,7 @@ class Process:
     conductor: Conductor | None
     agents: Mapping[HostName, HostAgent]
     hypervisors: Mapping[HostName, Hypervisor]
+    registrar: Registrar
     network_service: NetworkService
     embedded_volumes: EmbeddedVolumes | None  # None: they are in another process
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)  # all resources, closed in reverse order
@@ -75,18 +78,27 @@ class Process:
         """Register the hosts of these cells from the settings, if the hosts are here. Idempotent."""
         if not self.hypervisors:
             return
-        for each in cells:
-            await host_wiring.write_down_hosts(self.cloud, each.info.name, self.config, self.hypervisors)
-        await host_wiring.write_down_zones(self.cloud, self.config, [each.info.name for each in cells])
-        await self.network_service.report(StoredTrees(self.placement))
+        rows = {host.name: host for each in cells for host in await self._register_hosts(each)}
+        zones = {HostName(host.name): host.zone for _, host in self.config.hosts()}
+        await put_into_zones(self.cloud, zones, rows)
         await self.placement.provider_index()  # includes the providers just registered
+
+    async def _register_hosts(self, cell: OpenCell) -> Sequence[Host]:
+        """Register the hosts of a cell from the settings; return all hosts of the cell."""
+        told = [host for each, host in self.config.hosts() if each.name == cell.info.name]
+        found = await asyncio.gather(*(described(host, self.hypervisors[HostName(host.name)]) for host in told))
+        await self.registrar.register_all(cell.info.name, found)
+        return await cell.cell.hosts.all()
+
+    def _hosts_of(self, cell: OpenCell) -> list[HostName]:
+        return [HostName(host.name) for each, host in self.config.hosts() if each.name == cell.info.name]
 
     async def check_hosts(self, cells: Sequence[OpenCell]) -> None:
         """Raises: Invalid: a host of one of these cells' settings is known elsewhere."""
         index = await self.placement.provider_index()
         providers = {node.provider.name: node.provider.uuid for node in index.nodes.values()}
         for each in cells:
-            await host_wiring.check_hosts(each.cell, self.config, providers)
+            await check_places(each.cell, self._hosts_of(each), providers)
 
     async def arrived(self, cell: OpenCell) -> None:
         """Register the hosts of a cell that was down at start, or was added later."""
@@ -103,8 +115,7 @@ class Process:
         await asyncio.gather(*(self._sign_of_life(each) for each in self.cells.up))
 
     async def _sign_of_life(self, cell: OpenCell) -> None:
-        name = cell.info.name
-        asked = [HostName(host.name) for each, host in self.config.hosts() if each.name == name]
+        asked = self._hosts_of(cell)
         answers = await asyncio.gather(*(_answers(self.hypervisors[host]) for host in asked))
         answering = [host for host, answer in zip(asked, answers, strict=True) if answer]
         metrics = await self._metrics(answering)
@@ -112,7 +123,7 @@ class Process:
             await cell.cell.hosts.seen(answering, self.cloud.clock.now())
             await cell.cell.hosts.tell(metrics)
         except WorldError as trouble:
-            log.warning("no heartbeat was written", cell=name, reason=trouble.reason)
+            log.warning("no heartbeat was written", cell=cell.info.name, reason=trouble.reason)
 
     async def _metrics(self, hosts: Sequence[HostName]) -> dict[HostName, dict[str, float]]:
         """Return the metrics of hosts, if a rule uses them."""

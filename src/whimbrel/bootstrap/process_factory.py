@@ -5,6 +5,7 @@ What a process lacks it reaches elsewhere: agents over the bus, services over HT
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from random import Random
 
 import httpx
@@ -17,6 +18,7 @@ from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
 from whimbrel.adapters.sql.global_.cells import SqlCells
 from whimbrel.adapters.sql.global_.directory import SqlDirectory
 from whimbrel.adapters.sql.global_.flavors import SqlFlavors
+from whimbrel.adapters.sql.global_.host_keys import SqlHostKeys
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.global_.keypairs import SqlKeypairs
 from whimbrel.adapters.sql.global_.quotas import SqlQuotas
@@ -30,8 +32,8 @@ from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.index_refresh import load
 from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.agent.agent import HostAgent
-from whimbrel.bootstrap import hosts as host_wiring
 from whimbrel.bootstrap.cells import OpenCells, name_cells
+from whimbrel.bootstrap.first_flavors import write_down_flavors
 from whimbrel.bootstrap.hypervisors import hypervisors_of, ledger_stores
 from whimbrel.bootstrap.images import distant_images, embedded_images
 from whimbrel.bootstrap.network import network_service
@@ -46,6 +48,10 @@ from whimbrel.conductor.parts import engine_parts
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.embedded.image.in_process import LocalImages
+from whimbrel.embedded.network.placement_reporter import report
+from whimbrel.hosts.registrar import Registrar
+from whimbrel.hosts.stored_nics import StoredNics
+from whimbrel.placement.provider_trees import StoredTrees
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.agent import Agents
 from whimbrel.ports.hosts.hypervisor import Hypervisor
@@ -89,7 +95,7 @@ async def _opened(base: ProcessBase) -> Process:
     aggregates, infos = SqlAggregates(global_), SqlCells(global_)
     cells = OpenCells(infos, base.start.url, buses, clock, base.databases, migrates=role.migrates)
     opened.push_async_callback(cells.close)
-    networks = await network_service(config, clients, SqlNetworks(database("network")), clock, ids)
+    networks = await network_service(StoredNics(cells, clock), clients, SqlNetworks(database("network")), clock, ids)
     embedded = None
     if role.has_volumes:
         users = RecordedVolumes(SqlDirectory(global_), cells)
@@ -103,6 +109,7 @@ async def _opened(base: ProcessBase) -> Process:
         directory=SqlDirectory(global_),
         cells=cells,
         cell_infos=infos,
+        host_keys=SqlHostKeys(global_),
         fleets=KnownFleet(cells, infos, aggregates, clock, config.rules),
         placement=timed(placement, meter),
         images=images,
@@ -139,6 +146,7 @@ async def _opened(base: ProcessBase) -> Process:
         conductor=conducting,
         agents=local,
         hypervisors=hypervisors,
+        registrar=Registrar(cloud, partial(report, StoredTrees(placement))),
         network_service=networks,
         embedded_volumes=embedded,
     )
@@ -174,7 +182,7 @@ async def _start(process: Process) -> None:
         await process.image_service.sweep()
     if process.role.has_hosts:
         await process.register(cells.up)
-        await host_wiring.write_down_flavors(cloud)
+        await write_down_flavors(cloud)
     for each in cells.up:
         each.is_new = False
 

@@ -21,6 +21,7 @@ from whimbrel.ports.stores.catalog import Aggregates, Flavors, Keypairs, Quotas
 from whimbrel.ports.stores.cells import Cells
 from whimbrel.ports.stores.directory import Directory
 from whimbrel.ports.stores.fleet import Fleets
+from whimbrel.ports.stores.host_keys import HostKeys
 from whimbrel.ports.stores.hosts import Hosts
 from whimbrel.ports.stores.journal import Journal
 from whimbrel.ports.stores.pci_devices import Devices
@@ -88,6 +89,7 @@ class Cloud:
     directory: Directory
     cells: Mapping[CellName, Cell]
     cell_infos: Cells  # their stored properties
+    host_keys: HostKeys
     fleets: Fleets
     placement: Placement
     images: Images

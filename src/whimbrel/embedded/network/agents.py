@@ -3,7 +3,6 @@
 They are part of this service, so they are alive as long as it answers.
 """
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -26,7 +25,7 @@ async def search(ask: Ask) -> Reply:
     fields = params.getlist("fields")
     found = [
         agent
-        for agent in _all(ask)
+        for agent in await _all(ask)
         if all(agent[name] in params.getlist(name) for name in FILTERS if name in params)
         and all(params[name].lower() == "true" for name in ("alive", "admin_state_up") if name in params)
     ]
@@ -34,18 +33,20 @@ async def search(ask: Ask) -> Reply:
 
 
 async def show(ask: Ask) -> Reply:
-    for agent in _all(ask):
+    for agent in await _all(ask):
         if agent["id"] == ask.path("id"):
             return Reply({"agent": pruned(agent, ask.request.query_params.getlist("fields"))})
     raise AgentNotFound(f"Agent {ask.path('id')} could not be found.")
 
 
-def _all(ask: Ask) -> Iterator[dict[str, Any]]:
+async def _all(ask: Ask) -> list[dict[str, Any]]:
     now = moment(ask.context.clock.now()).replace("T", " ").removesuffix("Z")
-    for host in ask.context.hosts.values():
-        for kind, agent_type in AGENTS.items():
-            if kind == "normal" or any(kind in card.vnic_types for card in host.cards):
-                yield _view(host, kind, agent_type, now)
+    return [
+        _view(host, kind, agent_type, now)
+        for host in (await ask.context.nics.all()).values()
+        for kind, agent_type in AGENTS.items()
+        if kind == "normal" or any(kind in card.vnic_types for card in host.cards)
+    ]
 
 
 def _view(host: HostNet, kind: str, agent_type: str, now: str) -> dict[str, Any]:

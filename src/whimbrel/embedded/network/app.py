@@ -1,8 +1,5 @@
 """Every URL of the network service and its handler."""
 
-from collections.abc import Iterable
-
-from whimbrel.domain.host_nics import HostNet
 from whimbrel.embedded.network import (
     agents,
     bindings,
@@ -23,6 +20,7 @@ from whimbrel.http.app import App, routed
 from whimbrel.http.routes import OPEN, Route
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.embedded.network_store import Network, NetworkStore, Port, QosPolicy, SecurityGroup, Subnet
+from whimbrel.ports.embedded.nics import Nics
 from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.server_events import ServerEvents
 
@@ -88,7 +86,7 @@ def network_app(
     identity: Identity,
     clock: Clock,
     ids: IdSource,
-    hosts: Iterable[HostNet],
+    nics: Nics,
     events: ServerEvents,
     *,
     in_groups: bool = True,
@@ -99,7 +97,7 @@ def network_app(
         identity=identity,
         clock=clock,
         ids=ids,
-        hosts={host.host: host for host in hosts},
+        nics=nics,
         events=events,
         in_groups=in_groups,
     )

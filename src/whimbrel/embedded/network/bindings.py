@@ -70,12 +70,12 @@ async def create(ask: Ask) -> Reply:
     if not requested.host:
         raise Problem(400, "Invalid input for host. Reason: a binding is to a host.")
 
+    hosts = await ask.context.nics.including(requested.host)
+
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
         if binding_of(_of_server(port), requested.host):
             raise PortBindingAlreadyExists(f"Binding for port {port.id} on host {requested.host} already exists.")
-        binding = _bound(
-            ask.context.hosts, segments, port, requested.host, requested.vnic_type, requested.profile or {}
-        )
+        binding = _bound(hosts, segments, port, requested.host, requested.vnic_type, requested.profile or {})
         return replace(port, bindings=(*port.bindings, replace(binding, active=port.active_binding is None)))
 
     port = await _edited(ask, edit)
@@ -87,11 +87,13 @@ async def update(ask: Ask) -> Reply:
     if requested.host not in (UNSET, host):
         raise Problem(400, "Invalid input for host. Reason: a binding stays with its host.")
 
+    hosts = await ask.context.nics.including(host)
+
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
         old = _binding(_of_server(port), host)
         vnic_type = old.vnic_type if requested.vnic_type is UNSET else requested.vnic_type
         profile = old.profile if requested.profile is UNSET else requested.profile or {}
-        now = _bound(ask.context.hosts, segments, port, host, vnic_type, profile)
+        now = _bound(hosts, segments, port, host, vnic_type, profile)
         now = replace(now, active=old.active)
         return replace(port, bindings=tuple(now if each is old else each for each in port.bindings))
 
@@ -102,11 +104,13 @@ async def update(ask: Ask) -> Reply:
 async def activate(ask: Ask) -> Reply:
     host = ask.path("host")
 
+    hosts = await ask.context.nics.including(host)
+
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
         old = _binding(_of_server(port), host)
         if old.active:
             raise PortBindingAlreadyActive(f"Binding for port {port.id} on host {host} is already active.")
-        now = _bound(ask.context.hosts, segments, port, host, old.vnic_type, old.profile)
+        now = _bound(hosts, segments, port, host, old.vnic_type, old.profile)
         bindings = (replace(now, active=True) if each is old else _waiting(each) for each in port.bindings)
         return replace(port, bindings=tuple(bindings), vnic_type=now.vnic_type, profile=now.profile)
 

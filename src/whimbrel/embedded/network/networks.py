@@ -132,11 +132,11 @@ async def _new(ask: Ask, requested: NewNetwork) -> Network:
     if requested.segments is not None and requested.network_type:
         raise InvalidInput("Invalid input for operation: Segments and provider values cannot both be set.")
     alone = Provided(**given(requested, "network_type", "physical_network", "segmentation_id"))
-    segments = tuple(new_segment(ask, network, each) for each in requested.segments or (alone,))
+    segments = tuple([await new_segment(ask, network, each) for each in requested.segments or (alone,)])
     return msgspec.structs.replace(network, segments=segments)
 
 
-def new_segment(ask: Ask, network: Network, requested: Provided) -> Segment:
+async def new_segment(ask: Ask, network: Network, requested: Provided) -> Segment:
     """Raises: InvalidInput: there is no such segment."""
     kind = requested.network_type or TUNNEL
     physnet = requested.physical_network or ""
@@ -148,8 +148,8 @@ def new_segment(ask: Ask, network: Network, requested: Provided) -> Segment:
         raise InvalidInput("Invalid input for operation: provider:network_type required.")
     if kind == TUNNEL and physnet:
         raise InvalidInput(f"Invalid input for operation: provider:physical_network specified for {kind} network.")
-    if kind != TUNNEL and physnet not in _physnets(ask):
-        known = ", ".join(sorted(_physnets(ask))) or "none"
+    if kind != TUNNEL and physnet not in (physnets := await _physnets(ask)):
+        known = ", ".join(sorted(physnets)) or "none"
         raise InvalidInput(f"Invalid input for operation: physical_network '{physnet}' is unknown; known: {known}.")
     if requested.segmentation_id and requested.segmentation_id > LAST_NUMBER.get(kind, 0):
         raise InvalidInput(
@@ -167,8 +167,8 @@ def new_segment(ask: Ask, network: Network, requested: Provided) -> Segment:
     )
 
 
-def _physnets(ask: Ask) -> set[str]:
-    return {card.physnet for host in ask.context.hosts.values() for card in host.cards}
+async def _physnets(ask: Ask) -> set[str]:
+    return {card.physnet for host in (await ask.context.nics.all()).values() for card in host.cards}
 
 
 async def update(ask: Ask) -> Reply:

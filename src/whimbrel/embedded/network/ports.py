@@ -191,7 +191,8 @@ async def _new(ask: Ask, requested: NewPort) -> Port:
         security_groups=await _groups(ask, requested, fields["project_id"], secured=secured),
         **given(requested, "name", "description", "admin_state_up", "device_id", "device_owner", "vnic_type"),
     )
-    return vifs.bound_at(ask.context.hosts, network, port, requested.host or "", requested.profile or {})
+    host = requested.host or ""
+    return vifs.bound_at(await ask.context.nics.including(host), network, port, host, requested.profile or {})
 
 
 def _check_owner_of(ask: Ask, network: Network, requested: NewPort | ChangedPort) -> None:
@@ -262,10 +263,10 @@ async def _edited(ask: Ask, port: Port, network: Network, requested: ChangedPort
     if not changed.port_security_enabled and (changed.security_groups or changed.allowed_address_pairs):
         raise InvalidInput("Port has security groups or allowed address pairs: take them off first.")
     await _check_guarantee(ask, port, changed, network)
-    return _rebound(ask, port, changed, network, requested)
+    return await _rebound(ask, port, changed, network, requested)
 
 
-def _rebound(ask: Ask, before: Port, port: Port, network: Network, requested: ChangedPort) -> Port:
+async def _rebound(ask: Ask, before: Port, port: Port, network: Network, requested: ChangedPort) -> Port:
     """Bind a port again if its host or type changes, or its binding failed."""
     active = before.active_binding
     host = (active.host if active else "") if requested.host is UNSET else requested.host or ""
@@ -274,7 +275,7 @@ def _rebound(ask: Ask, before: Port, port: Port, network: Network, requested: Ch
         profile = requested.profile or {}
     stays = active and active.host == host and active.works and before.vnic_type == port.vnic_type
     if not stays:
-        return vifs.bound_at(ask.context.hosts, network, port, host, profile)
+        return vifs.bound_at(await ask.context.nics.including(host), network, port, host, profile)
     bindings = tuple(msgspec.structs.replace(each, profile=profile) if each.active else each for each in port.bindings)
     return vifs.settled(msgspec.structs.replace(port, bindings=bindings, profile=profile))
 

@@ -5,7 +5,7 @@ format and name.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from whimbrel.domain.errors import NotFound, Unavailable
-from whimbrel.domain.host_nics import HostNet
 from whimbrel.embedded.network import policy
 from whimbrel.http.app import Shape
 from whimbrel.http.call import Admitted, project_principal
@@ -23,6 +22,7 @@ from whimbrel.http.request import Request
 from whimbrel.http.routes import Route
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.embedded.network_store import NetworkStore, Query, R
+from whimbrel.ports.embedded.nics import Nics
 from whimbrel.ports.services import network_errors
 from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.network_errors import RevisionNumberConstraintFailed
@@ -40,7 +40,7 @@ class Context:
     identity: Identity
     clock: Clock
     ids: IdSource
-    hosts: Mapping[str, HostNet]
+    nics: Nics
     events: ServerEvents
     in_groups: bool = True  # format of a port's resource request: one group for each type of resource, or one in total
 

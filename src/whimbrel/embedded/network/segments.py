@@ -63,7 +63,8 @@ async def create(ask: Ask) -> Reply:
         physical_network=requested.physical_network,
         segmentation_id=requested.segmentation_id,
     )
-    segment = msgspec.structs.replace(new_segment(ask, network, provided), **given(requested, "name", "description"))
+    segment = await new_segment(ask, network, provided)
+    segment = msgspec.structs.replace(segment, **given(requested, "name", "description"))
     return await SEGMENTS.answer(ask, await ask.store.add([segment]), status=201)
 
 

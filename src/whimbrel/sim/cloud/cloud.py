@@ -21,6 +21,7 @@ from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
 from whimbrel.adapters.sql.global_.cells import SqlCells
 from whimbrel.adapters.sql.global_.directory import SqlDirectory
 from whimbrel.adapters.sql.global_.flavors import SqlFlavors
+from whimbrel.adapters.sql.global_.host_keys import SqlHostKeys
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.global_.keypairs import SqlKeypairs
 from whimbrel.adapters.sql.global_.processes import SqlProcesses
@@ -179,6 +180,7 @@ class World:
             directory=SqlDirectory(global_),
             cells=cells,
             cell_infos=infos,
+            host_keys=SqlHostKeys(global_),
             fleets=KnownFleet(cells, infos, aggregates, remains.clock, self.plan.rules),
             placement=self.placement,
             images=self.images,
