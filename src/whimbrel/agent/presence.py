@@ -18,6 +18,12 @@ from whimbrel.saga.backoff import pause_s
 
 log = structlog.get_logger(__name__)
 
+PRUNE_S = 3600.0
+"""How often old entries of the ledger are deleted."""
+
+PRUNED_AFTER_S = 7 * 24 * 3600.0
+"""Their age: no order of their runs can still be on its way."""
+
 
 class Presence:
     """Keeps one agent in its cloud."""
@@ -57,9 +63,13 @@ class Presence:
         await self._agent.adopt(welcome.incarnation)
         async with self._serve(welcome.session):
             self._on_ready(welcome)
+            pruned_at = self._clock.now()
             while True:
                 await self._clock.sleep(BEAT_S)
                 await self.beat(welcome.session)
+                if self._clock.now() - pruned_at >= PRUNE_S:
+                    pruned_at = self._clock.now()
+                    await self._agent.prune(pruned_at - PRUNED_AFTER_S)
 
     async def _registered(self) -> Welcome:
         """Register until there is an answer. Raises: Refused."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.engine.schema import prepare
@@ -15,6 +16,7 @@ from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.images import Images
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
 from whimbrel.settings.datadir import DataDir
+from whimbrel.settings.sections import SimulatedTimes
 from whimbrel.sim.world.hosts import SimulatedWorld
 from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
 
@@ -22,18 +24,27 @@ from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
 def hypervisors_of(
     config: CloudConfig, data: DataDir, store: SqlKeyValueStore, clock: Clock, images: Images
 ) -> dict[HostName, Hypervisor]:
+    """Return the hypervisors of all hosts of the settings. store: of the guests of simulated hosts."""
     world = SimulatedWorld()
-    times = Times(**{name: getattr(config.simulated, name) for name in config.simulated.__struct_fields__})
-    made: dict[HostName, Hypervisor] = {}
-    for cell, host in config.hosts():
-        name = HostName(host.name)
-        if isinstance(host, SimulatedHost):
-            made[name] = SimulatedHypervisor(
-                name, world, store, times, clock, cell=CellName(cell.name), capacity=_capacity(host), images=images
-            )
-        else:
-            made[name] = _libvirt(host, data, images)
-    return made
+    return {
+        HostName(host.name): hypervisor_of(
+            host, CellName(cell.name), config.simulated, data.path, store, clock, images, world
+        )
+        for cell, host in config.hosts()
+    }
+
+
+def hypervisor_of(
+    host: SimulatedHost | LibvirtHost, cell: CellName, simulated: SimulatedTimes, directory: Path,
+    store: KeyValueStore, clock: Clock, images: Images, world: SimulatedWorld,
+) -> Hypervisor:  # fmt: skip
+    """Return the hypervisor of one host. directory: of its process. world: the simulated hosts of this process."""
+    if not isinstance(host, SimulatedHost):
+        return _libvirt(host, directory, images)
+    times = Times(**{name: getattr(simulated, name) for name in simulated.__struct_fields__})
+    return SimulatedHypervisor(
+        HostName(host.name), world, store, times, clock, cell=cell, capacity=_capacity(host), images=images
+    )
 
 
 def _capacity(host: SimulatedHost) -> Capacity:
@@ -47,12 +58,12 @@ def _capacity(host: SimulatedHost) -> Capacity:
     )
 
 
-def _libvirt(host: LibvirtHost, data: DataDir, images: Images) -> Hypervisor:
+def _libvirt(host: LibvirtHost, directory: Path, images: Images) -> Hypervisor:
     from whimbrel.adapters.libvirt.hypervisor import LibvirtHypervisor  # an optional dependency: imported only if used
 
     return LibvirtHypervisor(
         host.uri,
-        host.guests_in(data.path),
+        host.guests_in(directory),
         images,
         vcpus=host.vcpus,
         memory_mib=host.memory_mib,

@@ -76,6 +76,12 @@ class AgentDir:
             self.new_seed_file.replace(self.seed_file)
             write_private(self.membership_file, msgspec.json.format(msgspec.json.encode(membership)))
 
+    def renew(self, jwt: str) -> None:
+        """Replace the claims that admit the host's key to the bus. Raises: Refused."""
+        renewed = msgspec.structs.replace(self.membership(), jwt=jwt)
+        with self._said("write"):
+            write_private(self.membership_file, msgspec.json.format(msgspec.json.encode(renewed)))
+
     def _read(self, file: Path) -> bytes:
         try:
             return file.read_bytes()

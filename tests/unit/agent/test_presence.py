@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
-from tests.host_room import H1, Room, order, spec
-from whimbrel.agent.presence import Presence
+from tests.host_room import H1, Room, boot, order, spec
+from whimbrel.agent.presence import PRUNE_S, PRUNED_AFTER_S, Presence
 from whimbrel.domain.errors import Refused, Superseded, Unavailable, WorldError
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.host_nics import HostNet
@@ -155,3 +155,14 @@ async def test_orders_of_older_incarnations_are_refused_from_the_start() -> None
     async with scene.running():
         with pytest.raises(Superseded, match="incarnation"):
             await scene.room.agents[H1].destroy(replace(order(), incarnation=2), spec().key)
+
+
+async def test_old_entries_of_the_ledger_are_deleted_now_and_then() -> None:
+    scene = Scene()
+    await boot(scene.room.agents[H1], spec(), order("old"))
+    async with scene.running():
+        await scene.room.clock.sleep(PRUNED_AFTER_S + PRUNE_S)
+        for _ in range(3):
+            scene.control.beaten.clear()
+            await scene.control.beaten.wait()
+        assert not (await scene.room.agents[H1].ledger()).entries
