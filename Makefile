@@ -18,7 +18,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 # Where pip or the environment does not have bytecode written, each start would compile everything anew.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true
 
-.PHONY: help demo setup test test-all check bench faultmap mutants sim picture docs lock clean
+.PHONY: help demo setup test test-all check bench faultmap mutants sim picture docs wheels lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -65,6 +65,10 @@ picture: $(RUN_STAMP)  ## docs/demo.svg: the demo as the README shows it
 
 docs: $(DEV_STAMP)  ## docs/generated: the pages that are made from the code
 	$(BIN)/python -m tools.diagram docs/generated/moves.md
+
+wheels: $(DEV_STAMP)  ## dist/wheels: the package and all that it needs, for machines without PyPI or a compiler
+	rm -rf dist/wheels
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --constraint constraints.txt --wheel-dir dist/wheels '.$(if $(LIBVIRT),[libvirt])'
 
 lock: ## constraints.txt: the newest version of everything, as a fresh environment finds it
 	set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; $(PYTHON) -m venv "$$fresh"; \
