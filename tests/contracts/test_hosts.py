@@ -185,6 +185,17 @@ async def test_agents_that_start_at_once_have_different_sessions(open_store: Ope
         assert (await hosts.get(A)).session == 6
 
 
+async def test_a_session_is_raised_and_never_lowered(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        for name in ("a", "b"):
+            await hosts.begin_session(host(name), AGENT, description(name))
+        await hosts.raise_sessions({A: 7, HostName("nobody"): 3})
+        await hosts.raise_sessions({A: 6, HostName("b"): 0})
+        assert [each.session for each in await hosts.all()] == [7, 1]
+        assert (await hosts.begin_session(host("a"), AGENT, description("a"))).session == 8
+
+
 async def test_only_the_newest_session_describes_its_host(open_store: Opener) -> None:
     async with open_store("cell") as db:
         hosts = SqlHosts(db, CELL)

@@ -62,6 +62,10 @@ class Hosts(Protocol):
         """
         ...
 
+    async def raise_sessions(self, sessions: Mapping[HostName, int]) -> None:
+        """Store sessions that are higher than the stored ones; lower ones change nothing."""
+        ...
+
     async def describe(self, host: Host, session: int, description: HostDescription) -> Host:
         """Renew a host and its description as of a session. Raises: Superseded: the session is not the newest."""
         ...

@@ -77,6 +77,9 @@ _BEGIN = (
     .values(session=hosts.c.session + 1, agent=sa.bindparam("new_agent"), description=sa.bindparam("described"))
     .returning(*_SHOWN)
 )
+_RAISE = (
+    sa.update(hosts).where(_NAMED, hosts.c.session < sa.bindparam("at_least")).values(session=sa.bindparam("at_least"))
+)
 _DESCRIPTIONS = fixed(sa.select(hosts.c.name, hosts.c.description))
 _AGENTS = fixed(sa.select(hosts.c.name, hosts.c.agent).where(hosts.c.session > 0))
 _LAST_BEATS = fixed(
@@ -156,6 +159,11 @@ class SqlHosts(Counting):
             await tx.run(self._register, _values(host))
             begun = {"new_agent": msgspec.json.encode(agent).decode(), "described": _text(description)}
             return self._found(host.name, await tx.row(_BEGIN, {"named": host.name, **begun}))
+
+    async def raise_sessions(self, sessions: Mapping[HostName, int]) -> None:
+        async with self._changing() as tx:
+            for name, session in sorted(sessions.items()):
+                await tx.run(_RAISE, {"named": name, "at_least": session})
 
     async def describe(self, host: Host, session: int, description: HostDescription) -> Host:
         async with self._changing() as tx:

@@ -1,0 +1,54 @@
+"""The control plane as an agent sees it: in its own process, and over the bus."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import NamedTuple
+
+import pytest
+
+from tests.unit.hosts.descriptions import NEW, registrar
+from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.image_grant import ImageAccess
+from whimbrel.hosts.reception import Reception
+from whimbrel.ports.hosts.control_plane import ControlPlane, ImageGrant
+from whimbrel.ports.stores.host_keys import Invitation
+from whimbrel.sim.cloud.cloud import World
+
+CELL = CellName("c1")
+
+
+class GivenGrants:
+    """Grants everything, and says to whom."""
+
+    async def grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
+        return ImageGrant(url="http://images", token=f"{host} {access} {image_id}", expires_at=5.0)
+
+
+class Agents(NamedTuple):
+    """A cloud, and its control plane as the agent of the host NEW sees it."""
+
+    world: World
+    control: ControlPlane
+
+
+Open = Callable[[], AbstractAsyncContextManager[Agents]]
+
+
+async def join(world: World, host: HostName = NEW) -> None:
+    """Admit a host."""
+    token, now = f"token of {host} {world.cloud.ids.uuid()}"[:64], world.cloud.clock.now()
+    invitation = Invitation(token_hash=token, host=host, cell=CELL, created_at=now, expires_at=now + 1)
+    await world.cloud.host_keys.invite(invitation)
+    await world.cloud.host_keys.join(token, f"U{world.cloud.ids.uuid()}", now)
+
+
+@asynccontextmanager
+async def in_process() -> AsyncIterator[Agents]:
+    world = await World.build(cells={CELL: ("h1",)})
+    yield Agents(world, Reception(world.cloud, registrar(world), GivenGrants()))
+    await world.close()
+
+
+@pytest.fixture(params=["in process"])
+def open_control(request: pytest.FixtureRequest) -> Open:
+    return in_process
