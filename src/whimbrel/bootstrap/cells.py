@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from whimbrel.adapters.bus.older_agents import CarefulAgents
 from whimbrel.adapters.sql.cell.hosts import SqlHosts
 from whimbrel.adapters.sql.cell.pci_devices import SqlDevices
 from whimbrel.adapters.sql.cell.servers import SqlServers
@@ -149,12 +150,13 @@ class OpenCells(Mapping[CellName, Cell]):
     def _made(self, info: CellInfo) -> OpenCell:
         url, schema = info.database or self._own_url, f"cell_{info.name}"
         database = AwaitedDatabase(url, schema, migrates=self._migrates, databases=self._databases)
+        hosts = SqlHosts(database, info.name)
         cell = Cell(
             name=info.name,
             servers=SqlServers(database),
-            hosts=SqlHosts(database, info.name),
+            hosts=hosts,
             devices=SqlDevices(database),
-            agents=self._agents(info.name),
+            agents=CarefulAgents(self._agents(info.name), hosts.agents),
             database=database.dialect,
         )
         return OpenCell(info, cell, database)

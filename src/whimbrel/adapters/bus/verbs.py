@@ -1,7 +1,7 @@
-"""The verbs of an agent as a table, derived from the port: both ends of the HTTP bus are built from it."""
+"""The verbs of an agent as a table, derived from the port: both ends of each bus are built from it."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple, get_type_hints
 
 import msgspec
@@ -38,6 +38,9 @@ ERRORS: Final = {
     for name, error in vars(errors).items()
     if inspect.isclass(error) and issubclass(error, errors.WorldError)
 }
+
+ADDED: Final[Mapping[str, Collection[str]]] = {}
+"""What agents of release 0.2 lack: verb -> its new arguments; none: the verb itself is new."""
 
 TROUBLE: Final = 409
 """The HTTP status of a WorldError."""
