@@ -14,6 +14,7 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import Run
 from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.wake_ups import NoWakeUps, WakeUps
 from whimbrel.reconcilers.rounds import reconcile, reconcile_slowly
 from whimbrel.restore.watch import watch
 from whimbrel.saga.engine import Engine
@@ -31,6 +32,7 @@ class Pace:
     """The intervals of a conductor's polling and reconciling."""
 
     poll_s: float = 0.2
+    woken_poll_s: float = 2.0  # while wake-ups of other processes arrive
     reconcile_s: float = 1.0
 
 
@@ -45,8 +47,12 @@ class Conductor:
         predecessors: Sequence[str] = (),
         capacity: int = 2000,
         pace: Pace = Pace(),
+        wake_ups: WakeUps | None = None,
     ) -> None:
-        """parts: of its engine. predecessors: names of engines known to be dead. capacity: runs driven at once."""
+        """parts: of its engine. predecessors: names of engines known to be dead. capacity: runs driven at once.
+
+        wake_ups: None: there is no other process, or it cannot be heard.
+        """
         self._cloud = cloud
         self._predecessors = predecessors
         self._capacity = capacity
@@ -54,7 +60,9 @@ class Conductor:
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._bell = asyncio.Event()
         self._stopping = False
-        self.engine = Engine(replace(parts, adopt=self._adopt, ring=self._bell.set))
+        self._wake_ups = wake_ups or NoWakeUps()
+        self._wake_ups.listen("conductors", self._bell.set)
+        self.engine = Engine(replace(parts, adopt=self._adopt, ring=self._ring))
 
     async def serve(self) -> None:
         """Work until cancelled. The runs of predecessors are resumed at once."""
@@ -100,6 +108,12 @@ class Conductor:
 
     # Look for work
 
+    def _ring(self) -> None:
+        """Take due runs now; if there is no room for more, another conductor does."""
+        self._bell.set()
+        if len(self._driving) >= self._capacity:
+            self._wake_ups.wake("conductors")
+
     async def _take_for_ever(self) -> None:
         unreachable = False
         while True:
@@ -127,7 +141,7 @@ class Conductor:
 
     async def _wait_for_bell(self) -> None:
         try:
-            async with asyncio.timeout(self._pace.poll_s):
+            async with asyncio.timeout(self._pace.woken_poll_s if self._wake_ups.is_connected else self._pace.poll_s):
                 await self._bell.wait()
         except TimeoutError:
             return

@@ -136,7 +136,7 @@ class Engine:
                     if isinstance(silence, Superseded):
                         raise Conflict(silence.reason) from silence  # it was rolled back, not taken over
                     raise
-                await self._journal.save(replace(run, owner=None, due_at=0.0, tries=1, message=silence.reason))
+                await self._hand_on(replace(run, tries=1, message=silence.reason))
                 return
             run = self._advanced(run, saga, step, began, None)
             step = saga.step(run.at)
@@ -144,11 +144,16 @@ class Engine:
                 break
             run = await self._save(run)  # before the next step acts: a rollback undoes what is saved
         if not (self.parts.adopt and self.parts.adopt(replace(run, unsaved=1))):
-            await self._journal.save(replace(run, owner=None, due_at=0.0))
+            await self._hand_on(run)
+
+    async def _hand_on(self, run: Run, *, raised: bool = False) -> None:
+        """Save a run for any conductor, and wake one."""
+        await self._journal.save(replace(run, owner=None, due_at=0.0), raised=raised)
+        self.ring()
 
     async def _leave_turned(self, run: Run, step: Step, why: Why, began: float, trouble: WorldError) -> None:
         turned = self._turned(run, step, why, began, trouble.reason)
-        await self._journal.save(replace(turned, owner=None, due_at=0.0), raised=True)
+        await self._hand_on(turned, raised=True)
 
     async def finish(self, run: Run) -> bool:
         """Take the last step of a run that is at it, whatever its owner. Return False if it is elsewhere or that fails.
@@ -178,7 +183,7 @@ class Engine:
             return True  # its owner continued it
         except WorldError:
             with suppress(WorldError):
-                await self._journal.save(replace(mine, owner=None, due_at=0.0))
+                await self._hand_on(mine)
             return False
         return True
 

@@ -32,4 +32,4 @@ class EngineParts(msgspec.Struct, frozen=True, kw_only=True):
     known_to_all: Callable[[str], Collection[int] | None] = _nothing
     # The conductor of this process, if any. Other conductors find due runs at their next poll.
     adopt: Callable[[Run], bool] | None = None  # takes over a run that a request began; False: it has no capacity
-    ring: Callable[[], None] = _nothing  # wakes it up
+    ring: Callable[[], None] = _nothing  # wakes it up, or one of another process
