@@ -97,7 +97,7 @@ async def test_a_conductor_needs_the_stores_at_its_own_version(tmp_path: Path, s
     await (await home.up("a")).close()
     await (await home.conductor("a")).close()
     older = ["", *schema.revisions(store.partition("_")[0])][-2] or None
-    for version, words in ((older, "start `whimbrel up` of this version first"), ("9999", "newer Whimbrel")):
+    for version, words in ((older, "run `whimbrel db upgrade` of this version first"), ("9999", "newer Whimbrel")):
         home.set_version(store, version)
         with pytest.raises(Refused, match=words):
             await home.conductor("a")

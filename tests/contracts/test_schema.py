@@ -244,7 +244,7 @@ def test_who_only_checks_changes_nothing(place: Place, kind: str) -> None:
     store = "cell_c1" if kind == "cell" else kind
     schema = place.schema(store)
     assert version_of(place.url, schema) is None
-    with pytest.raises(Refused, match=r"has schema version none, and this program needs .*: start `whimbrel up`"):
+    with pytest.raises(Refused, match=r"has schema version none, and this program needs .*: run `whimbrel db upgrade`"):
         check(place.url, schema)
     assert version_of(place.url, schema) is None
     prepare(place.url, schema)

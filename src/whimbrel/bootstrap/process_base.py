@@ -4,11 +4,17 @@ import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from whimbrel.adapters.clock import DatabaseClock, SystemClock
+import msgspec
+from msgspec.structs import replace
+
+from whimbrel.adapters.clock import DatabaseClock, RandomIds, SystemClock
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.engine.schema import check, prepare, version_of
+from whimbrel.adapters.sql.global_.cloud_identity import SqlCloudIdentity
 from whimbrel.adapters.sql.global_.processes import SqlProcesses
+from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
+from whimbrel.bootstrap.cloud_agreement import agreed_rules, check_cloud, write_rules
 from whimbrel.bootstrap.registration import Registration
 from whimbrel.bootstrap.roles import Role
 from whimbrel.ports.stores.processes import ProcessRecord
@@ -35,8 +41,7 @@ def check_stores(url: str) -> None:
         check(url, schema)
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(msgspec.Struct, frozen=True):
     """What a process is started with."""
 
     role: Role
@@ -61,6 +66,7 @@ class ProcessBase:
     databases: Databases
     global_: Database
     registration: Registration
+    keep: SqlKeyValueStore
     opened: AsyncExitStack
 
     def database(self, schema: str) -> Database:
@@ -85,9 +91,18 @@ async def registered(start: Start, opened: AsyncExitStack) -> ProcessBase:
     clock, databases = DatabaseClock(SystemClock()), Databases(config.database.connections)
     global_ = databases.open(url, "global")
     opened.push_async_callback(global_.close)
-    registration = Registration(SqlProcesses(global_.urgent, SystemClock()), start.record, clock)
+    record = replace(start.record, knows=replace(start.record.knows, parts=start.role.sole_parts))
+    registration = Registration(SqlProcesses(global_.urgent, SystemClock()), record, clock)
     await registration.begin()
     opened.push_async_callback(registration.end)
     if start.role.migrates:
         await asyncio.to_thread(prepare_stores, url)  # the lease is renewed meanwhile
-    return ProcessBase(start, clock, databases, global_, registration, opened)
+    await check_cloud(SqlCloudIdentity(global_), config, start.data, RandomIds(), clock.now())
+    keep = databases.open(url, "keep")
+    opened.push_async_callback(keep.close)
+    store = SqlKeyValueStore(keep)
+    if start.role.has_hosts:
+        await write_rules(store, config.rules)
+    rules = await agreed_rules(store, config)
+    start = replace(start, config=replace(config, rules=rules))
+    return ProcessBase(start, clock, databases, global_, registration, store, opened)

@@ -26,7 +26,6 @@ from whimbrel.adapters.sql.global_.restores import SqlRestores
 from whimbrel.adapters.sql.global_.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.global_.zones import SqlZones
 from whimbrel.adapters.sql.identity.store import SqlIdentity
-from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.index_refresh import load
@@ -157,7 +156,7 @@ async def _own_agents(
 ) -> tuple[dict[HostName, Hypervisor], dict[HostName, HostAgent]]:
     """Create the hypervisors and agents of the hosts in the settings."""
     start, check = base.start, base.registration.check
-    keep = guarded(SqlKeyValueStore(base.database("keep")), check)
+    keep = guarded(base.keep, check)
     made = hypervisors_of(start.config, start.home, keep, base.clock, images)
     hypervisors = {host: guarded(hypervisor, check) for host, hypervisor in made.items()}
     ledger_of = await ledger_stores(start.config, start.home, base.databases, keep, base.opened)

@@ -18,7 +18,7 @@ from whimbrel.adapters.clock import DatabaseClock, since_boot
 from whimbrel.adapters.sql.engine.schema import revisions
 from whimbrel.adapters.sql.tables import MODULES
 from whimbrel.conductor.saga_registry import KNOWN_BEFORE_0_2, SAGAS
-from whimbrel.domain.errors import Superseded, Unavailable, WorldError
+from whimbrel.domain.errors import Refused, Superseded, Unavailable, WorldError
 from whimbrel.domain.release import Knowledge
 from whimbrel.ports.stores.processes import LEASE_S, Processes, ProcessRecord
 
@@ -32,20 +32,25 @@ DRIVING_ROLES = ("up", "api", "conductor")
 Port = TypeVar("Port")
 
 
-def this_process(role: str, name: str, directory: str, lock: str) -> ProcessRecord:
-    """Return the record of this process. lock: identifies the file lock that it holds while it runs."""
+EXCLUSIVE_ROLES = ("up", "image", "volume")
+"""The roles of which a cloud has one process."""
+
+
+def this_process(role: str, name: str, directory: str = "", lock: str = "") -> ProcessRecord:
+    """Return the record of this process. lock: identifies the file lock that it holds while it runs; "": none."""
     host, pid = socket.gethostname(), os.getpid()
+    id = f"{name}@{host}-{pid}-{secrets.token_hex(3)}"
     return ProcessRecord(
-        id=f"{name}@{host}-{pid}-{secrets.token_hex(3)}",
+        id=id,
         role=role,
         name=name,
         host=host,
         pid=pid,
         directory=directory,
-        lock=lock,
+        lock=lock or id,
         release=version("whimbrel"),
         knows=Knowledge(sagas=SAGAS.versions(), schemas={kind: revisions(kind)[-1] for kind in MODULES}),
-        is_exclusive=role == "up",
+        is_exclusive=role in EXCLUSIVE_ROLES,
     )
 
 
@@ -73,9 +78,14 @@ class Registration:
     async def begin(self) -> None:
         """Register the process and renew its lease from now on.
 
-        Raises: Refused: another process has its exclusive role; Unavailable.
+        Raises: Refused: another process has its exclusive role, or a part of which a cloud has one; Unavailable.
         """
         await self._enter()
+        try:
+            self._check_parts()
+        except Refused:
+            await self.processes.leave(self.record)
+            raise
         self._renewing = asyncio.create_task(self._renew_for_ever())
 
     async def run(self) -> None:
@@ -93,6 +103,17 @@ class Registration:
 
     async def _see_others(self) -> None:
         self._live = await self.processes.live(LEASE_S)
+
+    def _check_parts(self) -> None:
+        """Raises: Refused. Of two processes that start at once both may be refused."""
+        for other in self._live:
+            shared = set(other.knows.parts) & set(self.record.knows.parts)
+            if other.id != self.record.id and shared:
+                raise Refused(
+                    f"the {' and '.join(sorted(shared))} of this cloud are in another process: whimbrel {other.role},"
+                    f" process {other.pid} on host {other.host}. Stop that one, or have this one use them: `image` and"
+                    " `volume` in [services] of the settings say where they are"
+                )
 
     def known_to_all(self, saga: str) -> set[int]:
         """Return the versions of a list that all live processes know which drive runs.

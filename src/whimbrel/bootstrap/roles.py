@@ -17,6 +17,12 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     has_volumes: bool = False  # the volume service, with its files
     migrates: bool = False  # migrates the databases at its start; the others require the schema of their version
 
+    @property
+    def sole_parts(self) -> tuple[str, ...]:
+        """Return the parts of which a cloud has one."""
+        has = {"hosts": self.has_hosts, "images": self.has_images, "volumes": self.has_volumes}
+        return tuple(name for name, is_here in has.items() if is_here)
+
 
 UP = Role(
     name="up",
@@ -30,4 +36,5 @@ UP = Role(
 API = Role(name="api", has_front_ends=True)
 CONDUCTOR = Role(name="conductor", has_conductor=True)
 IMAGE = Role(name="image", has_images=True)
+BOOTSTRAP = Role(name="bootstrap")
 VOLUME = Role(name="volume", has_volumes=True)

@@ -9,10 +9,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import uvloop
-from cyclopts import Parameter
 from msgspec.structs import replace
 
 from whimbrel import settings
@@ -20,6 +19,7 @@ from whimbrel.adapters.sql.engine.urls import absolute
 from whimbrel.bootstrap import http_server
 from whimbrel.cli import log_setup
 from whimbrel.cli.database_option import chosen_database, warn_of_passwords
+from whimbrel.cli.role_options import SettingsFile
 from whimbrel.cli.service_command import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.cli.terminal import counted
 from whimbrel.domain.errors import WorldError
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from whimbrel.bootstrap.process_base import Start as ProcessStart
     from whimbrel.bootstrap.roles import Role
     from whimbrel.ports.stores.processes import ProcessRecord
-
-SettingsFile = Annotated[Path | None, Parameter(name=["--settings", "--cloud"])]
-"""The option of all roles. --cloud is its name of earlier releases."""
 
 IMAGE_NAME = "tick"
 DEMO_PROJECT = "demo"

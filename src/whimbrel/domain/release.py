@@ -10,6 +10,7 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     sagas: dict[str, tuple[int, ...]] = {}  # name -> the versions of its list of steps
     schemas: dict[str, str] = {}  # kind of database -> the newest version of its schema
+    parts: tuple[str, ...] = ()  # the parts that it has of those of which a cloud has one
 
 
 def number_of(release: str) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ CLOUDS = """\
 clouds:
   {demo}:
     region_name: RegionOne
-    auth:
+{ca}    auth:
       auth_url: {url}/identity/v3
       username: demo
       password: {demo_password}
@@ -45,7 +45,7 @@ clouds:
       project_domain_id: default
   {admin}:
     region_name: RegionOne
-    auth:
+{ca}    auth:
       auth_url: {url}/identity/v3
       username: admin
       password: {admin_password}
@@ -78,6 +78,7 @@ class DataDir:
         self._running = self.path / "running.json"
         self._agents_secret = self.path / "agents.secret"
         self._metrics_secret = self.path / "metrics.secret"
+        self._cloud_id = self.path / "cloud.id"
         self.agents = self.path / "agents"
         self.images = self.path / "images"
         self.volumes = self.path / "volumes"
@@ -145,11 +146,16 @@ class DataDir:
     def announce(self, running: Running) -> None:
         """Write the addresses for other processes and clients."""
         self._write(self._running, msgspec.json.encode(running))
+        self.write_clouds(running.url)
+
+    def write_clouds(self, url: str, ca_file: str | None = None) -> None:
+        """Write clouds.yaml, if the passwords are here. url: of the HTTP front ends. ca_file: of their certificate."""
         passwords = self.passwords()
         if "demo" in passwords and "admin" in passwords:
             text = CLOUDS.format(
                 file=self.clouds,
-                url=running.url,
+                url=url,
+                ca=f"    cacert: {ca_file}\n" if ca_file else "",
                 demo=DEMO_CLOUD,
                 admin=ADMIN_CLOUD,
                 demo_password=passwords["demo"],
@@ -173,6 +179,13 @@ class DataDir:
     def passwords(self) -> dict[str, str]:
         """Read the passwords; empty before the first start. Raises: Refused: the file is damaged."""
         return _read(self._passwords, dict[str, str]) or {}
+
+    def cloud_id(self) -> str | None:
+        """Return the id of the cloud whose files are here; None: none has used this directory yet."""
+        return self._cloud_id.read_text().strip() if self._cloud_id.exists() else None
+
+    def remember_cloud(self, cloud_id: str) -> None:
+        self._write(self._cloud_id, f"{cloud_id}\n".encode())
 
     def agents_secret(self) -> str:
         """Return the secret of the agents' endpoint, created on first use."""

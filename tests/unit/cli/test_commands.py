@@ -65,6 +65,8 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["backup", "verify"],
         ["heal"],
         ["heal", "ports"],
+        ["db", "upgrade"],
+        ["db", "show"],
     )
     for words in commands:
         code, out, _ = run(capsys, *words, "--help")

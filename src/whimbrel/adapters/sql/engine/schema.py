@@ -56,7 +56,7 @@ def check(url: str, schema: str) -> None:
     if version != revisions(kind)[-1]:
         raise Refused(
             f"the database {schema} has schema version {version or 'none'}, and this program needs"
-            f" {revisions(kind)[-1]}: start `whimbrel up` of this version first, which migrates it"
+            f" {revisions(kind)[-1]}: run `whimbrel db upgrade` of this version first, or start its `whimbrel up`"
         )
 
 

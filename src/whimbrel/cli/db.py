@@ -1,0 +1,103 @@
+"""`whimbrel db`: migrate the databases of a cloud explicitly, and show their versions."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cyclopts import App, Parameter
+
+from whimbrel.cli import log_setup, terminal
+from whimbrel.cli.role_options import DatabaseFile, SettingsFile, database_of, settings_of
+
+if TYPE_CHECKING:
+    from whimbrel.bootstrap.database_upgrade import StoreVersion
+
+app = App(
+    name="db",
+    help="The databases of a cloud: migrate them, show their versions.",
+    default_parameter=Parameter(negative=()),
+)
+
+
+@app.command
+def upgrade(
+    *, settings_file: SettingsFile = None, database_file: DatabaseFile = None, data_dir: Path | None = None
+) -> None:
+    """Migrate all databases to the schema of this version, and store the rules of the settings for all processes.
+
+    What is missing is created. Processes of the release before go on beside the new schema.
+
+    Parameters
+    ----------
+    settings_file
+        The settings: the database, and the rules of the cloud.
+    database_file
+        A file with the URL of the database, if the settings do not say it.
+    data_dir
+        The data directory of a `whimbrel up`, if the databases are there.
+    """
+    log_setup.configure(verbose=False)
+    config = settings_of(settings_file, data_dir)
+    url = database_of(config, database_file, data_dir)
+    from whimbrel.bootstrap import database_upgrade
+
+    asyncio.run(database_upgrade.upgrade(url, config))
+    terminal.console().print("All databases have the schema of this version.")
+
+
+@app.command
+def show(
+    *,
+    settings_file: SettingsFile = None,
+    database_file: DatabaseFile = None,
+    data_dir: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Show the id of the cloud and the versions of its databases. Exit code 1: one is older than this version.
+
+    Parameters
+    ----------
+    settings_file
+        The settings, for the database.
+    database_file
+        A file with the URL of the database, if the settings do not say it.
+    data_dir
+        The data directory of a `whimbrel up`, if the databases are there.
+    json
+        One JSON document instead of a table.
+    """
+    log_setup.configure(verbose=False)
+    config = settings_of(settings_file, data_dir)
+    url = database_of(config, database_file, data_dir)
+    from whimbrel.bootstrap import database_upgrade
+
+    async def read() -> "tuple[str | None, list[StoreVersion]]":
+        return await database_upgrade.cloud_of(url), await database_upgrade.versions(url)
+
+    cloud, stores = asyncio.run(read())
+    if json:
+        _print_json(cloud, stores)
+    else:
+        _print_table(cloud, stores)
+    if not all(each.is_current for each in stores):
+        sys.exit(1)
+
+
+def _print_json(cloud: str | None, stores: "list[StoreVersion]") -> None:
+    import msgspec
+
+    document = {"cloud": cloud, "stores": stores}
+    print(msgspec.json.format(msgspec.json.encode(document)).decode())
+
+
+def _print_table(cloud: str | None, stores: "list[StoreVersion]") -> None:
+    from rich.table import Table
+
+    table = Table("store", "version", "of this program", "", box=None)
+    for each in stores:
+        remark = each.trouble or ("" if each.is_current else "run: whimbrel db upgrade")
+        table.add_row(each.store, each.version or "-", each.newest, remark)
+    console = terminal.console()
+    console.print(f"cloud {cloud or '-'}")
+    console.print(table)
