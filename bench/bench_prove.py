@@ -17,7 +17,7 @@ from uuid import UUID
 from cloud import Cloud, User
 from figures import peak_memory_mib, report
 
-SERVERS, HOSTS = (int(word) for word in (sys.argv[1:] or ("10000", "1000")))
+SERVERS, HOSTS = (int(word) for word in (sys.argv[1:3] or ("10000", "1000")))
 GOAL_S, GOAL_MIB = 10.0, 300.0
 
 Names = dict[str, str]
@@ -29,7 +29,7 @@ async def main() -> None:
     with Cloud(host_count=HOSTS) as cloud:
         like = await make_one(await cloud.user())
         cloud.stop()
-        fill(cloud.databases, like)
+        fill(cloud.databases, like, SERVERS)
         cloud.start()
         user = await cloud.user()
         before_mib = cloud.memory_mib()
@@ -85,7 +85,7 @@ async def make_one(user: User) -> Names:
     }
 
 
-def fill(databases: Path, like: Names) -> None:
+def fill(databases: Path, like: Names, servers: int) -> None:
     """Copy all rows that name the server or what it has, with other names in them; spread over the hosts."""
     providers = dict(query(databases / "placement.sqlite", "SELECT name, uuid FROM providers WHERE parent IS NULL"))
     zones = dict(
@@ -98,7 +98,7 @@ def fill(databases: Path, like: Names) -> None:
     hosts = [{"host": name, "provider": uuid, "zone": zones[name]} for name, uuid in sorted(providers.items())]
     [its] = [host for host in hosts if host["host"] == like["host"]]
     like = {**like, **its}
-    copies = [_names(like, number, hosts[number % len(hosts)]) for number in range(1, SERVERS)]
+    copies = [_names(like, number, hosts[number % len(hosts)]) for number in range(1, servers)]
     for file in sorted(databases.glob("*.sqlite")):
         with closing(sqlite3.connect(file)) as connection:
             for table in _tables(connection):

@@ -118,6 +118,11 @@ async def test_two_hosts_never_share_a_provider(open_store: Opener) -> None:
             await hosts.register(host("b", id=ProviderId("provider-a")))
 
 
+async def failed_builds(hosts: SqlHosts) -> dict[HostName, int]:
+    loads = (await hosts.news(None)).loads
+    return {name: load.failed_builds for name, load in loads.items() if load.failed_builds}
+
+
 async def test_failed_builds_count_once_for_a_run_until_a_server_is_built(open_store: Opener) -> None:
     async with open_store("cell") as db:
         hosts, servers = SqlHosts(db, CELL), SqlServers(db)
@@ -127,13 +132,13 @@ async def test_failed_builds_count_once_for_a_run_until_a_server_is_built(open_s
         for order, when in ((first, 100.0), (first, 101.0), (second, 110.0)):
             await hosts.build_failed(order, A, when)
         await hosts.build_failed(first, HostName("b"), 100.0)
-        assert await hosts.failed_builds() == {A: 2, "b": 1}
+        assert await failed_builds(hosts) == {A: 2, "b": 1}
         await servers.insert(Order(RunId("third"), 1), a_server(host=A, launched_at=105.0))
-        assert await hosts.failed_builds() == {A: 1, "b": 1}
+        assert await failed_builds(hosts) == {A: 1, "b": 1}
         await servers.insert(Order(RunId("third"), 1), a_server(host=A, launched_at=120.0))
-        assert await hosts.failed_builds() == {"b": 1}
+        assert await failed_builds(hosts) == {"b": 1}
         await hosts.build_failed(second, A, 130.0)
-        assert await hosts.failed_builds() == {A: 1, "b": 1}
+        assert await failed_builds(hosts) == {A: 1, "b": 1}
         with pytest.raises(Superseded):
             await hosts.build_failed(Order(RunId("second"), 1), A, 140.0)
 
@@ -145,7 +150,7 @@ async def test_failures_go_with_their_host(open_store: Opener) -> None:
         await hosts.build_failed(Order(RunId("run"), 1), A, 100.0)
         await hosts.delete(A)
         await hosts.register(host("a"))
-        assert await hosts.failed_builds() == {}
+        assert await failed_builds(hosts) == {}
 
 
 async def test_descriptions_are_stored_with_the_rows(open_store: Opener) -> None:

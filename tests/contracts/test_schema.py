@@ -74,7 +74,19 @@ def constraints(connection: sa.Connection) -> dict[str, Any]:
             (unique["name"] or "", unique["column_names"]) for unique in inspector.get_unique_constraints(table)
         )
         found[f"{table} references"] = sorted(str(sorted(key.items())) for key in inspector.get_foreign_keys(table))
+    on_sqlite = connection.dialect.name == "sqlite"
+    found["triggers"] = sorted(
+        tuple(row) for row in connection.execute(_TRIGGERS_OF_SQLITE if on_sqlite else _TRIGGERS)
+    )
     return found
+
+
+_TRIGGERS_OF_SQLITE = sa.text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+_TRIGGERS = sa.text(
+    "SELECT tgname, replace(pg_get_triggerdef(t.oid), current_schema(), ''),"
+    " replace(pg_get_functiondef(tgfoid), current_schema(), '') FROM pg_trigger AS t"
+    " JOIN pg_class AS c ON c.oid = tgrelid WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace"
+)
 
 
 def _text(options: dict[str, Any]) -> list[tuple[str, str]]:

@@ -26,13 +26,14 @@ from tests.contracts.listings import (
     value_of,
 )
 from tests.depth import examples
+from whimbrel.adapters.sql.cell.hosts import SqlHosts
 from whimbrel.adapters.sql.cell.servers import SqlServers
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.tables import cell as tables
 from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, LockLost, NotFound, Superseded, Unavailable, WrongState
 from whimbrel.domain.guest import Order
-from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
+from whimbrel.domain.ids import CellName, HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.servers import ServerQuery, Servers
 
@@ -472,13 +473,6 @@ async def test_a_copy_arrives_frozen_and_held_by_its_run(store: SqlServers) -> N
     assert (await store.change(copy, {"name": "new"})).name == "new"
 
 
-async def test_servers_are_counted_by_host_and_image(store: SqlServers) -> None:
-    for number, (host, image) in enumerate([("h1", "i1"), ("h1", "i1"), ("h1", "i2"), ("h2", None), (None, "i1")]):
-        await settled(store, a_server(f"s{number}", host=host, image_id=image, vm_state="building"))
-    await settled(store, a_server("gone", host="h1", image_id="i1", vm_state="deleted", deleted_at=5.0))
-    assert await store.images() == {"h1": {"i1": 2, "i2": 1}}
-
-
 async def test_the_records_that_are_not_deleted_come_page_by_page(store: SqlServers, database: Database) -> None:
     for name in ("c", "a", "b"):
         await store.insert(FIRST, a_server(id=name))
@@ -489,15 +483,16 @@ async def test_the_records_that_are_not_deleted_come_page_by_page(store: SqlServ
     assert (last.items, last.after) == (["c"], None)
 
 
-async def test_a_frozen_copy_is_counted_nowhere(store: SqlServers) -> None:
+async def test_a_frozen_copy_is_counted_nowhere(store: SqlServers, database: Database) -> None:
     """It names a host of the other cell until that copy counts, and would be taken for all that is there."""
     await settled(store, a_server("s1", host="h1", image_id="i1"))
     await settled(store, a_server("s2", host="h1", image_id="i1"))
     for standing, there in (("shared", 2), ("frozen", 1), ("whole", 2)):
         await store.stand(SECOND, ServerId("s2"), standing)
         assert await store.count(HostName("h1")) == there
-        assert (await store.loads())["h1"].servers == there
-        assert await store.images() == {"h1": {"i1": there}}
+        news = await SqlHosts(database, CellName("c")).news(None, images=True)
+        assert news.loads["h1"].servers == there
+        assert news.images == {"h1": {"i1": there}}
 
 
 async def extend(database: Database, server: ServerId) -> None:

@@ -24,7 +24,8 @@ async def made(world: World, name: str, host: HostName | None = None) -> Server:
 
 
 async def failed(world: World) -> dict[HostName, int]:
-    return await world.cloud.cell(CELL).hosts.failed_builds()
+    loads = (await world.cloud.cell(CELL).hosts.news(None)).loads
+    return {host: load.failed_builds for host, load in loads.items() if load.failed_builds}
 
 
 async def left_to_the_last() -> None:

@@ -1,4 +1,4 @@
-"""The hosts of one cell as one process knows them.
+"""The hosts of one cell as one process knows them: read once, then fed by their changes.
 
 Invariant: only a cell that answers with an error is down. For a slow cell, the result of the last read is used until
 the current read ends, unless this process has changed one of its hosts since.
@@ -7,7 +7,9 @@ the current read ends, unless this process has changed one of its hosts since.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
+import msgspec
 import structlog
 
 from whimbrel.domain.errors import Unavailable
@@ -16,6 +18,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.cloud import Cell
 from whimbrel.ports.stores.fleet import Load
+from whimbrel.ports.stores.hosts import HostNews
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.scheduling.single_flight import SingleFlight
 
@@ -24,20 +27,58 @@ DOWN_FOR_S = 5.0
 OUTDATED_AFTER_S = 30.0
 """How long the last read is used; less than SERVICE_DOWN_S, after which all its hosts would seem down."""
 
+WHOLE_EACH_S = 60.0
+"""How often everything is read, in case a change was missed; in between only changes are read."""
+BEATS_EACH_S = 5.0
+"""How often the heartbeats of all hosts are read; they are no changes, because they change all the time."""
+
 log = structlog.get_logger(__name__)
 
 ImageProperties = dict[str, Mapping[str, str]]
+Known = TypeVar("Known")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CellHosts:
-    """The result of one read of a cell."""
+    """The hosts of a cell as of one read. What a read did not change is the same object as in the read before."""
 
     began: float
     changes: int  # this process's changes to the cell's hosts when the read began
     hosts: Sequence[Host]
     loads: Mapping[HostName, Load]
     images: Mapping[HostName, Mapping[str, int]]
+    mark: int  # of the cell's news
+    whole_at: float  # when everything was read
+    beats_at: float  # when the heartbeats were read
+    has_images: bool
+    newest: int  # number of the newest change when everything was read
+    forgets_until: int  # the same of the full read before: nobody asks for older changes any more
+
+    def after(self, news: HostNews) -> "CellHosts":
+        """Return this with the news."""
+        if not news.changed:
+            return self
+        found, known = {host.name: host for host in news.hosts}, {host.name: host for host in self.hosts}
+        differs = any(found.get(name) != known.get(name) for name in news.changed)
+        hosts = sorted({**_without(known, news), **found}.values(), key=lambda host: host.number)
+        return replace(
+            self,
+            hosts=hosts if differs else self.hosts,
+            loads={**_without(self.loads, news), **news.loads},
+            images={**_without(self.images, news), **news.images},
+        )
+
+    def after_beats(self, beats: Mapping[HostName, tuple[float, dict[str, float]]]) -> "CellHosts":
+        """Return this with these heartbeats and metrics."""
+        hosts = []
+        for host in self.hosts:
+            seen_at, metrics = beats.get(host.name, (host.seen_at, host.metrics))
+            hosts.append(msgspec.structs.replace(host, seen_at=seen_at, metrics=metrics))
+        return replace(self, hosts=hosts)
+
+
+def _without(known: Mapping[HostName, Known], news: HostNews) -> dict[HostName, Known]:
+    return {name: value for name, value in known.items() if name not in news.changed}
 
 
 class KnownCell:
@@ -78,26 +119,52 @@ class KnownCell:
         return last if self._clock.now() - last.began < OUTDATED_AFTER_S else None
 
     async def _read(self, weighs_images: bool) -> CellHosts:
-        cell, began, changes = self.cell, self._clock.now(), self.cell.hosts.changes
+        began, changes = self._clock.now(), self.cell.hosts.changes
         try:
-            hosts, loads = await cell.hosts.all(), await _loads(cell)
-            images = await self._images() if weighs_images else {}
+            last = await self._next(began, changes, weighs_images)
+            await self._learn_images(last)
         except Unavailable as error:
             self._went_down(error.reason)
             raise
         finally:
             self._is_slow = False
         self._came_up()
-        self._last = CellHosts(began, changes, hosts, loads, images)
-        return self._last
+        self._last = last
+        return last
 
-    async def _images(self) -> dict[HostName, dict[str, int]]:
-        """Count servers by host and image, and read the properties of new images from one server of each."""
-        images = await self.cell.servers.images()
-        for image in {image for of_host in images.values() for image in of_host} - self._properties.keys():
+    async def _next(self, began: float, changes: int, weighs_images: bool) -> CellHosts:
+        """Read everything, or, while the last full read is recent, what changed since the last read."""
+        last, hosts = self._last, self.cell.hosts
+        if last is None or began - last.whole_at >= WHOLE_EACH_S or weighs_images != last.has_images:
+            if last and last.forgets_until:
+                await hosts.forget_news(last.forgets_until)  # every reader has read everything since
+            news = await hosts.news(None, images=weighs_images)
+            return CellHosts(
+                began=began,
+                changes=changes,
+                hosts=news.hosts,
+                loads=news.loads,
+                images=news.images,
+                mark=news.mark,
+                whole_at=began,
+                beats_at=began,
+                has_images=weighs_images,
+                newest=news.newest,
+                forgets_until=last.newest if last else 0,
+            )
+        news = await hosts.news(last.mark, images=weighs_images)
+        current = last.after(news)
+        if began - last.beats_at >= BEATS_EACH_S:
+            current = replace(current.after_beats(await hosts.beats()), beats_at=began)
+        return replace(current, began=began, changes=changes, mark=news.mark)
+
+    async def _learn_images(self, cell: CellHosts) -> None:
+        """Read the properties of new images from one server of each."""
+        if not cell.has_images:
+            return
+        for image in {image for of_host in cell.images.values() for image in of_host} - self._properties.keys():
             for server in await self.cell.servers.find(ServerQuery(image_id=image, limit=1)):
                 self._properties[image] = server.image_properties
-        return images
 
     def _went_down(self, why: str) -> None:
         if not self._told_down:
@@ -109,13 +176,3 @@ class KnownCell:
         if self._told_down:
             log.info("servers are placed in a cell again", cell=self.cell.name)
         self._told_down = False
-
-
-async def _loads(cell: Cell) -> dict[HostName, Load]:
-    """Raises: Unavailable."""
-    loads = await cell.servers.loads()
-    for host, count in (await cell.devices.counts()).items():
-        loads[host] = replace(loads.get(host, Load()), pci=count.offered, free_pci=count.free)
-    for host, failures in (await cell.hosts.failed_builds()).items():
-        loads[host] = replace(loads.get(host, Load()), failed_builds=failures)
-    return loads

@@ -1,24 +1,25 @@
-"""The fleet as one process knows it: read at once for all hosts, and again after some time or a change by this
-process.
+"""The fleet as one process knows it: all hosts are read once, then what changed about them.
 
-Reading ten thousand rows takes longer than a decision, so it is done at most once a second, and less often for more
-hosts or a busy database. All decisions that need it concurrently wait for one read. Changes by this process (a
-disabled service, a host in another aggregate) take effect immediately.
+Changes are asked for when a decision needs the fleet, at most once a second, and less often for more hosts or a busy
+database. All decisions that need it concurrently wait for one read. Changes by this process (a disabled service, a
+host in another aggregate) take effect immediately. While nothing changes, the fleet is the same object, with all that
+was computed of it.
 
 Invariant: an unreachable cell does not prevent placement in other cells. Its hosts are left out until it answers.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from whimbrel.domain.host import Aggregate, Host
+from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.cloud import Cell, Rules
 from whimbrel.ports.stores.catalog import Aggregates
-from whimbrel.ports.stores.cells import Cells
+from whimbrel.ports.stores.cells import CellInfo, Cells
 from whimbrel.ports.stores.fleet import Fleet, Load
-from whimbrel.scheduling.cell_hosts import ImageProperties, KnownCell
+from whimbrel.scheduling.cell_hosts import CellHosts, ImageProperties, KnownCell
 from whimbrel.scheduling.single_flight import SingleFlight
 from whimbrel.scheduling.weighers.image_properties import MULTIPLIER as LIKE_IMAGES
 
@@ -29,6 +30,39 @@ MAX_AGE_IN_READS = 2.0
 """Maximum age of the fleet as a multiple of the duration of its read: no read is running half of the time."""
 ANSWERS_WITHIN_S = 3.0
 """How long a decision waits for a cell's hosts."""
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What one read found."""
+
+    aggregates: Sequence[Aggregate]
+    infos: Mapping[CellName, CellInfo]
+    cells: Mapping[CellName, CellHosts | None]
+    properties: int  # how many images' are known
+
+    @property
+    def reachable(self) -> list[CellHosts]:
+        return [cell for cell in self.cells.values() if cell is not None]
+
+    def is_like(self, other: "_Read") -> bool:
+        """Check whether a fleet of this read is one of the other."""
+        same = self.properties == other.properties and self.has_hosts_of(other)
+        pairs = zip(self.reachable, other.reachable, strict=False)
+        return same and all(mine.loads is its.loads and mine.images is its.images for mine, its in pairs)
+
+    def has_hosts_of(self, other: "_Read") -> bool:
+        """Check whether both have the same hosts, in the same aggregates and cells."""
+        return (
+            [_hosts_of(cell) for cell in self.cells.items()] == [_hosts_of(cell) for cell in other.cells.items()]
+            and self.aggregates == other.aggregates
+            and self.infos == other.infos
+        )
+
+
+def _hosts_of(named: tuple[CellName, CellHosts | None]) -> tuple[CellName, int | None]:
+    name, cell = named
+    return name, None if cell is None else id(cell.hosts)
 
 
 class KnownFleet:
@@ -52,6 +86,7 @@ class KnownFleet:
         self._clock = clock
         self._flight = SingleFlight[Fleet]()
         self._known: Fleet | None = None
+        self._last: _Read | None = None  # keeps alive what identifies its parts
         self._usable_until = 0.0
         self._read_at = 0.0
         self._changes = -1
@@ -76,22 +111,28 @@ class KnownFleet:
         return fleet
 
     async def _read_cells(self) -> Fleet:
-        hosts, loads, images = list[Host](), dict[HostName, Load](), dict[HostName, Mapping[str, int]]()
-        aggregates, unreachable = await self._aggregates.all(), set[CellName]()
+        aggregates = await self._aggregates.all()
         weighs_images = self._weighs_images(aggregates)
         cells = self._known_ones()
-        for name, found in zip(
-            cells, await asyncio.gather(*(cell.hosts(weighs_images) for cell in cells.values())), strict=True
-        ):
-            if found is None:
-                unreachable.add(name)
-                continue
-            hosts += found.hosts
-            loads |= found.loads
-            images |= found.images
+        found = dict(
+            zip(cells, await asyncio.gather(*(cell.hosts(weighs_images) for cell in cells.values())), strict=True)
+        )
         infos = {cell.name: cell for cell in await self._infos.all()}
+        read = _Read(aggregates, infos, found, len(self._properties))
+        before, self._last = self._last, read
+        if self._known and before and read.is_like(before):
+            return self._known
+        loads, images = dict[HostName, Load](), dict[HostName, Mapping[str, int]]()
+        for cell in read.reachable:
+            loads |= cell.loads
+            images |= cell.images
+        properties = dict(self._properties)
+        if self._known and before and read.has_hosts_of(before):
+            return self._known.reloaded(loads, images, properties)
+        hosts = [host for cell in read.reachable for host in cell.hosts]
+        unreachable = frozenset(name for name, cell in found.items() if cell is None)
         zone = self._rules.default_availability_zone
-        return Fleet(hosts, aggregates, zone, loads, infos, frozenset(unreachable), images, dict(self._properties))
+        return Fleet(hosts, aggregates, zone, loads, infos, unreachable, images, properties)
 
     def _known_ones(self) -> dict[CellName, KnownCell]:
         """Return the KnownCell of each current cell."""

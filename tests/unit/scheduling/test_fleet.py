@@ -1,7 +1,7 @@
 """The fleet as one process knows it: when it is read again, and what becomes of a cell that does not answer."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -17,13 +17,14 @@ from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.fleet import Fleet, Load
-from whimbrel.ports.stores.pci_devices import DeviceCount
+from whimbrel.ports.stores.hosts import HostNews
 from whimbrel.ports.stores.servers import ServerQuery
-from whimbrel.scheduling.cell_hosts import DOWN_FOR_S, OUTDATED_AFTER_S
+from whimbrel.scheduling.cell_hosts import BEATS_EACH_S, DOWN_FOR_S, OUTDATED_AFTER_S, WHOLE_EACH_S
 from whimbrel.scheduling.fleet import MAX_AGE_IN_READS, MAX_AGE_S, KnownFleet
 
 __all__ = ["anyio_backend"]
 
+NOW = 5000.0
 C1, C2 = CellName("c1"), CellName("c2")
 Result = TypeVar("Result")
 
@@ -39,27 +40,35 @@ class OneCell:
     answers: asyncio.Event = field(default_factory=asyncio.Event)  # ends that it hangs
     asked: int = 0
     changes: int = 0
+    whole: int = 0  # of these, how often for everything
+    changed: set[HostName] = field(default_factory=set)  # since it was asked last
+    servers_of: dict[HostName, int] = field(default_factory=dict)
+    seen_at: float = 0.0
+    forgotten: list[int] = field(default_factory=list)
     searched: list[str | None] = field(default_factory=list)
 
-    async def all(self) -> list[Host]:
+    async def news(self, mark: int | None, *, images: bool = False) -> HostNews:
         self.asked += 1
         if self.hangs:
             await self.answers.wait()
         if self.is_down:
             raise Unavailable("no answer")
-        return self.has
+        self.whole += mark is None
+        hosts = [one for one in self.has if mark is None or one.name in self.changed]
+        loads = {one.name: Load(servers=self.servers_of.get(one.name, 3)) for one in hosts}
+        first = self.has[0].name
+        if first in loads:
+            loads[first] = replace(loads[first], pci=2, free_pci=1, failed_builds=4)
+        by_image = {one.name: {"image": 2} for one in hosts if images and one.name == first}
+        changed = frozenset(self.changed if mark is not None else ())
+        self.changed = set()
+        return HostNews(mark=1, newest=self.whole, changed=changed, hosts=hosts, loads=loads, images=by_image)
 
-    async def loads(self) -> dict[HostName, Load]:
-        return {one.name: Load(servers=3) for one in self.has}
+    async def beats(self) -> dict[HostName, tuple[float, dict[str, float]]]:
+        return {one.name: (self.seen_at, {}) for one in self.has}
 
-    async def counts(self) -> dict[HostName, DeviceCount]:
-        return {self.has[0].name: DeviceCount(offered=2, free=1)}
-
-    async def failed_builds(self) -> dict[HostName, int]:
-        return {self.has[0].name: 4}
-
-    async def images(self) -> dict[HostName, dict[str, int]]:
-        return {self.has[0].name: {"image": 2}}
+    async def forget_news(self, until: int) -> None:
+        self.forgotten.append(until)
 
     async def find(self, query: ServerQuery) -> list[Any]:
         self.searched.append(query.image_id)
@@ -120,11 +129,53 @@ async def test_it_is_read_again_when_it_has_aged_or_was_changed_here() -> None:
     reading = Reading()
     first = await reading.now()
     assert (await reading.later(MAX_AGE_S * 0.9)) is first
-    assert (await reading.later(MAX_AGE_S * 0.2)) is not first
-    for written in (reading.infos, reading.aggregates, reading.one):
-        known = await reading.now()
+    assert reading.one.asked == 1
+    assert (await reading.later(MAX_AGE_S * 0.2)) is first  # nothing has changed
+    assert reading.one.asked == 2
+    for number, written in enumerate((reading.infos, reading.aggregates, reading.one), 3):
         written.changes += 1
-        assert (await reading.now()) is not known
+        await reading.now()
+        assert reading.one.asked == number
+
+
+async def test_only_what_changed_is_read() -> None:
+    a_while = MAX_AGE_S * 1.1
+    reading = Reading()
+    rows = (await reading.now()).row
+    reading.one.servers_of = {HostName("a"): 5, HostName("b"): 7}
+    reading.one.changed = {HostName("b")}
+    fleet = await reading.later(a_while)
+    assert fleet.servers.tolist() == [3, 7, 3]
+    assert fleet.row is rows, "its hosts are the same"
+    reading.one.has[1] = host("b", enabled=False)
+    reading.one.changed = {HostName("b")}
+    assert (await reading.later(a_while)).enabled.tolist() == [True, False, True]
+    reading.one.has = [host("a"), host("d", number=9)]
+    reading.one.changed = {HostName("b"), HostName("d")}
+    assert (await reading.later(a_while)).names == ("a", "d", "c")
+    assert reading.one.whole == 1
+
+
+async def test_heartbeats_are_read_now_and_then() -> None:
+    reading = Reading()
+    first = await reading.now()
+    reading.one.seen_at = reading.two.seen_at = NOW
+    assert await reading.later(BEATS_EACH_S * 0.9) is first
+    fleet = await reading.later(BEATS_EACH_S * 0.2)
+    assert [one.seen_at for one in fleet.hosts] == [NOW] * 3
+    assert reading.one.whole == 1
+
+
+async def test_now_and_then_everything_is_read_and_what_nobody_asks_for_is_forgotten() -> None:
+    reading = Reading()
+    reading.one.servers_of = {HostName("a"): 5}
+    await reading.now()
+    reading.one.servers_of = {HostName("a"): 6}  # nobody notes it
+    assert (await reading.later(WHOLE_EACH_S * 0.9)).servers.tolist() == [5, 3, 3]
+    assert (await reading.later(WHOLE_EACH_S * 0.2)).servers.tolist() == [6, 3, 3]
+    assert reading.one.forgotten == []
+    await reading.later(WHOLE_EACH_S)
+    assert reading.one.forgotten == [1]  # what was the newest change two reads ago
 
 
 async def test_images_are_read_where_they_count_and_each_is_learnt_once() -> None:
@@ -197,7 +248,7 @@ async def test_a_read_that_began_before_a_change_is_not_enough_after_it() -> Non
     assert reading.one.asked == 1
     reading.two.answers.set()
     [fleet, *same] = await asyncio.gather(*after)
-    assert await before is not fleet
+    assert await before is fleet  # it turned out that nothing was another
     assert all(each is fleet for each in same)
     assert reading.one.asked == 2
 
@@ -221,8 +272,10 @@ async def test_a_read_that_takes_long_serves_for_longer() -> None:
     fleet = await waiting
     await reading.clock.advance(MAX_AGE_S * 2 * (MAX_AGE_IN_READS - 1) * 0.9)
     assert await reading.fleets.now() is fleet
+    assert reading.one.asked == 1
     await reading.clock.advance(MAX_AGE_S)
-    assert await reading.fleets.now() is not fleet
+    await reading.fleets.now()
+    assert reading.one.asked == 2
 
 
 async def test_nobody_waits_for_long_for_a_cell_that_hangs_and_one_at_most() -> None:

@@ -5,7 +5,7 @@ agents check again.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from zlib import crc32
@@ -155,6 +155,17 @@ class Fleet:
         made: Made = self._made[key]
         return made
 
+    def reloaded(
+        self,
+        loads: Mapping[HostName, Load],
+        images: Mapping[HostName, Mapping[str, int]],
+        image_properties: Mapping[str, Mapping[str, str]],
+    ) -> "Fleet":
+        """Return a fleet of the same hosts with other loads; what was computed of the hosts is not computed again."""
+        other = replace(self, loads=loads, images=images, image_properties=image_properties)
+        other.__dict__.update({name: self.__dict__[name] for name in _OF_HOSTS if name in self.__dict__})
+        return other
+
     # Inside
 
     @cached_property
@@ -190,6 +201,13 @@ class Fleet:
     @cached_property
     def _made(self) -> dict[Hashable, Any]:
         return {}
+
+
+_OF_HOSTS = (
+    *("names", "_names", "providers", "row", "provider_row", "zones", "enabled", "hashes", "versions"),
+    *("_seen_at", "_forced_down", "_codes", "_members", "_marked"),
+)
+"""The cached properties of a fleet that depend on its hosts and aggregates only."""
 
 
 class _Coded:

@@ -9,6 +9,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.ids import HostName
+from whimbrel.ports.stores.fleet import Load
 
 SAID_BY_THE_HOST = (
     *("driver", "vcpus", "memory_mib", "disk_gib"),
@@ -33,6 +34,17 @@ class LastBeat(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, float] = {}
 
 
+class HostNews(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed about a cell's hosts since a mark; without a mark, all of it."""
+
+    mark: int  # for the next question
+    newest: int  # number of the newest change
+    changed: frozenset[HostName]  # empty without a mark
+    hosts: list[Host] = []  # of these; all without a mark, in order of their numbers
+    loads: dict[HostName, Load] = {}  # a host without any is left out
+    images: dict[HostName, dict[str, int]] = {}  # servers by image, if asked for
+
+
 class Hosts(Protocol):
     @property
     def changes(self) -> int:
@@ -43,6 +55,22 @@ class Hosts(Protocol):
 
     async def get(self, name: HostName) -> Host:
         """Raises: NotFound."""
+        ...
+
+    async def news(self, mark: int | None, *, images: bool = False) -> HostNews:
+        """Return what changed since the last answer, which had this mark; None: everything.
+
+        A change is one of a host's row, except heartbeats and metrics, or of what is on the host. None is missed if the
+        last answer is not older than the changes that `forget_news` leaves; some may be reported twice.
+        """
+        ...
+
+    async def beats(self) -> dict[HostName, tuple[float, dict[str, float]]]:
+        """Return the time of the last heartbeat and the metrics of each host."""
+        ...
+
+    async def forget_news(self, until: int) -> None:
+        """Forget the changes up to this number."""
         ...
 
     async def register(self, host: Host) -> Host:
@@ -98,10 +126,6 @@ class Hosts(Protocol):
 
     async def build_failed(self, order: Order, name: HostName, now: float) -> None:
         """Count a failed build of a run on the host. Repeatable. Raises: Superseded."""
-        ...
-
-    async def failed_builds(self) -> dict[HostName, int]:
-        """Count failed builds by host, since the last successful build or arrival of a server."""
         ...
 
     async def delete(self, name: HostName) -> None:

@@ -8,7 +8,6 @@ import msgspec
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot, UserId
 from whimbrel.domain.server import Server
-from whimbrel.ports.stores.fleet import Load
 from whimbrel.ports.stores.pages import Holds, ServerIds
 from whimbrel.ports.stores.restores import KnownRun
 
@@ -75,15 +74,7 @@ class Servers(ServerIds, Holds, Protocol):
         ...
 
     async def count(self, host: HostName) -> int:
-        """Count the servers on a host. A frozen copy is counted neither here nor below."""
-        ...
-
-    async def loads(self) -> dict[HostName, Load]:
-        """Count the servers of each host, and those with a task that loads its disk."""
-        ...
-
-    async def images(self) -> dict[HostName, dict[str, int]]:
-        """Count the servers of each host by image, without servers that boot from a volume."""
+        """Count the servers on a host. A frozen copy is counted neither here nor as the load of a host."""
         ...
 
     async def insert(self, order: Order, server: Server, standing: RecordState = "whole") -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from whimbrel.adapters.sql.cell import host_news
 from whimbrel.adapters.sql.cell.fences import pass_fence
 from whimbrel.adapters.sql.engine.change_counter import Counting
 from whimbrel.adapters.sql.engine.database import Database
@@ -25,7 +26,7 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.numa import NumaNode
-from whimbrel.ports.stores.hosts import SAID_BY_THE_HOST, AgentInfo, LastBeat
+from whimbrel.ports.stores.hosts import SAID_BY_THE_HOST, AgentInfo, HostNews, LastBeat
 
 Row = sa.Row[tuple[object, ...]]
 
@@ -97,11 +98,6 @@ NOTHING_TOLD = "{}"
 
 _FAILED_THERE = failures.c.host == sa.bindparam("named")
 _LAUNCHES = sa.func.coalesce(sa.func.max(servers.c.launched_at), 0.0)
-_ALL_FAILED = fixed(
-    sa.select(failures.c.host, sa.func.count())
-    .where(failures.c.at > sa.select(_LAUNCHES).where(servers.c.host == failures.c.host).scalar_subquery())
-    .group_by(failures.c.host)
-)
 _FORGIVE = fixed(
     sa.delete(failures).where(
         _FAILED_THERE,
@@ -121,6 +117,10 @@ def _text(description: HostDescription) -> str:
     return msgspec.json.encode(description, order="deterministic").decode()
 
 
+def _told(metrics: str) -> dict[str, float]:
+    return {} if metrics == NOTHING_TOLD else _metrics(metrics)
+
+
 class SqlHosts(Counting):
     """Implements ports.stores.hosts.Hosts for the cell of this name."""
 
@@ -137,6 +137,33 @@ class SqlHosts(Counting):
     async def get(self, name: HostName) -> Host:
         async with self._db.read() as tx:
             return self._found(name, await tx.row(_GET, {"named": name}))
+
+    async def news(self, mark: int | None, *, images: bool = False) -> HostNews:
+        async with self._db.read() as tx:
+            next_mark, newest, changed, found = await host_news.read(tx, mark, images)
+        if not found:
+            return HostNews(mark=next_mark, newest=newest, changed=changed)
+        rows, loads, devices, failed, *more = found
+        by_image: dict[HostName, dict[str, int]] = {}
+        for host, image, number in more[0] if more else ():
+            by_image.setdefault(HostName(host), {})[image] = number
+        return HostNews(
+            mark=next_mark,
+            newest=newest,
+            changed=changed,
+            hosts=[self._host(row) for row in rows],
+            loads=host_news.loads_of(loads, devices, failed),
+            images=by_image,
+        )
+
+    async def beats(self) -> dict[HostName, tuple[float, dict[str, float]]]:
+        async with self._db.read() as tx:
+            rows = await host_news.beats(tx)
+        return {HostName(name): (seen_at, _told(metrics)) for name, seen_at, metrics in rows}
+
+    async def forget_news(self, until: int) -> None:
+        async with self._db.write() as tx:
+            await host_news.forget(tx, until)
 
     async def register(self, host: Host) -> Host:
         [registered] = await self.register_all([host])
@@ -227,10 +254,6 @@ class SqlHosts(Counting):
             await tx.run(_FORGIVE, {"named": name})
             await tx.run(self._failed, {"run": order.run, "host": name, "at": now})
 
-    async def failed_builds(self) -> dict[HostName, int]:
-        async with self._db.read() as tx:
-            return {HostName(host): count for host, count in await tx.rows(_ALL_FAILED)}
-
     def _found(self, name: HostName, row: Row | None) -> Host:
         if row is None:
             raise NotFound(f"Host {name} could not be found.")
@@ -239,5 +262,5 @@ class SqlHosts(Counting):
     def _host(self, row: Row) -> Host:
         told = dict(row._mapping)
         told["numa"] = _nodes(told["numa"])
-        told["metrics"] = {} if told["metrics"] == NOTHING_TOLD else _metrics(told["metrics"])
+        told["metrics"] = _told(told["metrics"])
         return Host(cell=self._cell, **told)

@@ -9,6 +9,7 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.cell import fences
 from whimbrel.adapters.sql.cell.fences import pass_fence
+from whimbrel.adapters.sql.cell.host_news import COUNTS
 from whimbrel.adapters.sql.cell.server_queries import asked
 from whimbrel.adapters.sql.cell.server_rows import ROW, read_record, record_values
 from whimbrel.adapters.sql.engine.database import Database, Tx
@@ -16,12 +17,10 @@ from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.id_pages import RecordIds
 from whimbrel.adapters.sql.engine.transactions import reads, writes
 from whimbrel.adapters.sql.tables.cell import servers
-from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, LockLost, NotFound, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
-from whimbrel.ports.stores.fleet import Load
 from whimbrel.ports.stores.servers import Reading, RecordState, ServerQuery
 
 _by_id = fixed(
@@ -36,22 +35,6 @@ _update = fixed(
 )
 _stand = fixed(sa.update(servers).where(servers.c.id == bindparam("b_id")).values(standing=bindparam("b_standing")))
 _delete = fixed(sa.delete(servers).where(servers.c.id == bindparam("b_id")))
-
-
-_COUNTS = sa.and_(servers.c.deleted_at.is_(None), servers.c.standing != "frozen")
-"""If a server has two records, the frozen one does not count. Both are frozen while its move switches them."""
-
-_IS_BUSY = sa.or_(servers.c.vm_state == "building", servers.c.task_state.in_(server_states.IO_TASKS))
-_LOADS = fixed(
-    sa.select(servers.c.host, sa.func.count(), sa.func.sum(sa.case((_IS_BUSY, 1), else_=0)))
-    .where(servers.c.host.is_not(None), _COUNTS)
-    .group_by(servers.c.host)
-)
-_IMAGES = fixed(
-    sa.select(servers.c.host, servers.c.image_id, sa.func.count())
-    .where(servers.c.host.is_not(None), servers.c.image_id.is_not(None), _COUNTS)
-    .group_by(servers.c.host, servers.c.image_id)
-)
 
 
 class SqlServers(RecordIds):
@@ -79,20 +62,9 @@ class SqlServers(RecordIds):
         return Reading(servers, frozenset(ServerId(name) for _, standing, name in rows if standing != "whole"))
 
     async def count(self, host: HostName) -> int:
-        query = sa.select(sa.func.count()).where(servers.c.host == host, _COUNTS)
+        query = sa.select(sa.func.count()).where(servers.c.host == host, COUNTS)
         async with self._db.read() as tx:
             return int(await tx.value(query) or 0)
-
-    async def loads(self) -> dict[HostName, Load]:
-        async with self._db.read() as tx:
-            return {HostName(host): Load(number, int(busy)) for host, number, busy in await tx.rows(_LOADS)}
-
-    async def images(self) -> dict[HostName, dict[str, int]]:
-        found: dict[HostName, dict[str, int]] = {}
-        async with self._db.read() as tx:
-            for host, image, number in await tx.rows(_IMAGES):
-                found.setdefault(HostName(host), {})[image] = number
-        return found
 
     # Changes by a run
 

@@ -2,7 +2,10 @@
 
 import sqlalchemy as sa
 
+from whimbrel.adapters.sql.tables.host_triggers import after_create
+
 metadata = sa.MetaData()
+sa.event.listen(metadata, "after_create", after_create)
 
 hosts = sa.Table(
     "hosts",
@@ -108,4 +111,13 @@ pci_devices = sa.Table(
         "(server_id IS NULL) = (slot IS NULL) AND (server_id IS NULL) = (request IS NULL)", name="pci_devices_holder"
     ),
     sa.CheckConstraint("NOT is_withdrawn OR server_id IS NOT NULL", name="pci_devices_withdrawn_are_held"),
+)
+
+host_changes = sa.Table(  # appended to by triggers: see host_triggers
+    "host_changes",
+    metadata,
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("xid", sa.BigInteger, nullable=False),  # on PostgreSQL, of the transaction
+    sa.Index("host_changes_by_xid", "xid"),
 )
