@@ -15,7 +15,18 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from tests.contracts.databases import Postgres
-from whimbrel.adapters.sql.engine.schema import VERSION, check, prepare, revisions, upgrade, version_of
+from whimbrel.adapters.sql.engine.schema import (
+    VERSION,
+    VERSIONS_OF_0_1,
+    Found,
+    check,
+    look,
+    oldest_program,
+    prepare,
+    revisions,
+    upgrade,
+    version_of,
+)
 from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments, sqlite_file
 from whimbrel.adapters.sql.migrations import config_of
 from whimbrel.adapters.sql.tables import MODULES, kind_of, metadata_of
@@ -60,7 +71,7 @@ def constraints(connection: sa.Connection) -> dict[str, Any]:
     inspector = sa.inspect(connection)
     found: dict[str, Any] = {}
     for table in inspector.get_table_names():
-        if table == "alembic_version":
+        if table in ("alembic_version", "schema_compatibility"):
             continue
         found[f"{table} checks"] = sorted(
             (check["name"] or "", check["sqltext"]) for check in inspector.get_check_constraints(table)
@@ -125,10 +136,44 @@ def test_a_newer_version_is_refused_and_not_touched(place: Place) -> None:
     prepare(place.url, schema)
     with place.engine(schema).begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9876'"))
+        connection.execute(sa.text("DROP TABLE schema_compatibility"))
     with pytest.raises(Refused, match=r"newer Whimbrel.*9876.*Start the newer program"):
         prepare(place.url, schema)
     with place.engine(schema).connect() as connection:
         assert connection.scalar(sa.text("SELECT version_num FROM alembic_version")) == "9876"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_newer_schema_says_whether_this_program_may_use_it(place: Place, kind: str) -> None:
+    """As after an upgrade to a later release: this program goes on beside it, and may be started again."""
+    schema = place.schema("cell_c1" if kind == "cell" else kind)
+    prepare(place.url, schema)
+    own = revisions(kind)[-1]
+    assert look(place.url, schema) == Found(own, oldest_program(kind))
+    for oldest, is_usable in ((own, True), (VERSIONS_OF_0_1[kind], True), ("9875", False)):
+        with place.engine(schema).begin() as connection:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = '9876'"))
+            connection.execute(sa.text("UPDATE schema_compatibility SET oldest_program = :v"), {"v": oldest})
+        for use in (prepare, check, version_of):
+            if is_usable:
+                use(place.url, schema)
+            else:
+                with pytest.raises(Refused, match=r"newer Whimbrel.*9876.*Start the newer program"):
+                    use(place.url, schema)
+        assert look(place.url, schema) == Found("9876", oldest)
+
+
+def test_an_upgraded_schema_says_which_programs_may_use_it(place: Place) -> None:
+    schema = place.schema("placement")
+    if place.url.startswith("sqlite"):
+        Path(place.url.removeprefix("sqlite:///")).mkdir()
+    with place.engine(schema).begin() as connection:
+        if place.url.startswith("postgresql"):
+            connection.execute(sa.schema.CreateSchema(schema))
+        command.upgrade(config_of("placement", connection), "0003")
+    assert look(place.url, schema) == Found("0003", None)
+    prepare(place.url, schema)
+    assert look(place.url, schema) == Found(revisions("placement")[-1], oldest_program("placement"))
 
 
 def test_processes_may_prepare_at_once(place: Place) -> None:

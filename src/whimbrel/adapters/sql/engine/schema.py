@@ -1,17 +1,22 @@
 """Migrates a store's schema to this program's version at start.
 
 Invariant: the first process migrates; the others wait and then find it done. A schema that is up to date costs one
-SELECT and no import of Alembic. A schema of a newer program is refused and not modified.
+SELECT and no import of Alembic. A schema of a newer program is not modified. It is used if it says that this program
+may use it, else refused: the table schema_compatibility has the schema version of the oldest such program.
 
-The versions of a kind of store are the files migrations/<kind>/versions/NNNN_*.py; NNNN is the revision.
+The versions of a kind of store are the files migrations/<kind>/versions/NNNN_*.py; NNNN is the revision. A migration
+only adds what older programs can ignore; or it is a contract migration, which removes what they need, and declares
+`safe_since`, the first release that does not need it, and `oldest_program`, the schema version of that release.
 """
 
 import fcntl
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -31,6 +36,34 @@ _VERSION_TABLE = sa.Table(
     sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
 """As Alembic creates it."""
+
+_COMPATIBILITY_TABLE = sa.Table(
+    "schema_compatibility",
+    sa.MetaData(),
+    sa.Column("oldest_program", sa.String(32), nullable=False),
+)
+OLDEST_PROGRAM = sa.text("SELECT oldest_program FROM schema_compatibility")
+
+VERSIONS_OF_0_1 = {
+    "global": "0014",
+    "cell": "0006",
+    "placement": "0006",
+    "identity": "0001",
+    "images": "0001",
+    "network": "0001",
+    "volumes": "0002",
+    "keep": "0002",
+}
+"""The schema versions of release 0.1, whose programs refuse all newer ones."""
+
+_DECLARED = re.compile(r'^oldest_program = "(\d+)"$', re.MULTILINE)
+
+
+class Found(NamedTuple):
+    """The state of a schema. version: None: it does not exist."""
+
+    version: str | None
+    oldest_program: str | None = None  # the schema version of the oldest program that may use it; None: not declared
 
 
 def prepare(url: str, schema: str) -> None:
@@ -52,8 +85,9 @@ def check(url: str, schema: str) -> None:
 
     Raises: Refused: it is older or newer, or is no database. Unavailable: it does not answer.
     """
-    kind, version = kind_of(schema), version_of(url, schema)
-    if version != revisions(kind)[-1]:
+    kind, found = kind_of(schema), look(url, schema)
+    if not _is_current(kind, found):
+        version = found.version
         raise Refused(
             f"the database {schema} has schema version {version or 'none'}, and this program needs"
             f" {revisions(kind)[-1]}: run `whimbrel db upgrade` of this version first, or start its `whimbrel up`"
@@ -61,15 +95,19 @@ def check(url: str, schema: str) -> None:
 
 
 def version_of(url: str, schema: str) -> str | None:
-    """Return the version of a schema; None: it does not exist. Raises: Refused: it is newer than this program."""
+    """Return the version of a schema; None: it does not exist. Raises: Refused: this program is too old for it."""
+    found = look(url, schema)
+    _is_current(kind_of(schema), found)
+    return found.version
+
+
+def look(url: str, schema: str) -> Found:
+    """Return the state of a schema, whatever it is. Raises: Refused: it is no database; Unavailable."""
     with _said(schema):
         if is_postgres(url):
             with _postgres_engine(url, schema).begin() as connection:
-                version = _postgres_version(connection)
-        else:
-            version = _sqlite_version(_file(url, schema))
-    _is_current(kind_of(schema), version)
-    return version
+                return _postgres_state(connection)
+        return _sqlite_state(_file(url, schema))
 
 
 def _file(url: str, schema: str) -> Path:
@@ -107,26 +145,35 @@ def revisions(kind: str) -> list[str]:
     return sorted(file.name.split("_")[0] for file in (MIGRATIONS / kind / "versions").glob("[0-9]*_*.py"))
 
 
-def _is_current(kind: str, version: str | None) -> bool:
-    """Check whether the version is current. Raises: Refused: the version is of a newer program."""
-    known = revisions(kind)
-    if version is not None and version not in known:
+def oldest_program(kind: str) -> str:
+    """Return the schema version of the oldest program that may use a schema of this program's version."""
+    files = (MIGRATIONS / kind / "versions").glob("[0-9]*_*.py")
+    declared: list[str] = [version for file in files for version in _DECLARED.findall(file.read_text())]
+    return max(VERSIONS_OF_0_1[kind], *declared, "")
+
+
+def _is_current(kind: str, found: Found) -> bool:
+    """Check whether this program can use the schema as it is. Raises: Refused: it is of a newer program only."""
+    known, version = revisions(kind), found.version
+    if version is None or version in known:
+        return version == known[-1]
+    if version < known[-1] or found.oldest_program is None or found.oldest_program > known[-1]:
         raise Refused(
             f"the {kind} database is of a newer Whimbrel: it has schema version {version}, and this program knows"
             f" versions up to {known[-1]}. Start the newer program, or give this one another --data-dir or --database"
         )
-    return version == known[-1]
+    return True
 
 
 def _prepare_sqlite(file: Path, kind: str) -> None:
     for suffix in ("", "-wal", "-shm"):  # SQLite creates the other files with the mode of this one
         file_modes.narrow(file.with_name(file.name + suffix), file_modes.FILE)
-    if _is_current(kind, _sqlite_version(file)):
+    if _is_current(kind, _sqlite_state(file)):
         return
     file.parent.mkdir(parents=True, exist_ok=True, mode=file_modes.DIRECTORY)
     with _locked(file.parent):
         file_modes.create(file)
-        if _is_current(kind, _sqlite_version(file)):
+        if _is_current(kind, _sqlite_state(file)):
             return
         # WAL mode is stored in the file itself; changing it later would require exclusive access.
         engine = sa.create_engine(
@@ -139,14 +186,18 @@ def _prepare_sqlite(file: Path, kind: str) -> None:
             connection.commit()
 
 
-def _sqlite_version(file: Path) -> str | None:
+def _sqlite_state(file: Path) -> Found:
     if not file.exists():
-        return None
+        return Found(None)
     with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
-            return None
-        row = connection.execute(VERSION.text).fetchone()
-        return row[0] if row else None
+
+        def value(table: sa.Table, query: sa.TextClause) -> str | None:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table.name,)).fetchone():
+                return None
+            row = connection.execute(query.text).fetchone()
+            return row[0] if row else None
+
+        return Found(value(_VERSION_TABLE, VERSION), value(_COMPATIBILITY_TABLE, OLDEST_PROGRAM))
 
 
 @contextmanager
@@ -162,12 +213,12 @@ def _locked(directory: Path) -> Iterator[None]:
 
 def _prepare_postgres(url: str, schema: str, kind: str) -> None:
     with _postgres_engine(url, schema).begin() as connection:
-        if _is_current(kind, _postgres_version(connection)):
+        if _is_current(kind, _postgres_state(connection)):
             return
         # CREATE SCHEMA IF NOT EXISTS fails if two run at once, so take the lock first.
         lock = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(f"whimbrel schema {schema}")))
         connection.execute(lock)
-        if _is_current(kind, _postgres_version(connection)):
+        if _is_current(kind, _postgres_state(connection)):
             return
         connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
         _make_or_upgrade(connection, kind)
@@ -177,22 +228,28 @@ def _postgres_engine(url: str, schema: str) -> sa.Engine:
     return sa.create_engine(ENGINE, poolclass=sa.pool.NullPool, connect_args=connect_arguments(url, schema))
 
 
-def _postgres_version(connection: sa.Connection) -> str | None:
-    if connection.scalar(sa.text("SELECT to_regclass('alembic_version')")) is None:
-        return None
-    version = connection.scalar(VERSION)
-    assert version is None or isinstance(version, str)
-    return version
+def _postgres_state(connection: sa.Connection) -> Found:
+    def value(table: sa.Table, query: sa.TextClause) -> str | None:
+        if connection.scalar(sa.text("SELECT to_regclass(:name)"), {"name": table.name}) is None:
+            return None
+        found = connection.scalar(query)
+        assert found is None or isinstance(found, str)
+        return found
+
+    return Found(value(_VERSION_TABLE, VERSION), value(_COMPATIBILITY_TABLE, OLDEST_PROGRAM))
 
 
 def _make_or_upgrade(connection: sa.Connection, kind: str) -> None:
     """Migrate the schema to the newest version; if it is empty, create it directly from the tables."""
     if sa.inspect(connection).get_table_names():
         upgrade(connection, kind)
-        return
-    metadata_of(kind).create_all(connection, checkfirst=False)
-    _VERSION_TABLE.create(connection)
-    connection.execute(sa.insert(_VERSION_TABLE).values(version_num=revisions(kind)[-1]))
+    else:
+        metadata_of(kind).create_all(connection, checkfirst=False)
+        _VERSION_TABLE.create(connection)
+        connection.execute(sa.insert(_VERSION_TABLE).values(version_num=revisions(kind)[-1]))
+    _COMPATIBILITY_TABLE.create(connection, checkfirst=True)
+    connection.execute(sa.delete(_COMPATIBILITY_TABLE))
+    connection.execute(sa.insert(_COMPATIBILITY_TABLE).values(oldest_program=oldest_program(kind)))
 
 
 def upgrade(connection: sa.Connection, kind: str) -> None:
