@@ -19,6 +19,7 @@ from whimbrel.settings.datadir import DataDir
 from whimbrel.settings.sections import SimulatedTimes
 from whimbrel.sim.world.hosts import SimulatedWorld
 from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world.witness import WitnessedStore
 
 
 def hypervisors_of(
@@ -41,6 +42,8 @@ def hypervisor_of(
     """Return the hypervisor of one host. directory: of its process. world: the simulated hosts of this process."""
     if not isinstance(host, SimulatedHost):
         return _libvirt(host, directory, images)
+    if host.witness:
+        store = WitnessedStore(store, HostName(host.name), Path(host.witness))
     times = Times(**{name: getattr(simulated, name) for name in simulated.__struct_fields__})
     return SimulatedHypervisor(
         HostName(host.name), world, store, times, clock, cell=cell, capacity=_capacity(host), images=images

@@ -66,6 +66,7 @@ class SimulatedHost(HostTable, frozen=True, kw_only=True, tag="simulated"):
 
     numa: tuple[NumaNode, ...] = ()  # its NUMA nodes; empty: not reported
     address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # hosts of other processes read moving disks here
+    witness: FileNamed | None = None  # directory that hosts share to report servers that run on two of them
 
 
 class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
