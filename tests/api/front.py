@@ -107,11 +107,13 @@ async def opened(
     policy: Policy | None = None,
     cells: Mapping[str, Sequence[str]] | None = None,
     max_limit: int = 1000,
+    **more: Any,
 ) -> AsyncIterator[Front]:
-    """Open a cloud under these rules and this policy, with these cells and their hosts."""
+    """Open a cloud under these rules and this policy, with these cells and their hosts. more: fields of Context."""
     world = await World.build(rules=rules, cells=cells)
     engine = world.engine("api")
-    context = Context(cloud=world.cloud, engine=engine, identity=Tokens(), policy=policy or POLICY, max_limit=max_limit)
+    of = {"policy": policy or POLICY, "max_limit": max_limit, **more}
+    context = Context(cloud=world.cloud, engine=engine, identity=Tokens(), **of)
     transport = httpx.ASGITransport(mounted(compute_app(context)))
     async with httpx.AsyncClient(transport=transport, base_url="http://cloud:8774") as client:
         yield Front(world, engine, client)

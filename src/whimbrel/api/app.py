@@ -11,11 +11,12 @@ from whimbrel.api.http.context import Context
 from whimbrel.api.http.microversions import LEGACY_HEADER, VERSIONS
 from whimbrel.api.http.problems import SHAPE
 from whimbrel.api.routes import ROUTES
+from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.app import App
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply, reply_of
 from whimbrel.http.request import NOT_JSON, Request
-from whimbrel.http.routes import RouteTable
+from whimbrel.http.routes import OPEN, RouteTable
 from whimbrel.ports.meter import note_route
 from whimbrel.ports.services.identity import Principal
 
@@ -23,6 +24,9 @@ MAX_BODY_BYTES = 1 << 20
 MAX_DEPTH = 100
 
 JSON_TYPES = frozenset({"", "application/json", "application/vnd.openstack.compute+json"})
+
+OPEN_PATHS = {(route.method, f"/v2.1{route.path}") for route in ROUTES if route.rule == OPEN}
+NOBODY = Principal(user_id=UserId(""), user_name="", project_id=ProjectId(""))
 
 ROUTE_TABLE = RouteTable(ROUTES, no_version="API version 2.{minor} does not have this.")
 
@@ -36,7 +40,7 @@ def compute_app(context: Context) -> App:
         document = documents.at(parts, request.method, root_url)
         if document is not None:
             return document
-        principal = await _principal(request, context)
+        principal = NOBODY if (request.method, request.path) in OPEN_PATHS else await _principal(request, context)
         headers = request.headers
         minor = VERSIONS.negotiate(headers.get("openstack-api-version", ""), headers.get(LEGACY_HEADER, ""))
         request.minor = minor
@@ -56,10 +60,11 @@ def compute_app(context: Context) -> App:
             body=body,
             root_url=root_url,
             project_in_url=project_in_url,
+            address=(request.scope.get("client") or ("", 0))[0],
             path="/" + "/".join(parts),
         )
         target = await route.target(call)
-        if route.rule is not None:
+        if route.rule not in (None, OPEN):
             call.check(route.rule, target)
         return reply_of(await route.handler(call), route.ok)
 

@@ -1,4 +1,4 @@
-"""Whimbrel's own lines of the table of routes: moves, decisions, zones with their ids, cells, healing.
+"""Whimbrel's own lines of the table of routes: moves, decisions, zones with their ids, cells, hosts, healing.
 
 The head of routes.py describes how a resource is added.
 """
@@ -9,6 +9,7 @@ from whimbrel.api.operator import (
     cells,
     group_moves,
     histories,
+    hosts,
     moves,
     plans,
     port_healings,
@@ -20,6 +21,7 @@ from whimbrel.api.operator import (
 from whimbrel.api.policy_target import server_in_path
 from whimbrel.api.schemas import cells as cell_bodies
 from whimbrel.api.schemas import history
+from whimbrel.api.schemas import hosts as host_bodies
 from whimbrel.api.schemas import plans as plan_bodies
 from whimbrel.api.schemas import port_healings as healing_bodies
 from whimbrel.api.schemas import proof as proof_query
@@ -27,6 +29,7 @@ from whimbrel.api.schemas import repairs as repair_bodies
 from whimbrel.api.schemas import restores as restore_bodies
 from whimbrel.api.schemas import server_groups as group_bodies
 from whimbrel.api.schemas import zones as zone_bodies
+from whimbrel.http.routes import OPEN
 
 # fmt: off
 OWN_ROUTES: tuple[Route, ...] = (
@@ -52,6 +55,13 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route("POST", "/whimbrel/cells", cells.add, "whimbrel:cells:add", ok=201, body=cell_bodies.ADD),
     Route("PUT", "/whimbrel/cells/{name}", cells.switch, "whimbrel:cells:switch", body=cell_bodies.SWITCH),
     Route("DELETE", "/whimbrel/cells/{name}", cells.remove, "whimbrel:cells:remove", ok=204),
+    Route("GET", "/whimbrel/hosts", hosts.index, "whimbrel:hosts:index"),
+    Route("POST", "/whimbrel/hosts", hosts.invite, "whimbrel:hosts:invite", ok=201, body=host_bodies.INVITE),
+    Route("GET", "/whimbrel/hosts/{host}", hosts.show, "whimbrel:hosts:show"),
+    Route("PUT", "/whimbrel/hosts/{host}", hosts.switch, "whimbrel:hosts:switch", body=host_bodies.SWITCH),
+    Route("DELETE", "/whimbrel/hosts/{host}", hosts.retire, "whimbrel:hosts:retire", ok=204),
+    Route("GET", "/whimbrel/trust", hosts.trust, OPEN),
+    Route("POST", "/whimbrel/joins", hosts.join, OPEN, ok=201, body=host_bodies.JOIN),
     Route("GET", "/whimbrel/port-healings", port_healings.index, "whimbrel:port_healings:index",
           query=healing_bodies.LIST),
     Route("POST", "/whimbrel/port-healings", port_healings.create, "whimbrel:port_healings:create", ok=202,

@@ -8,9 +8,10 @@ from starlette.types import ASGIApp
 from whimbrel.adapters.bus.agent_server import cells_app
 from whimbrel.api.app import compute_app
 from whimbrel.api.http import policy as compute_policy
-from whimbrel.api.http.context import Context
+from whimbrel.api.http.context import Context, PublicUrl
 from whimbrel.bootstrap.process import Process
 from whimbrel.bootstrap.service_login import ServiceLogin
+from whimbrel.domain.errors import Invalid
 from whimbrel.embedded.identity.app import identity_app
 from whimbrel.embedded.image.app import image_app
 from whimbrel.http.policy import Policy
@@ -18,6 +19,16 @@ from whimbrel.placement_api import policy as placement_policy
 from whimbrel.placement_api.app import placement_app
 from whimbrel.placement_api.principals import access
 from whimbrel.settings.datadir import INTERNAL, DataDir
+
+
+def _public_url(process: Process) -> PublicUrl:
+    """Return where hosts reach the compute API, if the settings say it. Raises: Invalid: the file of certificates."""
+    services = process.config.services
+    url = f"{process.urls.compute}/v2.1" if services.url or services.compute else ""
+    try:
+        return PublicUrl(url, Path(services.ca_file).read_text() if services.ca_file else "")
+    except OSError as error:
+        raise Invalid(f"[services]: 'ca_file' is {services.ca_file}, which cannot be read: {error.strerror}") from None
 
 
 def endpoints(process: Process, data: DataDir | None, policy_file: Path | None) -> dict[str, ASGIApp]:
@@ -28,7 +39,7 @@ def endpoints(process: Process, data: DataDir | None, policy_file: Path | None) 
     cloud, identity = process.cloud, process.identity
     # One file for both: their rule names are distinct, and the rules that both refer to are the same.
     policy = Policy.load({**compute_policy.DEFAULTS, **placement_policy.DEFAULTS["legacy"]}, policy_file)
-    context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=policy)
+    context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=policy, public=_public_url(process))
     process.network_service.hear(compute_app(replace(context, identity=ServiceLogin())))
     apps: dict[str, ASGIApp] = {
         "identity": identity_app(identity, cloud.clock, cloud.ids, process.urls.catalog),

@@ -6,7 +6,6 @@ Source: reference of Nova 34, section 2.4.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -21,6 +20,7 @@ from whimbrel.api.views.unreachable_server import ABSENT_SINCE
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
+from whimbrel.hosts import admission
 from whimbrel.http.problem import Problem
 
 log = structlog.get_logger(__name__)
@@ -50,7 +50,7 @@ async def update(call: Call) -> Any:
     if "disabled_reason" in wanted and status != "disabled":
         raise Invalid("Specifying 'disabled_reason' is valid only with status 'disabled'.")
     host = await _by_id(call)
-    changed = await _set(
+    changed = await set_status(
         call,
         host,
         enabled=host.enabled if status is None else status == "enabled",
@@ -65,13 +65,13 @@ async def update(call: Call) -> Any:
 
 async def enable(call: Call) -> Any:
     host = await _by_name(call)
-    await _set(call, host, enabled=True, reason=None, forced_down=host.forced_down)
+    await set_status(call, host, enabled=True, reason=None, forced_down=host.forced_down)
     return {"service": {"host": host.name, "binary": BINARY, "status": "enabled"}}
 
 
 async def disable(call: Call) -> Any:
     host = await _by_name(call)
-    await _set(call, host, enabled=False, reason=None, forced_down=host.forced_down)
+    await set_status(call, host, enabled=False, reason=None, forced_down=host.forced_down)
     return {"service": {"host": host.name, "binary": BINARY, "status": "disabled"}}
 
 
@@ -80,7 +80,7 @@ async def disable_with_reason(call: Call) -> Any:
     if reason is None:
         raise Invalid("Missing disabled reason field")
     host = await _by_name(call)
-    await _set(call, host, enabled=False, reason=reason, forced_down=host.forced_down)
+    await set_status(call, host, enabled=False, reason=reason, forced_down=host.forced_down)
     return {"service": {"host": host.name, "binary": BINARY, "status": "disabled", "disabled_reason": reason}}
 
 
@@ -88,7 +88,7 @@ async def force_down(call: Call) -> Any:
     if "forced_down" not in call.body:
         raise Invalid("Missing forced_down field")
     host, forced = await _by_name(call), truth(call.body["forced_down"])
-    await _set(call, host, enabled=host.enabled, reason=host.disabled_reason, forced_down=forced)
+    await set_status(call, host, enabled=host.enabled, reason=host.disabled_reason, forced_down=forced)
     return {"service": {"host": host.name, "binary": BINARY, "forced_down": forced}}
 
 
@@ -111,15 +111,11 @@ async def delete(call: Call) -> Any:
             "Unable to delete compute service that has in-progress migrations. Complete the migrations or delete the"
             " instances first."
         )
-    with suppress(NotFound):
-        await call.cloud.placement.delete_tree(host.id)
-    for aggregate in await call.cloud.aggregates.all():
-        if host.name in aggregate.hosts:
-            await call.cloud.aggregates.remove_host(aggregate.id, host.name, call.cloud.clock.now())
-    await call.cloud.cell(host.cell).hosts.delete(host.name)
+    await admission.remove(call.cloud, host)
 
 
-async def _set(call: Call, host: Host, *, enabled: bool, reason: str | None, forced_down: bool) -> Host:
+async def set_status(call: Call, host: Host, *, enabled: bool, reason: str | None, forced_down: bool) -> Host:
+    """Store the operator's settings of a host, and mirror them in Placement. Raises: NotFound."""
     hosts = call.cloud.cell(host.cell).hosts
     changed = await hosts.set_service(host.name, enabled=enabled, disabled_reason=reason, forced_down=forced_down)
     if enabled != host.enabled:

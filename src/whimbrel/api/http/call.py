@@ -35,6 +35,7 @@ class Call:
         body: Any,
         root_url: str,
         project_in_url: bool,
+        address: str,
         path: str,
     ) -> None:
         self.context = context
@@ -47,6 +48,7 @@ class Call:
         self.body = body  # decoded and checked JSON; None: no body
         self.root_url = root_url  # http://host/compute, no slash at the end
         self.project_in_url = project_in_url
+        self.address = address  # of the client; "": unknown
         self.path = path  # of the request below /v2.1 and the project, e.g. /servers/detail
         self.found: Server | None = None  # the server in the path, set by the route's target
         self.absent: Entry | None = None  # set instead if its cell does not answer and the route permits that

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from whimbrel.http.failed_attempts import OF_ADDRESS, Failures
 from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.hosts.bus_access import BusAccesses, NoBus
 from whimbrel.ports.services.identity import Identity
 
 if TYPE_CHECKING:
     from whimbrel.http.policy import Policy
     from whimbrel.saga.engine import Engine
+
+
+@dataclass(frozen=True)
+class PublicUrl:
+    """Where hosts reach this API, and the certificates (PEM) that they trust it by."""
+
+    url: str = ""  # with the version; "": as the inviting operator reaches it
+    ca_pem: str = ""  # "": the system trusts it
+
+    @property
+    def ca_sha256(self) -> str:
+        return sha256(self.ca_pem.encode()).hexdigest() if self.ca_pem else ""
 
 
 @dataclass(frozen=True)
@@ -20,3 +36,10 @@ class Context:
     identity: Identity
     policy: Policy
     max_limit: int = 1000  # of items in one answer
+    bus: BusAccesses = field(default_factory=NoBus)
+    public: PublicUrl = PublicUrl()
+
+    @cached_property
+    def failed_joins(self) -> Failures:
+        """Count wrong secrets of hosts that join."""
+        return Failures(OF_ADDRESS, self.cloud.clock, "secrets")

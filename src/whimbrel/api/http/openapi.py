@@ -11,6 +11,7 @@ from whimbrel.api.http.call import Handler, Route
 from whimbrel.api.http.microversions import LAST
 from whimbrel.api.http.problems import NAME_OF_STATUS
 from whimbrel.http.reply import Reply
+from whimbrel.http.routes import OPEN
 
 VERSION_HEADER = {
     "name": "OpenStack-API-Version",
@@ -40,6 +41,7 @@ ERRORS = {
     409: "Not in this state, or somebody was faster.",
     413: "The body is too large.",
     415: "The body is not JSON.",
+    429: "Too many attempts failed.",
     503: "Something that is needed does not answer.",
 }
 
@@ -93,6 +95,8 @@ def _operation(route: Route) -> dict[str, Any]:
     }
     if doc:
         operation["summary"] = doc
+    if route.rule == OPEN:
+        operation["security"] = []
     if route.action is not None or route.body is not None:
         schema = {"oneOf": [_body(route)]} if route.action is not None else _body(route)
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}

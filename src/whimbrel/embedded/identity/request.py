@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 
 from whimbrel.domain.errors import Refused, WorldError
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.embedded.identity.attempts import Attempts, TooManyAttempts
+from whimbrel.embedded.identity.attempts import Attempts
 from whimbrel.embedded.identity.service_catalog import Catalog
 from whimbrel.http.app import Shape
 from whimbrel.http.call import Admitted
+from whimbrel.http.failed_attempts import TooManyAttempts
 from whimbrel.http.problem import Problem, problem_of
 from whimbrel.http.reply import Reply
 from whimbrel.http.request import Request

@@ -1,0 +1,71 @@
+"""Hosts, and what a host gets that joins."""
+
+import msgspec
+
+
+class HostState(msgspec.Struct, kw_only=True):
+    """One host. state: "up", "down", or "joined": its agent has a key and has not registered it yet.
+
+    release: of its agent; "": the agent is in the process of the cloud. session: of its agent, one more at each start.
+    """
+
+    name: str
+    cell: str
+    state: str
+    enabled: bool = False
+    disabled_reason: str | None = None
+    forced_down: bool = False
+    zone: str | None = None
+    session: int = 0
+    release: str = ""
+    seen_at: float = 0.0
+    joined_at: float | None = None
+    driver: str = ""
+    vcpus: int = 0
+    memory_mib: int = 0
+    disk_gib: int = 0
+    servers: int = 0
+
+
+class HostStates(msgspec.Struct):
+    """unreachable: the cells that do not answer, whose hosts are missing."""
+
+    hosts: list[HostState]
+    unreachable: list[str] = []
+
+
+class HostStateAnswer(msgspec.Struct):
+    host: HostState
+
+
+class HostInvitation(msgspec.Struct, kw_only=True):
+    """token: for `whimbrel agent join`; it is shown once, and counts once."""
+
+    host: str
+    cell: str
+    expires_at: float
+    token: str
+
+
+class HostInvitationAnswer(msgspec.Struct):
+    invitation: HostInvitation
+
+
+class HostJoin(msgspec.Struct, kw_only=True):
+    """What the agent of a host needs. bus_ca: PEM; "": the system trusts the bus. jwt: admits the host's key there."""
+
+    host: str
+    cell: str
+    bus_urls: list[str]
+    bus_ca: str
+    jwt: str
+
+
+class HostJoinAnswer(msgspec.Struct):
+    join: HostJoin
+
+
+class Trust(msgspec.Struct, kw_only=True):
+    """The certificates that this API is trusted by, PEM; "": the system trusts it."""
+
+    ca: str
