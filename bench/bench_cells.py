@@ -38,7 +38,7 @@ async def see_that_they_cross(user: User) -> None:
 
 
 async def measure(cloud: Cloud, user: User, servers: list[str], flavor: str) -> float:
-    """Give the processor milliseconds of one resize and its confirm, all servers at once."""
+    """Return the processor milliseconds of one resize and its confirm, all servers at once."""
     before = cloud.processor_s()
     await in_turns([resize_and_confirm(user, server, flavor) for server in servers], SERVERS)
     return (cloud.processor_s() - before) / SERVERS * 1000

@@ -51,7 +51,7 @@ async def boot_equipped(user: User, number: int) -> str:
 
 
 async def network_policy(user: User) -> str:
-    """Have a policy that promises 1 Mbit/s out."""
+    """Create a policy with 1 Mbit/s of guaranteed egress bandwidth."""
     body = {"policy": {"name": "bench"}}
     policy = (await user.ask("POST", "/network/v2.0/qos/policies", body))["policy"]["id"]
     rule = {"minimum_bandwidth_rule": {"min_kbps": 1000, "direction": "egress"}}
@@ -72,7 +72,7 @@ async def resize_and_confirm(user: User, server: str, flavor: str) -> None:
 
 
 async def measure(cloud: Cloud, user: User, servers: list[str], flavor: str) -> float:
-    """Give the processor milliseconds of one resize and its confirm, all servers at once."""
+    """Return the processor milliseconds of one resize and its confirm, all servers at once."""
     before = cloud.processor_s()
     await in_turns([resize_and_confirm(user, server, flavor) for server in servers], SERVERS)
     return (cloud.processor_s() - before) / SERVERS * 1000

@@ -34,7 +34,7 @@ async def main() -> None:
 
 
 async def measure(cloud: Cloud, user: User) -> float:
-    """Give the processor milliseconds of a page, the first that any client asks for and then every other one."""
+    """Return the processor milliseconds of a page, the first that any client asks for and then every other one."""
     path = f"/servers/detail?limit={PAGE}"
     first = await user.call("GET", path)
     assert len(first["servers"]) == PAGE

@@ -53,7 +53,7 @@ async def main() -> None:
 
 
 async def make_one(user: User) -> Names:
-    """Have a server with a port and a volume made; give the names by which the databases know them and the host."""
+    """Create a server with a port and a volume; return their names in the databases, and the host."""
     network = (await user.ask("POST", "/network/v2.0/networks", {"network": {"name": "n"}}))["network"]["id"]
     subnet = {"network_id": network, "ip_version": 4, "cidr": "10.0.0.0/8"}
     await user.ask("POST", "/network/v2.0/subnets", {"subnet": subnet})

@@ -1,4 +1,4 @@
-"""How many simulated seconds a second a cloud of 50 hosts and 200 servers takes, with every law checked on the way.
+"""How many simulated seconds a second a cloud of 50 hosts and 200 servers takes, with every invariant checked.
 
 That depends on how much happens: half of the steps are wishes of users, half are faults. One step each 30 s is 14 a day
 for each server.

@@ -11,7 +11,7 @@ COUNT = 1000
 
 
 async def begin(cloud: Cloud) -> None:
-    """Have 1,000 moves whose disks are on their way."""
+    """Create 1,000 moves that are copying their disks."""
     user = await cloud.user()
     await user.call("POST", "/flavors", {"flavor": {"id": "b2", "name": "b2", "vcpus": 1, "ram": 1024, "disk": 1}})
     servers = await user.boot_many(COUNT)

@@ -64,13 +64,13 @@ class Cloud:
         self._directory.cleanup()
 
     def set_copy_time(self, seconds: float) -> None:
-        """Say how long a disk takes from host to host, from the next start on."""
+        """Set the duration of a disk copy, from the next start on."""
         (self._path / "cloud.toml").write_text(f"{self._cells}\n[simulated]\ncopy_disk_s = {seconds}\n{self._rules}")
         (self._path / "policy.yaml").write_text('"compute:servers:resize:cross_cell": "rule:context_is_admin"\n')
 
     @property
     def databases(self) -> Path:
-        """Give the directory of its SQLite files."""
+        """Return the directory of its SQLite files."""
         return self._path / "data" / "db"
 
     # The process

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def processor_s(pid: int) -> float:
-    """Give the processor time that a process has used so far, its threads' included, to the microsecond.
+    """Return the processor time that a process has used so far, its threads' included, to the microsecond.
 
     Source: clock_getcpuclockid(3), whose number Linux makes in this way; /proc/PID/stat has the same in ticks of 10 ms.
     """
@@ -14,12 +14,12 @@ def processor_s(pid: int) -> float:
 
 
 def memory_mib(pid: int) -> float:
-    """Give a process's resident memory."""
+    """Return a process's resident memory."""
     return _memory_mib(pid, "VmRSS:")
 
 
 def peak_memory_mib(pid: int) -> float:
-    """Give the most resident memory that a process ever had."""
+    """Return the most resident memory that a process ever had."""
     return _memory_mib(pid, "VmHWM:")
 
 

@@ -32,7 +32,7 @@ class Database(Protocol):
     url: str
 
     def processor_s(self) -> float:
-        """Give the processor time that the processes of this database have used so far.
+        """Return the processor time that the processes of this database have used so far.
 
         To be asked often: of a connection that was closed meanwhile, what it used since the last time is not seen.
         """
@@ -111,7 +111,7 @@ DATABASES = {"sqlite": sqlite, "postgresql": postgresql}
 
 
 def postgres_problem() -> str:
-    """Say why PostgreSQL cannot be measured; nothing if it can."""
+    """Return why PostgreSQL cannot be measured; empty if it can."""
     try:
         with psycopg.connect(POSTGRES, connect_timeout=2) as connection:
             if Path(f"/proc/{connection.info.backend_pid}/comm").read_text().strip() == "postgres":

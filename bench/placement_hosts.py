@@ -43,7 +43,7 @@ def aggregate_of(number: int) -> str:
 
 
 def query(name: str, chance: Random) -> str:
-    """Give a query for candidates; amounts vary, as they do from flavor to flavor, and every empty host has them."""
+    """Return a query for candidates; amounts vary, as they do from flavor to flavor, and every empty host has them."""
     vcpus = chance.randint(1, 16)
     return CANDIDATES[name].format(vcpus=vcpus, mib=512 * chance.randint(1, 32), gib=5 * chance.randint(1, 16))
 

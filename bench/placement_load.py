@@ -1,6 +1,6 @@
 """A load generator for Placement: sends requests of one kind, checks every answer, prints one JSON line.
 
-Law: it ends in an error at the first answer that is not what is expected: status and number of candidates. The same
+Invariant: it ends in an error at the first answer with an unexpected status or number of candidates. The same
 seed sends the same requests, and `swap` moves the servers that `put` with the same seed and number has placed.
 """
 
@@ -74,7 +74,7 @@ def put(hosts: int, seed: int, number: int) -> Ask:
 
 
 def swap(hosts: int, seed: int, number: int) -> Ask:
-    """Let the move own the source's claim and the server the target's, in one write."""
+    """Return the source's claim to the move and the target's to the server, in one write."""
     source, target = host_id(2 * number % hosts), host_id((2 * number + 1) % hosts)
     move, server = _consumer(4, seed, number), _consumer(3, seed, number)
     body = {move: _claim(source, AMOUNTS, None), server: _claim(target, AMOUNTS, 1)}
@@ -97,7 +97,7 @@ def _claim(host: str, amounts: dict[str, int], generation: int | None) -> dict[s
 
 
 def kind(name: str, hosts: int, limit: int, seed: int) -> Callable[[int], Ask]:
-    """Give what makes the requests of a kind, by number."""
+    """Return the function that makes requests of a kind, by number."""
     if name in CANDIDATES:
         return partial(candidates, name, limit, hosts, seed)
     return {"put": partial(put, hosts, seed), "swap": partial(swap, hosts, seed), "race": partial(race, seed)}[name]
@@ -136,7 +136,7 @@ class Client:
 
 
 def _status(head: bytes, body: bytes) -> str:
-    """Give the status of an answer, of a refusal with its code."""
+    """Return the status of an answer, of a refusal with its code."""
     status = head.split(b" ", 2)[1].decode()
     return f"{status} {msgspec.json.decode(body, type=Errors).errors[0]['code']}" if status == "409" else status
 

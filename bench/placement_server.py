@@ -42,7 +42,7 @@ class Placement:
         self.start = {"ready_s": ready_s, "loaded_s": loaded_s, **used, "memory_mib": self.memory_mib()}
 
     def processor_s(self) -> tuple[float, float]:
-        """Give the processor time used so far, of the server and of the database."""
+        """Return the processor time used so far, of the server and of the database."""
         return sum(processor_s(pid) for pid in self._pids), self._database.processor_s()
 
     def memory_mib(self) -> float:
@@ -58,7 +58,7 @@ class Placement:
         return answer
 
     def load(self, request: str, count: int, *, clients: int, seed: int = 1, limit: int = 10) -> dict[str, Any]:
-        """Let the generator send so many requests; give what it says, with the processor time of one request."""
+        """Send this many requests with the generator; return its output, with the processor time of one request."""
         urls = [word for url in self._urls for word in ("--url", url)]
         options = {"hosts": self._hosts, "count": count, "clients": clients, "seed": seed, "limit": limit}
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]

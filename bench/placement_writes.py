@@ -33,7 +33,7 @@ def main(*hosts: Sizes, db: Chosen = None, json: Lines = False) -> None:
 
 
 def _race(sheet: Sheet, placement: Placement, processes: int) -> None:
-    """Let clients race for all that one provider has, each at a process of its own if there are so many."""
+    """Let clients race for the whole capacity of one provider, each at its own process if there are enough."""
     provider = f"/resource_providers/{host_id(0)}"
     stock = placement.ask(f"{provider}/inventories/VCPU")
     capacity = int(stock["total"] * stock["allocation_ratio"])

@@ -23,7 +23,7 @@ def test_run_says_that_all_laws_hold(capsys: pytest.CaptureFixture[str]) -> None
     code, out = say(capsys, "run", "--seed", "3", "--steps", "5")
     assert code == 0
     assert out.startswith("1 seed, ")
-    assert "all laws hold" in out
+    assert "all invariants hold" in out
 
 
 def test_run_tells_programs_everything(capsys: pytest.CaptureFixture[str]) -> None:

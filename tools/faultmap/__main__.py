@@ -40,9 +40,9 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.faultmap", description=__doc__)
     parser.add_argument("--into", type=Path, default=Path("docs/generated"), help="the folder of the pages")
-    parser.add_argument("--processes", type=int, default=2, help="how many points are told at once")
-    parser.add_argument("--only", default="", help="kinds of moves whose name has this; nothing is written then")
-    parser.add_argument("--check", action="store_true", help="write nothing: fail where the map differs from the pages")
+    parser.add_argument("--processes", type=int, default=2, help="how many points are run concurrently")
+    parser.add_argument("--only", default="", help="kinds of moves with this in their name; nothing is written then")
+    parser.add_argument("--check", action="store_true", help="write nothing: fail if the map differs from the pages")
     parser.add_argument("--pairs", action="store_true", help="pairs of faults in a resize to another cell: much longer")
     parser.add_argument("--restored", action="store_true", help="only the map of restored databases")
     return parser

@@ -113,7 +113,7 @@ class OpenCells(Mapping[CellName, Cell]):
         try:
             await self._see_which()
         except WorldError as trouble:
-            log.warning("it cannot be seen which cells there are", reason=trouble.reason)
+            log.warning("the list of cells cannot be read", reason=trouble.reason)
         await asyncio.gather(*(self._attend(cell, arrived) for cell in self._open.values()))
 
     async def close(self) -> None:
@@ -128,7 +128,7 @@ class OpenCells(Mapping[CellName, Cell]):
                 cell.is_new = False
             except WorldError as trouble:
                 if trouble.reason != cell.complaint:
-                    log.warning("a cell's hosts were not written down", cell=cell.info.name, reason=trouble.reason)
+                    log.warning("the hosts of a cell were not recorded", cell=cell.info.name, reason=trouble.reason)
                 cell.complaint = trouble.reason
 
     async def _check(self, cell: OpenCell) -> None:
@@ -206,7 +206,9 @@ async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, jo
         )
         found = await infos.ensure(expected)
         if found.enabled != cell.enabled:
-            log.warning("a command said of a cell what the settings do not", cell=name, enabled=found.enabled)
+            log.warning(
+                "a command changed a cell that the settings define differently", cell=name, enabled=found.enabled
+            )
 
 
 async def _under_way(journal: Journal) -> set[CellName]:

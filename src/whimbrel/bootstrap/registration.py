@@ -151,7 +151,7 @@ class Registration:
         try:
             await self._enter()
         except WorldError as trouble:
-            log.warning("this process was not written down", reason=trouble.reason)
+            log.warning("this process was not registered", reason=trouble.reason)
 
     def check(self) -> None:
         """Raises: Unavailable: the lease of the exclusive role may have expired."""
@@ -170,7 +170,9 @@ class Registration:
         try:
             await self.processes.leave(self.record)
         except WorldError as trouble:
-            log.warning("the lease of this process ends by itself", seconds=LEASE_S, reason=trouble.reason)
+            log.warning(
+                "the lease of this process was not released and will expire", seconds=LEASE_S, reason=trouble.reason
+            )
 
 
 def guarded(port: Port, check: Callable[[], None]) -> Port:

@@ -52,9 +52,9 @@ def create(
         Directory of the cloud.
     volumes
         Copy the files of volumes and their snapshots too. Servers may write to a volume while it is copied; the
-        copies for which that is so are named.
+        names of such volumes are shown.
     files_only
-        Leave the databases out, where they are in PostgreSQL: copy all images, the secrets and the settings.
+        Leave the databases out, if they are in PostgreSQL: copy all images, the secrets and the settings.
     timeout
         Seconds to wait until all databases can be locked together, which takes milliseconds.
     json
@@ -78,7 +78,7 @@ def create(
 def verify(directory: Path, /, *, json: bool = False) -> int:
     """Check that a backup is complete and unchanged, and that this version of Whimbrel can use its databases.
 
-    Exit code 0: it is so; 1: not so.
+    Exit code 0: the backup can be used; 1: it cannot.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`whimbrel cell`: the cells of a cloud, which of them take servers, and how one is emptied."""
+"""`whimbrel cell`: list, add, remove, disable, enable and drain cells."""
 
 import time
 from functools import partial
@@ -30,9 +30,9 @@ app = App(
 
 @app.command(name="list")
 def list_cells(*, json: bool = False, where: Where = AS_USUAL) -> None:
-    """List cells: whether they take servers and answer, and how many hosts and servers each has.
+    """List cells: whether they are enabled and up, and their numbers of hosts and servers.
 
-    cell0 counts the servers that found no host. It has no database: the cloud's directory keeps them.
+    cell0 counts the servers for which no host was found. It has no database: their records are in the directory.
 
     Parameters
     ----------
@@ -60,24 +60,24 @@ def add(
     json: bool = False,
     where: Where = AS_USUAL,
 ) -> int:
-    """Add a cell to a cloud that is up. Its hosts come from cloud.toml, at the next start.
+    """Add a cell to a running cloud. Its hosts are read from cloud.toml at the next start.
 
-    Exit code 1: it is written down, but its database does not answer.
+    Exit code 1: it was recorded, but its database does not answer.
 
     Parameters
     ----------
     name
-        At most 31 small letters, digits and underscores, the first a letter.
+        At most 31 lower-case letters, digits and underscores; the first is a letter.
     database
         postgresql://USER@HOST/NAME, or sqlite:///DIRECTORY. Default: the cloud's own.
     database_file
         A file with that URL: a password in it is not shown to other users, as one on the command line is.
     physnet
-        A physical network that its hosts reach; may be said several times. Default: all.
+        A physical network that its hosts reach; can be repeated. Default: all.
     storage
-        A storage back end that its hosts reach; may be said several times. Default: all.
+        A storage back end that its hosts reach; can be repeated. Default: all.
     disabled
-        It takes no servers until it is enabled.
+        Place no servers in it until it is enabled.
     json
         One JSON document instead of text.
     """
@@ -96,14 +96,14 @@ def add(
 
 @app.command
 def disable(name: str, /, *, reason: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
-    """Have a cell take no more servers. Those that it has stay, and work as before.
+    """Disable a cell: no more servers are placed in it. Its servers stay there and work as before.
 
     Parameters
     ----------
     name
         Name of the cell.
     reason
-        Why, for those who look later.
+        The reason, which `whimbrel cell list` shows.
     json
         One JSON document instead of text.
     """
@@ -113,7 +113,7 @@ def disable(name: str, /, *, reason: str | None = None, json: bool = False, wher
 
 @app.command
 def enable(name: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None:
-    """Have a cell take servers again.
+    """Enable a cell: servers are placed in it again.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def enable(name: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None
 
 @app.command
 def remove(name: str, /, *, where: Where = AS_USUAL) -> None:
-    """Remove a cell that was added by command and has no servers. What is in its database stays there.
+    """Remove a cell that was added by command and has no servers. The content of its database stays there.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def drain(
     json: bool = False,
     where: Where = AS_USUAL,
 ) -> int:
-    """Disable a cell and move its servers to other cells. It can be stopped, and run again to go on.
+    """Disable a cell and move its servers to other cells. An interrupted command can be repeated.
 
     Administrators need the right to move servers between cells: policy rule compute:servers:resize:cross_cell.
     Exit code 1: servers are left in the cell.
@@ -162,11 +162,11 @@ def drain(
     name
         Name of the cell.
     at_once
-        How many servers are on their way at the same time.
+        How many servers are moved at the same time.
     confirm
-        Confirm each server that has arrived; else it waits for its verdict, as after a resize.
+        Confirm each server that has arrived; otherwise it waits for its verdict, as after a resize.
     reason
-        Why the cell is disabled, for those who look later.
+        Why the cell is disabled, which `whimbrel cell list` shows.
     json
         One JSON document at the end, and no progress.
     """

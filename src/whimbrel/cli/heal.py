@@ -1,4 +1,4 @@
-"""`whimbrel heal`: what servers hold, where it is not what they should, made right again."""
+"""`whimbrel heal`: correct the allocations of servers for their ports."""
 
 import math
 import time
@@ -37,15 +37,15 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 @app.command
 def ports(*, dry_run: bool = False, json: bool = False, server: str | None = None, where: Where = AS_USUAL) -> int:
-    """Have servers hold what their ports ask for, and the ports' profiles say so; nothing else is changed.
+    """Give servers the allocations that their ports request, and update the ports' profiles; nothing else changes.
 
-    Servers with which something is done, or that wait for a verdict, are left out. Exit code 1: not all could be
+    Servers with an operation in progress, or that wait for a verdict, are left out. Exit code 1: not all could be
     healed.
 
     Parameters
     ----------
     dry_run
-        Only say what is wrong and what would be changed.
+        Only show what is wrong and what would be changed.
     json
         One JSON document instead of text.
     server

@@ -1,4 +1,4 @@
-"""`whimbrel move`: what the moves of a cloud do, and the two things that an operator can say to one."""
+"""`whimbrel move`: list, show and export moves; retry one, or roll it back."""
 
 import time
 from collections.abc import Iterator
@@ -37,16 +37,16 @@ class Where:
 
 @app.command(name="list")
 def list_moves(*, open: bool = False, server: str | None = None, json: bool = False, where: Where = Where()) -> None:
-    """List moves, the newest first. One between cells has CELL/HOST where it comes from and goes to.
+    """List moves, the newest first. For a move between cells the source and the target are CELL/HOST.
 
     Parameters
     ----------
     open
-        Only those that are still in hand.
+        Only moves that have not ended.
     server
-        Only those of this server: its id or name; of a deleted one the id.
+        Only moves of this server: its id or name; the id if it is deleted.
     json
-        One JSON document instead of a table; cross_cell tells whether a move goes from one cell to another.
+        One JSON document instead of a table; cross_cell: whether a move goes from one cell to another.
     """
     with where.api() as api:
         query = {"open": "true"} if open else {}
@@ -70,19 +70,19 @@ def show(
     json: bool = False,
     where: Where = Where(),
 ) -> int:
-    """Show one move: its steps with what each took, its debts, and what its choice of a host came to.
+    """Show one move: its steps with their durations, its debts, and the result of its choice of a host.
 
     Parameters
     ----------
     move
         Id of the move, a migration's uuid, or the beginning of it.
     watch
-        Go on until the move is over, waits for a verdict, or stopped at a bug (exit code 1); with --json one
-        line for each change.
+        Continue until the move has ended, waits for a verdict, or is stopped by a bug (exit code 1); with --json
+        one line for each change.
     why
-        Show instead among which hosts it chose, each time that it did, and why; creates of servers can be asked too.
+        Show instead each decision: the hosts that were considered, and the reasons. Works for creates of servers too.
     all
-        With --why: every host, not only as many as fit a terminal.
+        With --why: every host, not only as many as fit the terminal.
     json
         JSON instead of text.
     """
@@ -121,7 +121,7 @@ def _why(api: Api, move: str, everything: bool, json: bool) -> None:
 
 @app.command
 def export(move: str, /, *, where: Where = Where()) -> None:
-    """Write all that the journal has of one move, as JSON: for `whimbrel sim replay`, and to be kept.
+    """Write everything that the journal has of one move, as JSON: for `whimbrel sim replay`, or to keep it.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def export(move: str, /, *, where: Where = Where()) -> None:
 
 @app.command
 def retry(move: str, /, *, where: Where = Where()) -> None:
-    """Try a move again now that waits, or stopped at a bug.
+    """Retry a move now that waits for its next attempt, or was stopped by a bug.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """`whimbrel placement`: the Placement API as a process of its own, for any cloud.
 
-Law: the port is taken and the policy understood before the database is touched.
+Invariant: the port is bound and the policy is valid before the database is opened.
 """
 
 import os
@@ -37,29 +37,29 @@ Auth = Literal["noauth2", "keystone", "embedded"]
 @Parameter(name="*")  # its fields are options
 @dataclass(frozen=True)
 class Keystone:
-    """How Keystone is reached, and what to log in there with, to ask who holds a token."""
+    """How to reach Keystone, and the login with which tokens are validated there."""
 
     os_auth_url: Annotated[str | None, Parameter(env_var="OS_AUTH_URL")] = None
-    """With --auth keystone: where Keystone is."""
+    """With --auth keystone: the URL of Keystone."""
     os_username: Annotated[str | None, Parameter(env_var="OS_USERNAME")] = None
-    """The user, with the role service or admin, who asks it about tokens."""
+    """The user that validates tokens, with the role service or admin."""
     os_password: Annotated[str | None, Parameter(env_var="OS_PASSWORD", show_default=False)] = None
-    """His password; in the environment other users of this machine cannot see it."""
+    """Its password; in the environment other users of this machine cannot see it."""
     os_project_name: Annotated[str | None, Parameter(env_var="OS_PROJECT_NAME")] = None
-    """His project."""
+    """Its project."""
     os_user_domain_id: Annotated[str, Parameter(env_var="OS_USER_DOMAIN_ID")] = "default"
-    """His domain."""
+    """Its domain."""
     os_user_domain_name: Annotated[str | None, Parameter(env_var="OS_USER_DOMAIN_NAME")] = None
-    """His domain, by name."""
+    """Its domain, by name."""
     os_project_domain_id: Annotated[str, Parameter(env_var="OS_PROJECT_DOMAIN_ID")] = "default"
-    """His project's domain."""
+    """The domain of its project."""
     os_project_domain_name: Annotated[str | None, Parameter(env_var="OS_PROJECT_DOMAIN_NAME")] = None
-    """His project's domain, by name."""
+    """The domain of its project, by name."""
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """Who is answered at /metrics."""
+    """Access to /metrics."""
 
     open: bool
     secret: str  # "": none was given
@@ -98,7 +98,7 @@ def placement(
     Parameters
     ----------
     db
-        sqlite:///DIRECTORY, or postgresql://USER@HOST/NAME. What is missing is made. Default: what is in the
+        sqlite:///DIRECTORY, or postgresql://USER@HOST/NAME. It is created if it does not exist. Default: the
         environment variable WHIMBREL_DATABASE.
     db_file
         A file with that URL: a password in it is not shown to other users, as one on the command line is.
@@ -107,28 +107,28 @@ def placement(
     host
         Address to listen at. Default: this machine only.
     auth
-        Who may ask: those with a token of Keystone (keystone) or of a cloud of this machine (embedded), or for tests
-        everybody, as whom he says (noauth2).
+        Authentication: by tokens of Keystone (keystone) or of a cloud on this machine (embedded); noauth2: none, for
+        tests.
     policy_defaults
-        What the rules are where no file says otherwise.
+        The default rules.
     policy
         A policy file in oslo.policy's format that overrides the defaults.
     cors_origin
-        Web page from which browsers may ask, such as https://dashboard.example.org; can be repeated.
+        Origin from which browsers may send requests, such as https://dashboard.example.org; can be repeated.
     max_allocation_candidates
-        Allocation candidates in one answer, at most, whatever limit the client gives or leaves out; -1: no cap.
+        The maximum number of allocation candidates in one answer, with any limit of the client or none; -1: no maximum.
     data_dir
         With --auth embedded: the directory of the cloud.
     seed
-        Have candidates come in the same order at every start with this number. Default: another one at each start, so
-        that several processes do not all begin with the same hosts.
+        Order candidates in the same way at every start with this number. Default: another order at each start, so that
+        several processes do not all begin with the same hosts.
     no_metrics
-        Tell Prometheus nothing at /metrics.
+        Do not serve /metrics.
     metrics_secret
         File with the bearer token that Prometheus sends. Default: with --auth embedded metrics.secret of the cloud's
-        directory, with keystone none, so that nobody is answered.
+        directory; with keystone none, and all requests to /metrics are refused.
     open_metrics
-        Answer everybody at /metrics. With --auth noauth2 it is so.
+        Serve /metrics without authentication. This is the default with --auth noauth2.
     http_limit
         A limit of the HTTP server, such as connections=1000; can be repeated. docs/http-limits.md lists them.
     verbose
@@ -207,7 +207,7 @@ def _login(given: Keystone) -> "Login":
         if value:
             return value
         raise Invalid(
-            f"Keystone is to say who asks, and how to reach it is missing: give --{option.replace('_', '-')} or set"
+            f"Keystone validates tokens, and how to reach it is missing: give --{option.replace('_', '-')} or set"
             f" {option.upper()}, or choose --auth embedded, or --auth noauth2 for tests"
         )
 
@@ -233,11 +233,11 @@ def _ready(chosen: "PlacementSettings", url: str) -> None:
     version = "--os-placement-api-version 1.39"
     if chosen.identity is None:
         client = f"openstack {NO_CLOUD} --os-auth-type none --os-endpoint {url} {version}"
-        note = "[yellow]It believes whoever asks: this is for tests.[/]"
+        note = "[yellow]Requests are not authenticated: for tests only.[/]"
     else:
         token = '"$(openstack token issue -f value -c id)"'
         client = f"openstack {NO_CLOUD} --os-auth-type admin_token --os-token {token} --os-endpoint {url} {version}"
-        note = "Clients that look in the catalog find it there once it has an endpoint of the service type placement."
+        note = "Clients that use the catalog need an endpoint of the service type placement in it."
     needs = "[dim]openstack needs the plug-in osc-placement for this: pip install osc-placement[/]"
     say(
         f"[bold green]Placement is up[/] at {url}",

@@ -1,6 +1,6 @@
-"""`whimbrel plan`: where a move would go and why, or why nowhere; nothing is moved.
+"""`whimbrel plan`: the host that a move would choose, and the reasons; nothing is moved.
 
-Law: exit code 0: a host was found; 3: none was; 1 and 2 as with all commands.
+Invariant: exit code 0: a host was found; 3: none was; 1 and 2 as with all commands.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ app = App(
 
 @app.command
 def resize(server: str, /, *, flavor: str, all: bool = False, json: bool = False, where: Where = AS_USUAL) -> int:
-    """Tell where a server would go if it were resized now, and why not to the other hosts.
+    """Show the host that a resize would choose now, and why the other hosts were not chosen.
 
     Exit code 0: a host was found; 3: none was, and the last sentence says what would help.
 
@@ -35,7 +35,7 @@ def resize(server: str, /, *, flavor: str, all: bool = False, json: bool = False
     flavor
         Id or name of the flavor.
     all
-        Show every host, not only as many as fit a terminal.
+        Show every host, not only as many as fit the terminal.
     json
         One JSON document instead of text.
     """
@@ -57,7 +57,7 @@ def migrate(
     json: bool = False,
     where: Where = AS_USUAL,
 ) -> int:
-    """Tell where a server would go if it were migrated now, and why not to the other hosts.
+    """Show the host that a migration would choose now, and why the other hosts were not chosen.
 
     Exit code 0: a host was found; 3: none was, and the last sentence says what would help.
 
@@ -66,11 +66,11 @@ def migrate(
     server
         Id or name of the server.
     host
-        Only to this host.
+        Consider only this host.
     zone
-        To this availability zone (its name), whatever zone the server is in or pinned to.
+        To this availability zone (its name), regardless of the server's own or pinned zone.
     all
-        Show every host, not only as many as fit a terminal.
+        Show every host, not only as many as fit the terminal.
     json
         One JSON document instead of text.
     """
@@ -92,21 +92,21 @@ def group(
     json: bool = False,
     where: Where = AS_USUAL,
 ) -> int:
-    """Tell where an affinity group would go together if it were moved now, and why not to the other hosts.
+    """Show the host that a move of an affinity group would choose now, and why the other hosts were not chosen.
 
-    What is asked of a host is what all servers of the group need at once. Exit code 0: a host was found, and each
-    server could begin to move there; 3: not so.
+    The host needs capacity for all servers of the group together. Exit code 0: a host was found, and each server can
+    begin to move there; 3: otherwise.
 
     Parameters
     ----------
     group
         Id or name of the server group.
     host
-        Only to this host.
+        Consider only this host.
     zone
-        To this availability zone (its name), whatever zone the servers are in or pinned to.
+        To this availability zone (its name), regardless of the servers' own or pinned zones.
     all
-        Show every host, not only as many as fit a terminal.
+        Show every host, not only as many as fit the terminal.
     json
         One JSON document instead of text.
     """

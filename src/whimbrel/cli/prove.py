@@ -20,10 +20,11 @@ AS_USUAL = Where()
 
 
 def prove(*, json: bool = False, where: Where = AS_USUAL) -> int:
-    """Check the cloud's accounting: records, guests, claims, ports, volumes, devices and moves, each asked where it is.
+    """Check the invariants of the cloud.
 
-    Moves that are under way are part of the books: it may be run at any time. What looks wrong is looked at again a
-    moment later. Exit code 0: every law holds, and everything could be seen; 1: else. `whimbrel repair` mends.
+    Records, guests, claims, ports, volumes, devices and moves are read where they are, and compared. Open moves are
+    taken into account, so it can be run at any time. What looks wrong is read again a moment later. Exit code 0: every
+    invariant holds, and everything was checked; 1: otherwise. `whimbrel repair` repairs violations.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def report(proof: Proof) -> RenderableType:
 
 
 def invariants(told: Sequence[InvariantCount]) -> Table:
-    table = terminal.plain_table("law", "", "facts", "violations")
+    table = terminal.plain_table("invariant", "", "facts", "violations")
     for each in told:
         wrong = Text(str(each.violations), "bold red") if each.violations else Text("0", "green")
         table.add_row(each.invariant, each.words, str(each.facts), wrong)

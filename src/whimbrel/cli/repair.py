@@ -37,8 +37,8 @@ def repair(*, dry_run: bool = False, yes: bool = False, json: bool = False, wher
     """Repair inconsistencies: show the plan, ask, apply it.
 
     Each repair is a run of its own, which `whimbrel move show` shows. A guest is destroyed only if its server's own
-    guest was just seen to be as recorded, or the server is deleted. What cannot be decided is left, with what you can
-    do. Exit code 0: every invariant holds in the end; 1: something is left, or could not be checked.
+    guest was just read and found as recorded, or the server is deleted. What cannot be decided is reported, with what
+    you can do. Exit code 0: every invariant holds at the end; 1: a violation is left, or something was not checked.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`whimbrel restore`: what to do after an older copy of a database was put back, step by step."""
+"""`whimbrel restore`: the steps after a database was restored from an older copy."""
 
 import sys
 import time
@@ -30,10 +30,10 @@ app = App(
 
 @app.default
 def lead(*, yes: bool = False, where: Where = AS_USUAL) -> int:
-    """Lead through a restore: compare, begin, repair, end. Each step is shown and asked for first.
+    """Go through a restore: compare, begin, repair, end. Each step is shown and has to be confirmed.
 
     The steps are also commands of their own: `whimbrel restore show`, `begin`, `end`, and `whimbrel repair` between.
-    Exit code 0: moves go on; 1: something is left to do.
+    Exit code 0: moves continue; 1: something is left to do.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _agreed(question: str, yes: bool, console: Console) -> bool:
 def show(*, json: bool = False, where: Where = AS_USUAL) -> int:
     """Show whether moves are held, and how the journal compares with what the hosts have carried out.
 
-    Exit code 0: nothing is held and everything agrees; 1: else.
+    Exit code 0: nothing is held and everything agrees; 1: otherwise.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def show(*, json: bool = False, where: Where = AS_USUAL) -> int:
 
 @app.command
 def begin(*, because: str = BECAUSE, json: bool = False, where: Where = AS_USUAL) -> int:
-    """Hold all moves and operations, and close those that the hosts have seen further than the journal.
+    """Hold all moves and operations, and close those of which the hosts have seen more than the journal.
 
     A new incarnation of the cloud begins: hosts refuse orders of processes that still work on another copy of the
     database. Closed moves leave their servers to `whimbrel repair`. Repeatable; repeat it when hosts that did not
@@ -93,7 +93,7 @@ def begin(*, because: str = BECAUSE, json: bool = False, where: Where = AS_USUAL
     Parameters
     ----------
     because
-        The reason, for the log and for those who ask why their move waits.
+        The reason, for the log and for the state of the moves that wait.
     json
         One JSON document instead of text.
     """
@@ -105,14 +105,14 @@ def begin(*, because: str = BECAUSE, json: bool = False, where: Where = AS_USUAL
 
 @app.command
 def end(*, force: bool = False, json: bool = False, where: Where = AS_USUAL) -> int:
-    """Let moves and operations go on, if hosts and journal agree and the proof holds.
+    """Resume moves and operations, if hosts and journal agree and the proof holds.
 
-    Exit code 0: they go on; 1: they are still held, and it says why.
+    Exit code 0: they continue; 1: they are still held, for the reason shown.
 
     Parameters
     ----------
     force
-        Let them go on although something does not agree. A move that was overtaken may then destroy a disk.
+        Resume them although something does not agree. A move that was overtaken may then destroy a disk.
     json
         One JSON document instead of text.
     """

@@ -1,4 +1,4 @@
-"""`whimbrel server`: servers go to other zones and hosts, groups of them together; and what happened to a server."""
+"""`whimbrel server`: move servers and groups to other zones and hosts; show the history of a server."""
 
 import time
 from typing import Any
@@ -19,7 +19,7 @@ AS_USUAL = Where()
 
 app = App(
     name="server",
-    help="Servers: move them to where they are wanted, and see what happened to them.",
+    help="Servers: move them to zones and hosts, show their history.",
     default_parameter=Parameter(negative=()),
 )
 
@@ -41,27 +41,27 @@ def move(
 ) -> int:
     """Move a server, or with --group all servers of an affinity group together.
 
-    It waits for its verdict as after a resize: openstack server resize confirm (or revert). A pinned server is pinned
-    to its new zone when it is confirmed; reverted, or refused, it is as before.
+    The server then waits for a verdict as after a resize: openstack server resize confirm (or revert). After confirm a
+    pinned server is pinned to its new zone; after revert, or if the move is refused, it is as before.
 
     Parameters
     ----------
     server
         Id or name of the server.
     zone
-        To this availability zone (its name), whatever zone it is in or pinned to.
+        To this availability zone (its name), regardless of its own or pinned zone.
     host
         To this host only.
     leave_zone
-        It may leave the zone that it would have to stay in: for --host.
+        With --host: it may leave the zone that it would have to stay in.
     flavor
-        With this flavor (id or name) from then on.
+        Resize it to this flavor (id or name).
     group
         Id or name of an affinity group, instead of a server.
     confirm
         Confirm each server of the group when it has arrived.
     wait
-        Wait until the server has arrived and waits for its verdict, or stays where it was.
+        Wait until the server has arrived and waits for its verdict, or the move was undone.
     json
         One JSON document instead of text.
     """
@@ -90,17 +90,17 @@ def move(
 
 @app.command
 def history(server: str, /, *, at: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
-    """Show what happened to a server, step by step: who asked, what was chosen and why, what was done and undone.
+    """Show the history of a server, step by step: requesters, decisions with reasons, what was done and undone.
 
-    It is there for deleted servers too. Owners of servers are told of no hosts. Users and projects are shown by name
-    where the identity service tells it, else by id; JSON has both.
+    Deleted servers have a history too. Owners of servers see no hosts. Users and projects are shown by name if the
+    identity service knows it, else by id; JSON has both.
 
     Parameters
     ----------
     server
-        Id or name of the server; of a deleted one the id.
+        Id or name of the server; the id if it is deleted.
     at
-        Show how it stood at this time instead: 2026-01-31T10:00:00, or 10:00:00 for today; UTC.
+        Show its state at this time instead: 2026-01-31T10:00:00, or 10:00:00 for today; UTC.
     json
         One JSON document instead of text.
     """

@@ -35,7 +35,7 @@ from whimbrel.sim.runs.simulation import run as tell
 
 app = App(
     name="sim",
-    help="Run the whole cloud in one process under a simulated clock, with faults; a seed gives the same run again.",
+    help="Run the whole cloud in one process under a simulated clock, with faults; repeatable by seed.",
     default_parameter=Parameter(negative=()),
 )
 
@@ -61,43 +61,42 @@ def run(
     save: Path | None = None,
     json: bool = False,
 ) -> int:
-    """Run a simulated cloud, and check its laws after every event. Exit code 1: one does not hold.
+    """Run a simulated cloud, and check its invariants after every event. Exit code 1: one is violated.
 
-    Users create, delete, resize, migrate, attach and so on through the real API; processes die and sleep, messages are
-    lost, late and doubled, databases and services go away, hosts lose power. Then nothing goes wrong any more, and
-    every move has to end. A run that fails is told again with parts left out until it is short; of several that fail
-    in the same way the first.
+    Users create, delete, resize, migrate, attach and so on through the real API; processes die and freeze, messages are
+    lost, delayed and duplicated, databases and services fail, hosts lose power. Then the faults stop, and every move
+    has to end. A seed that fails is minimized and shown; of several that fail in the same way, the first one.
 
     Parameters
     ----------
     seed
-        Decides everything: the same seed gives the same run, byte for byte.
+        Determines everything: the same seed gives the same output, byte for byte.
     seeds
         How many seeds, from the first on.
     steps
-        How many things users ask for and things that go wrong, together.
+        How many requests of users and faults, together.
     hosts
         How many hosts the cloud has.
     servers
-        How many servers are there at the start.
+        How many servers the cloud has at the start.
     cells
-        How many cells the hosts are spread over; otherwise every third seed has two, the others one.
+        How many cells the hosts are in. Default: every third seed has two, the others one.
     gap
         Simulated seconds between two steps, on average.
     faults
-        Which part of the steps is something that goes wrong: 0 to 1.
+        The fraction of steps that are faults: 0 to 1.
     weight
-        How often a kind of step comes, where that is to differ: kill=9 or resize=0; may be given several times.
+        How often a kind of step occurs, if not as by default: kill=9 or resize=0; can be repeated.
     jobs
-        How many processes run seeds at the same time; 0: one for each core.
+        How many processes run seeds concurrently; 0: one for each core.
     as_it_is
-        Tell a failing run as it is, without making it short.
+        Show a failing seed as it is, without minimizing it.
     timeline
-        Tell the run also when all laws hold.
+        Show the timeline also if all invariants hold.
     save
-        File to which the (shortened) story of the first seed that fails is written, for: whimbrel sim replay FILE.
+        File to which the (minimized) events of the first failing seed are written, for: whimbrel sim replay FILE.
     json
-        JSON instead of text, one document for each seed. `counts` says what was done and what went wrong how often.
+        JSON instead of text, one document for each seed. `counts` has the numbers of requests and faults by kind.
     """
     size = Size(
         hosts=hosts, servers=servers, cells=cells or 1, gap_s=gap, faults=faults, weights=dict(map(_weight, weight))
@@ -139,15 +138,15 @@ def run(
 
 @app.command
 def replay(file: Path, /, *, json: bool = False) -> int:
-    """Tell again what is in a file: a story that `sim run --save` wrote, or a move that `move export` wrote.
+    """Replay a file: events that `sim run --save` wrote, or a move that `move export` wrote.
 
-    A move of a real cloud is walked through by the same steps, and the world answers as it did then; from where the
-    real one stands, all answers come. Exit code 1: a law of the story does not hold, or the move went another way.
+    A move of a real cloud goes through the same steps, with the same answers as then; from its current step on, all
+    calls succeed. Exit code 1: an invariant is violated, or the move took other steps.
 
     Parameters
     ----------
     file
-        What was saved or exported.
+        The saved or exported file.
     json
         JSON instead of text.
     """
@@ -299,7 +298,7 @@ def _say_again(seed: int, steps: int, size: Size, cells: int | None) -> None:
 
 def _sum_up(seeds: int, failed: int, simulated_s: float, real_s: float) -> None:
     word = "seed" if seeds == 1 else "seeds"
-    verdict = f"[bold red]{failed} failed[/]" if failed else "all laws hold"
+    verdict = f"[bold red]{failed} failed[/]" if failed else "all invariants hold"
     terminal.console().print(
         f"{seeds} {word}, {simulated_s:,.0f} simulated seconds in {real_s:,.1f} s: {verdict}", highlight=False
     )

@@ -1,4 +1,4 @@
-"""`whimbrel zone`: the availability zones with their ids, how one is given another name, and how one is deleted."""
+"""`whimbrel zone`: list, rename and delete availability zones."""
 
 from typing import Any
 from urllib.parse import quote
@@ -38,7 +38,7 @@ def list_zones(*, json: bool = False, where: Where = AS_USUAL) -> None:
 
 @app.command
 def rename(zone: str, name: str, /, *, where: Where = AS_USUAL) -> None:
-    """Give a zone another name. Servers stay where they are, and what is pinned to the zone stays pinned to it.
+    """Rename a zone. Servers stay where they are, and servers pinned to the zone stay pinned to it.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def rename(zone: str, name: str, /, *, where: Where = AS_USUAL) -> None:
 
 @app.command
 def delete(zone: str, /, *, where: Where = AS_USUAL) -> None:
-    """Delete a zone that no aggregate carries, and that no server is in or pinned to; who holds it is named.
+    """Delete a zone that no aggregate has and no server is in or pinned to. An error names what still uses it.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class Conductor:
         try:
             await self._cloud.journal.take_back(self.engine.name, self._cloud.clock.now())
         except WorldError as trouble:
-            log.warning("what was in hand goes on when its leases have run out", reason=trouble.reason)
+            log.warning("open runs continue when their leases expire", reason=trouble.reason)
 
     # Drive
 
@@ -125,7 +125,7 @@ class Conductor:
                     log.warning("the journal does not answer", reason=trouble.reason)
                 unreachable = True
             except Exception:
-                log.exception("a bug; what is in hand goes on")
+                log.exception("a bug; work in progress continues")
             if not took:
                 await self._wait_for_bell()
 
@@ -155,9 +155,9 @@ class Conductor:
             try:
                 await work()
             except WorldError as trouble:
-                log.warning("not done this time", work=work.__name__, reason=trouble.reason)
+                log.warning("the round failed and is repeated", work=work.__name__, reason=trouble.reason)
             except Exception:
-                log.exception("a bug; the other work goes on", work=work.__name__)
+                log.exception("a bug; other work continues", work=work.__name__)
 
     async def _renew(self) -> None:
         if self._driving:

@@ -18,7 +18,7 @@ class WakeUps(Protocol):
         ...
 
     def listen(self, topic: Topic, ring: Callable[[], None]) -> None:
-        """Have `ring` called at each wake-up by another process."""
+        """Call `ring` at each wake-up by another process."""
         ...
 
 

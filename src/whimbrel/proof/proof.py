@@ -246,9 +246,9 @@ class _Proving:
 
     def _not_checked(self) -> Iterator[str]:
         for cell, reason in sorted(self._collector.unreachable_cells.items()):
-            servers = f"its servers ({self._homes.get(cell, 0)}) were not looked at, so no law is shown of them"
+            servers = f"its servers ({self._homes.get(cell, 0)}) were not checked"
             yield f"cell {cell} did not answer ({reason}): {servers}"
         for host, reason in sorted(self._collector.unreachable.items()):
             yield f"host {host} does not answer: {reason}"
         for server in self._unsettled:
-            yield f"server {server} was looked at again and again, and something was done with it each time"
+            yield f"server {server} was read several times, and had changed each time"

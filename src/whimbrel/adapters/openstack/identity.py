@@ -143,7 +143,7 @@ async def _send(client: httpx.AsyncClient, method: str, path: str, **what: objec
 def _checked(answer: httpx.Response) -> httpx.Response:
     """Raises: Unavailable: any status but success."""
     if not answer.is_success:
-        log.warning("the identity service does not help", status=answer.status_code, said=answer.text[:500])
+        log.warning("the identity service answers with an error", status=answer.status_code, said=answer.text[:500])
         raise Unavailable(f"The identity service answers {answer.status_code} to this service.")
     return answer
 

@@ -70,7 +70,7 @@ class HttpServerEvents:
             except Unavailable as error:
                 tries += 1
                 if tries == 1:
-                    log.warning("the compute service does not take news of ports", error=error.reason)
+                    log.warning("the compute service does not accept events of ports", error=error.reason)
                 await self._clock.sleep(pause_s(tries, self._rng))
 
     async def _send(self, events: list[ServerEvent]) -> None:
@@ -80,4 +80,4 @@ class HttpServerEvents:
         if answer.status in OUR_OWN_TROUBLE or answer.status >= 500:
             raise Unavailable(f"the compute service answers {answer.status}: {answer.text}")
         if not answer.is_yes:  # 404: none of the servers exists
-            log.info("the compute service does not want news of ports", status=answer.status, said=answer.text)
+            log.info("the compute service refuses events of ports", status=answer.status, said=answer.text)

@@ -205,7 +205,7 @@ async def _tell_placement(call: Call, host: Host) -> None:
     try:
         await call.cloud.placement.set_aggregates(host.id, member_of)
     except (Unavailable, NotFound) as error:
-        log.warning("placement does not know a host's aggregates", host=host.name, reason=error.reason)
+        log.warning("the aggregates of a host were not written to Placement", host=host.name, reason=error.reason)
 
 
 async def _answer(call: Call, aggregate: Aggregate) -> Any:

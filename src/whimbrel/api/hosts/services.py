@@ -130,7 +130,7 @@ async def _tell_placement(call: Call, host: Host, *, disabled: bool) -> None:
     try:
         await call.cloud.placement.set_disabled(host.id, disabled)
     except (Unavailable, NotFound) as error:
-        log.warning("placement does not know whether a host is disabled", host=host.name, reason=error.reason)
+        log.warning("the disabled state of a host was not written to Placement", host=host.name, reason=error.reason)
 
 
 async def _by_name(call: Call) -> Host:

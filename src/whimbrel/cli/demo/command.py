@@ -50,19 +50,19 @@ driver = "{driver}"
 def demo(
     *, driver: Literal["simulated", "libvirt"] = "simulated", json: bool = False, picture: Path | None = None
 ) -> int:
-    """Tell the story of a move that survives kill -9, in a cloud of three processes that is made for it.
+    """Show a move that survives kill -9, in a new cloud of three processes.
 
     Servers are booted; one is resized and confirmed, one reverted, one migrated while its conductor is killed. At the
-    end every record, guest and claim is accounted for; the exit code is 1 if the books do not agree.
+    end records, guests and claims are compared. Exit code 1: they do not agree.
 
     Parameters
     ----------
     driver
-        simulated: hosts that are played by the program. libvirt: real guests under QEMU.
+        simulated: simulated hosts. libvirt: real guests under QEMU.
     json
         One line of JSON for each event.
     picture
-        Write the crash and the books as an SVG file.
+        Write the crash and the accounting as an SVG file.
     """
     console = terminal.console(picture=picture is not None)
     output: Output = JsonLines() if json else Terminal(console, CRASH if picture else None)

@@ -86,11 +86,11 @@ async def _have(trees: ProviderTrees, part: Part) -> None:
     try:
         await trees.have(part)
     except (Conflict, Refused) as no:
-        log.warning("what a host has is not reported", provider=part.name, reason=no.reason)
+        log.warning("the inventory of a host was not reported", provider=part.name, reason=no.reason)
 
 
 async def _remove(trees: ProviderTrees, uuid: ProviderId) -> None:
     try:
         await trees.remove(uuid)
     except Conflict as no:  # servers have allocations on it: a start after their release removes it
-        log.warning("a provider stays that no host reports", provider=uuid, reason=no.reason)
+        log.warning("a provider that no host reports was not deleted", provider=uuid, reason=no.reason)

@@ -89,7 +89,7 @@ class VolumeWorker:
         try:
             return [*await store.snapshots(snapshots), *await store.volumes(volumes)]
         except WorldError as trouble:
-            log.warning("the volume service cannot see what it has to do", reason=trouble.reason)
+            log.warning("the volume service cannot read its jobs", reason=trouble.reason)
             return []
 
     async def _in_turn(self, record: Record) -> None:
@@ -97,7 +97,7 @@ class VolumeWorker:
             async with self._places:
                 await self._do(record)
         except WorldError as trouble:
-            log.warning("a volume's work waits", id=record.id, reason=trouble.reason)
+            log.warning("a job of a volume waits", id=record.id, reason=trouble.reason)
         else:
             self._service.bell.set()  # jobs that waited for this one may be ready now
         finally:
@@ -132,13 +132,13 @@ class VolumeWorker:
 
     async def _try_again(self, record: Record, trouble: WorldError) -> None:
         tries = self._tries[record.id] = self._tries.get(record.id, 0) + 1
-        log.warning("a volume's work fails", id=record.id, status=record.status, tries=tries, reason=trouble.reason)
+        log.warning("a job of a volume failed", id=record.id, status=record.status, tries=tries, reason=trouble.reason)
         if tries >= MOST_TRIES or isinstance(trouble, NotFound):
             await self._give_up(record, trouble)
 
     async def _give_up(self, record: Record, trouble: WorldError) -> None:
         self._tries.pop(record.id, None)
-        log.warning("a volume's work cannot be done", id=record.id, status=record.status, reason=trouble.reason)
+        log.warning("a job of a volume is given up", id=record.id, status=record.status, reason=trouble.reason)
         now = self._service.clock.now()
         with suppress(NotFound):
             if isinstance(record, SnapshotRecord):

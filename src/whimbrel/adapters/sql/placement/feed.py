@@ -82,7 +82,7 @@ class Feed:
             if not wrong and there == len(known):
                 return True
             log.warning(
-                "providers in memory are not those of the database: all are read anew",
+                "providers in memory differ from the database; all are read again",
                 wrong=wrong[:10],
                 in_memory=len(known),
                 in_database=there,
