@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
+from whimbrel.adapters.bus.remote_agent import granted_s
 from whimbrel.adapters.bus.verbs import VERBS
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import HostName
@@ -39,7 +40,7 @@ class _Impatient:
         async def call(*arguments: Any, **named: Any) -> Any:
             question = VERBS[verb].question(*arguments, **named)
             work = asyncio.ensure_future(method(*arguments, **named))
-            done, _ = await asyncio.wait((work,), timeout=self._timeout_s + getattr(question, "timeout_s", 0.0))
+            done, _ = await asyncio.wait((work,), timeout=self._timeout_s + granted_s(question))
             if not done:
                 work.add_done_callback(_look)
                 raise Unavailable(f"no answer from host {self._host} to {verb}")

@@ -1,4 +1,4 @@
-"""The verbs of an agent as a table, derived from the port: both ends of each bus are built from it."""
+"""The verbs of a port as a table, derived from its methods: both ends of each bus are built from it."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
@@ -8,6 +8,7 @@ import msgspec
 
 from whimbrel.domain import errors
 from whimbrel.ports.hosts.agent import Agent
+from whimbrel.ports.hosts.control_plane import ControlPlane
 
 
 class Verb(NamedTuple):
@@ -19,6 +20,7 @@ class Verb(NamedTuple):
 def _verb(name: str, method: Callable[..., Any]) -> Verb:
     hints = get_type_hints(method)
     answer = hints.pop("return")
+    hints.pop("host", None)  # part of the address, never of the message
     defaults = {arg.name: arg.default for arg in inspect.signature(method).parameters.values()}
     fields: list[Any] = [
         (arg, hint) if defaults[arg] is inspect.Parameter.empty else (arg, hint, defaults[arg])
@@ -29,9 +31,14 @@ def _verb(name: str, method: Callable[..., Any]) -> Verb:
     return Verb(question, msgspec.json.Decoder(question).decode, msgspec.json.Decoder(answer).decode)
 
 
-VERBS: Final = {
-    name: _verb(name, method) for name, method in vars(Agent).items() if inspect.iscoroutinefunction(method)
-}
+def _verbs(port: type) -> dict[str, Verb]:
+    return {name: _verb(name, method) for name, method in vars(port).items() if inspect.iscoroutinefunction(method)}
+
+
+VERBS: Final = _verbs(Agent)
+
+CONTROL_VERBS: Final = _verbs(ControlPlane)
+"""What an agent asks of the control plane. The host is not among the arguments."""
 
 ERRORS: Final = {
     name: error
@@ -54,4 +61,14 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 encode = msgspec.json.Encoder().encode
-decode_trouble = msgspec.json.Decoder(Trouble).decode
+_decode_trouble = msgspec.json.Decoder(Trouble).decode
+
+
+def encode_trouble(error: errors.WorldError) -> bytes:
+    return encode(Trouble(type(error).__name__, error.reason))
+
+
+def decode_trouble(content: bytes) -> errors.WorldError:
+    """Recreate an error; one that only a newer program knows becomes Unavailable. Raises: msgspec.DecodeError."""
+    trouble = _decode_trouble(content)
+    return ERRORS.get(trouble.error, errors.Unavailable)(trouble.reason)
