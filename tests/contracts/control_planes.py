@@ -1,12 +1,16 @@
 """The control plane as an agent sees it: in its own process, and over the bus."""
 
+import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.nats_servers import cloud_bus
 from tests.unit.hosts.descriptions import NEW, registrar
+from whimbrel.adapters.bus.nats_control_plane import NatsControlPlane, serve_control
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.image_grant import ImageAccess
 from whimbrel.hosts.reception import Reception
@@ -49,6 +53,20 @@ async def in_process() -> AsyncIterator[Agents]:
     await world.close()
 
 
-@pytest.fixture(params=["in process"])
+@asynccontextmanager
+async def over_nats() -> AsyncIterator[Agents]:
+    async with AsyncExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        bus = await stack.enter_async_context(cloud_bus(Path(directory), cells=(CELL,)))
+        agents = await stack.enter_async_context(in_process())
+        process = await stack.enter_async_context(bus.cell(CELL))
+        await process.connected()
+        await stack.enter_async_context(serve_control(process, agents.control))
+        agent = await stack.enter_async_context(await bus.agent(NEW, CELL))
+        yield Agents(agents.world, NatsControlPlane(agent))
+
+
+@pytest.fixture(params=[in_process, over_nats])
 def open_control(request: pytest.FixtureRequest) -> Open:
-    return in_process
+    opened: Open = request.param
+    return opened

@@ -1,16 +1,20 @@
-"""What a conductor may count on from every way to an agent: in the same process and over HTTP."""
+"""What a conductor may count on from every way to an agent: in the same process, over HTTP and over NATS."""
 
+import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 from msgspec.structs import replace
 
 from tests.host_room import H1, H2, IMAGE, Room, boot, order, spec
+from tests.nats_servers import cloud_bus
 from whimbrel.adapters.bus.agent_client import HttpAgents
 from whimbrel.adapters.bus.agent_server import agents_app
 from whimbrel.adapters.bus.local import LocalAgents
+from whimbrel.adapters.bus.nats_agents import NatsAgents, serve_agent
 from whimbrel.domain.errors import NotFound, Refused, Superseded, Unavailable
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName
@@ -43,10 +47,27 @@ async def over_http(room: Room) -> AsyncIterator[Agents]:
         yield HttpAgents("http://hosts.test", "secret", client)
 
 
-both_ways = pytest.mark.parametrize("way", [in_process, over_http])
+@asynccontextmanager
+async def over_nats(room: Room) -> AsyncIterator[Agents]:
+    """Each host has a connection of its own, with a key of its own."""
+
+    async def session_of(host: HostName) -> int:
+        return 7 if host in room.agents else 0
+
+    async with AsyncExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        bus = await stack.enter_async_context(cloud_bus(Path(directory)))
+        for host, agent in room.agents.items():
+            connection = await stack.enter_async_context(await bus.agent(host))
+            await connection.connected()
+            await stack.enter_async_context(serve_agent(connection, host, 7, agent))
+        yield NatsAgents(await stack.enter_async_context(bus.cell()), session_of)
 
 
-@both_ways
+every_way = pytest.mark.parametrize("way", [in_process, over_http, over_nats])
+
+
+@every_way
 async def test_a_guest_from_its_first_to_its_last_day(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent = agents.at(H1)
@@ -64,7 +85,7 @@ async def test_a_guest_from_its_first_to_its_last_day(way: Assignment) -> None:
         assert await agent.guests() == []
 
 
-@both_ways
+@every_way
 async def test_a_disk_goes_from_host_to_host(way: Assignment) -> None:
     room = Room()
     async with way(room) as agents:
@@ -84,7 +105,7 @@ async def test_a_disk_goes_from_host_to_host(way: Assignment) -> None:
         assert room.world.double_runs == []
 
 
-@both_ways
+@every_way
 async def test_a_disk_goes_by_the_image_service(way: Assignment) -> None:
     room = Room()
     async with way(room) as agents:
@@ -105,7 +126,7 @@ async def test_a_disk_goes_by_the_image_service(way: Assignment) -> None:
         assert "boot 2, now on h2" in await target.console_log(NEW.key, 1)
 
 
-@both_ways
+@every_way
 async def test_the_ephemeral_disk_goes_either_way_and_swap_is_made_anew(way: Assignment) -> None:
     old, new = (replace(each, ephemeral_gib=1, swap_mib=64) for each in (OLD, NEW))
     for by_image in (False, True):
@@ -135,7 +156,7 @@ async def test_the_ephemeral_disk_goes_either_way_and_swap_is_made_anew(way: Ass
             assert "swap disk of 67108864 bytes first used as server-1 on h2" in said
 
 
-@both_ways
+@every_way
 async def test_every_changing_call_may_be_repeated(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent, by = agents.at(H1), order()
@@ -167,7 +188,7 @@ async def test_every_changing_call_may_be_repeated(way: Assignment) -> None:
             await agent.destroy(by, OLD.key)
 
 
-@both_ways
+@every_way
 async def test_undoing_what_never_was_is_fine(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent, by = agents.at(H1), order()
@@ -180,7 +201,7 @@ async def test_undoing_what_never_was_is_fine(way: Assignment) -> None:
         assert await agent.guests() == []
 
 
-@both_ways
+@every_way
 async def test_devices_go_to_the_guest_and_come_back(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent, by = agents.at(H1), order()
@@ -196,13 +217,13 @@ async def test_devices_go_to_the_guest_and_come_back(way: Assignment) -> None:
         assert (guest.ports, guest.volumes, guest.pci) == ((), (), (PCI,))
 
 
-@both_ways
+@every_way
 async def test_a_host_tells_who_it_is(way: Assignment) -> None:
     async with way(Room()) as agents:
         assert [(await agents.at(host).connector())["host"] for host in (H1, H2)] == [H1, H2]
 
 
-@both_ways
+@every_way
 async def test_a_long_order_is_asked_for_until_it_is_finished(way: Assignment) -> None:
     async with way(Room(times=Times(build_disk_s=60.0))) as agents:
         agent, by = agents.at(H1), order()
@@ -214,7 +235,7 @@ async def test_a_long_order_is_asked_for_until_it_is_finished(way: Assignment) -
             pass
 
 
-@both_ways
+@every_way
 async def test_a_snapshot_becomes_an_image(way: Assignment) -> None:
     room = Room()
     image = Image(id="shot", name="shot", status="queued", disk_format="qcow2", size_bytes=0, checksum=None)
@@ -226,7 +247,7 @@ async def test_a_snapshot_becomes_an_image(way: Assignment) -> None:
     assert (await room.images.show("shot")).checksum != (await room.images.show(IMAGE)).checksum
 
 
-@both_ways
+@every_way
 async def test_errors_arrive_by_their_names(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent = agents.at(H1)

@@ -1,10 +1,13 @@
 """Wake-ups between the processes of a cloud. They only shorten polls: any of them may be lost or come twice."""
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 Topic = Literal["conductors", "fleet", "placement"]
 """Runs are due; hosts have changed; the provider index has changed."""
+
+TO_ONE: Final[tuple[Topic, ...]] = ("conductors",)
+"""Topics whose wake-ups reach one of the listening processes each: one conductor suffices to take a run."""
 
 
 class WakeUps(Protocol):
@@ -18,7 +21,7 @@ class WakeUps(Protocol):
         ...
 
     def listen(self, topic: Topic, ring: Callable[[], None]) -> None:
-        """Call `ring` at each wake-up by another process."""
+        """Call `ring` at each wake-up by another process; see TO_ONE. It takes effect soon."""
         ...
 
 

@@ -1,0 +1,133 @@
+"""The accounts of the bus: the operator, one account for each cell, one for the control plane, and NATS's own.
+
+Each is made once, whichever process needs it first. Whoever can read the global database can sign for the bus.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from whimbrel.adapters.bus.nats_keys import (
+    Key,
+    KeyKind,
+    Login,
+    Permissions,
+    account_jwt,
+    new_key,
+    operator_jwt,
+    read_claims,
+    user_jwt,
+)
+from whimbrel.adapters.bus.nats_subjects import (
+    CONTROL_ACCOUNT,
+    SYSTEM_ACCOUNT,
+    agent_inbox,
+    cell_account,
+    of_agent,
+    of_cell_process,
+    of_control_process,
+    of_system_user,
+    process_inbox,
+)
+from whimbrel.domain.ids import CellName, HostName
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.stores.bus_accounts import BusAccount, BusAccounts
+
+OPERATOR: Final = "operator"
+
+VALID_S: Final = 30 * 86400.0
+"""How long claims of users count. Those of agents are renewed when half of it is over."""
+
+Logins = Callable[[], Awaitable[Login]]
+
+
+class AccountKeys:
+    def __init__(self, accounts: BusAccounts, clock: Clock) -> None:
+        self._accounts = accounts
+        self._clock = clock
+
+    async def operator(self) -> BusAccount:
+        """Return the operator; it is made if there is none."""
+        return await self._ensure(OPERATOR, "operator", operator_jwt)
+
+    async def account(self, name: str) -> BusAccount:
+        """Return an account; it is made if there is none."""
+        operator = key_of(await self.operator())
+
+        def signed(key: Key, now: float) -> str:
+            return account_jwt(operator, name, key.public, now)
+
+        return await self._ensure(name, "account", signed)
+
+    async def all(self) -> list[BusAccount]:
+        """Return those that exist, without the operator."""
+        return [each for each in await self._accounts.all() if each.name != OPERATOR]
+
+    async def _ensure(self, name: str, kind: KeyKind, signed: Callable[[Key, float], str]) -> BusAccount:
+        for each in await self._accounts.all():
+            if each.name == name:
+                return each
+        key, now = new_key(kind), self._clock.now()
+        made = BusAccount(name=name, public_key=key.public, seed=key.seed, jwt=signed(key, now), created_at=now)
+        return await self._accounts.add(made)
+
+    # Users
+
+    async def agent_claims(self, cell: CellName, host: HostName, public_key: str, valid_s: float = VALID_S) -> str:
+        """Return claims that admit a host's key for its own subjects."""
+        account = key_of(await self.account(cell_account(cell)))
+        return user_jwt(account, f"agent {host}", public_key, self._clock.now(), valid_s, of_agent(host))
+
+    def cell_logins(self, cell: CellName, name: str) -> Logins:
+        """Return logins of this process to a cell's account. name: of the process, for people."""
+        return self._logins(cell_account(cell), name, of_cell_process)
+
+    def control_logins(self, name: str) -> Logins:
+        """Return logins of this process to the account of wake-ups."""
+        return self._logins(CONTROL_ACCOUNT, name, of_control_process)
+
+    def system_logins(self, name: str) -> Logins:
+        """Return logins of this process to the system account, where accounts are stored."""
+        return self._logins(SYSTEM_ACCOUNT, name, of_system_user)
+
+    def _logins(self, account: str, name: str, permitted: Callable[[str], Permissions]) -> Logins:
+        key = new_key("user")  # never stored: it ends with the process
+
+        async def login() -> Login:
+            signer = key_of(await self.account(account))
+            may = permitted(key.public)
+            jwt = user_jwt(signer, name, key.public, self._clock.now(), VALID_S, may)
+            return Login(jwt, key.seed, process_inbox(key.public))
+
+        return login
+
+    async def revoke(self, cell: CellName, public_key: str) -> None:
+        """Have all claims for a key of a cell refused that were signed until now. Takes effect when it is pushed."""
+        operator, name = key_of(await self.operator()), cell_account(cell)
+        while True:
+            account = await self.account(name)
+            claims, now = read_claims(account.jwt), int(self._clock.now())
+            revoked = {**claims.nats.get("revocations", {}), public_key: now}
+            # Servers keep the newest: two changes within a second need two times.
+            signed_at = max(now, claims.iat + 1)
+            jwt = account_jwt(operator, name, account.public_key, signed_at, revoked)
+            if await self._accounts.replace_jwt(name, account.jwt, jwt):
+                return
+
+
+def key_of(account: BusAccount) -> Key:
+    return Key(account.public_key, account.seed)
+
+
+def agent_logins(host: HostName, seed: str, claims: Callable[[], str]) -> Logins:
+    """Return logins of a host's agent. seed: of the host's own key. claims: returns the newest that it has."""
+
+    async def login() -> Login:
+        return Login(claims(), seed, agent_inbox(host))
+
+    return login
+
+
+def are_half_over(claims: str, now: float) -> bool:
+    """Check whether the time of claims is at least half over, so that they should be renewed."""
+    read = read_claims(claims)
+    return bool(read.exp) and now >= (read.iat + read.exp) / 2

@@ -1,0 +1,140 @@
+"""What agents ask of the control plane, over NATS: `register.HOST` and the like.
+
+Invariant: the host is that of the subject, which the asking key admits; no message names one. Unknown fields of a newer
+agent are ignored, as are those of newer answers.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import msgspec
+from nats.aio.msg import Msg
+
+from whimbrel.adapters.bus.compressed import compress, decompress
+from whimbrel.adapters.bus.nats_answers import answer, read_answer
+from whimbrel.adapters.bus.nats_connection import BusConnection, NoResponders
+from whimbrel.adapters.bus.nats_subjects import CONTROL_GROUP, CONTROL_SUBJECTS, host_of, token
+from whimbrel.adapters.bus.remote_agent import TIMEOUT_S
+from whimbrel.adapters.bus.verbs import CONTROL_VERBS, encode
+from whimbrel.domain.errors import Refused, Unavailable
+from whimbrel.domain.host_description import HostDescription
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.image_grant import ImageAccess
+from whimbrel.ports.hosts.control_plane import (
+    AgentHello,
+    Beat,
+    BeatAnswer,
+    ControlPlane,
+    ImageGrant,
+    Welcome,
+)
+
+WANTS_CLAIMS = "Wants-Claims"
+CLAIMS = "Claims"
+"""Headers: the agent's own claims end soon; new ones, in the answer."""
+
+ENDS_S = 10.0
+"""How long questions may take to be answered when a process ends."""
+
+
+class NatsControlPlane:
+    """Implements ports.hosts.control_plane.ControlPlane for the agent of one host.
+
+    keep_claims: stores new claims of this agent's key (a JWT, see nats_keys). needs_claims: whether those that it has
+    end soon. Both None: claims are not renewed.
+    """
+
+    def __init__(
+        self,
+        bus: BusConnection,
+        timeout_s: float = TIMEOUT_S,
+        needs_claims: Callable[[], bool] | None = None,
+        keep_claims: Callable[[str], None] | None = None,
+    ) -> None:
+        self._bus = bus
+        self._timeout_s = timeout_s
+        self._needs_claims = needs_claims
+        self._keep_claims = keep_claims
+
+    async def register(self, host: HostName, hello: AgentHello) -> Welcome:
+        welcome: Welcome = await self._ask(host, "register", hello)
+        return welcome
+
+    async def beat(self, host: HostName, beat: Beat) -> BeatAnswer:
+        beat_answer: BeatAnswer = await self._ask(host, "beat", beat)
+        return beat_answer
+
+    async def describe(self, host: HostName, session: int, description: HostDescription) -> None:
+        await self._ask(host, "describe", session, description)
+
+    async def image_grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
+        grant: ImageGrant = await self._ask(host, "image_grant", image_id, access)
+        return grant
+
+    async def _ask(self, host: HostName, name: str, *arguments: object) -> Any:
+        verb = CONTROL_VERBS[name]
+        body, headers = compress(encode(verb.question(*arguments)))
+        if self._needs_claims and self._needs_claims():
+            headers = {**headers, WANTS_CLAIMS: "1"}
+        subject = f"{CONTROL_SUBJECTS[name]}.{token(host)}"
+        try:
+            message = await self._bus.ask(subject, body, self._timeout_s, headers)
+        except NoResponders:
+            raise Unavailable("no process of the control plane is connected to the bus") from None
+        if self._keep_claims and message.headers and CLAIMS in message.headers:
+            self._keep_claims(message.headers[CLAIMS])
+        return read_answer(verb, message, "the control plane", name)
+
+
+NewClaims = Callable[[HostName], Awaitable[str]]
+"""Returns new claims for the key with which a host has joined. Raises: Refused: it has none, or has been retired."""
+
+
+@asynccontextmanager
+async def serve_control(
+    bus: BusConnection, control_plane: ControlPlane, new_claims: NewClaims | None = None
+) -> AsyncIterator[None]:
+    """Answer the agents of a cell while the context lasts. bus: of the cell's account.
+
+    Of several processes each question reaches one. new_claims: None: claims are not renewed here.
+    """
+    questions: set[asyncio.Task[None]] = set()
+
+    async def answered(name: str, message: Msg) -> None:
+        headers: dict[str, str] = {}
+        await answer(bus, message, _asked(control_plane, name, message, new_claims, headers), headers)
+
+    def heard(name: str) -> Callable[[Msg], Awaitable[None]]:
+        async def hear(message: Msg) -> None:
+            question = asyncio.create_task(answered(name, message))
+            questions.add(question)
+            question.add_done_callback(questions.discard)
+
+        return hear
+
+    try:
+        async with AsyncExitStack() as stack:
+            for name, first in CONTROL_SUBJECTS.items():
+                await stack.enter_async_context(bus.listen(f"{first}.*", heard(name), CONTROL_GROUP))
+            yield
+    finally:
+        if questions:
+            _, late = await asyncio.wait(questions, timeout=ENDS_S)
+            for each in late:
+                each.cancel()
+
+
+async def _asked(
+    control_plane: ControlPlane, name: str, message: Msg, new_claims: NewClaims | None, headers: dict[str, str]
+) -> object:
+    host = host_of(message.subject)
+    try:
+        question = CONTROL_VERBS[name].decode_question(decompress(message.data, message.headers))
+    except msgspec.DecodeError as error:
+        raise Refused(f"the control plane does not understand {name} of host {host}: {error}") from None
+    result: object = await getattr(control_plane, name)(host, **msgspec.structs.asdict(question))
+    if new_claims and message.headers and WANTS_CLAIMS in message.headers:
+        headers[CLAIMS] = await new_claims(host)
+    return result

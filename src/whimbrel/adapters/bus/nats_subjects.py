@@ -1,0 +1,73 @@
+"""The subjects of the bus, and who may use which: the whole of its access control.
+
+In a cell's account, orders go to `host.HOST.SESSION.VERB`, and what agents ask to `register.HOST` and the like. In the
+account `control`, wake-ups go to `wake.TOPIC`. An answer goes to the inbox of the one who asked.
+Invariant: a host's key admits it for subjects of this host only, whatever it sends in a message.
+"""
+
+from typing import Final
+from urllib.parse import quote, unquote
+
+from whimbrel.adapters.bus.nats_keys import Permissions
+from whimbrel.domain.ids import CellName, HostName
+
+CONTROL_GROUP: Final = "control"
+"""The queue group of the processes that answer agents: each question reaches one of them."""
+
+CONTROL_SUBJECTS: Final = {"register": "register", "beat": "beat", "describe": "describe", "image_grant": "grant"}
+"""Method of the port ControlPlane -> first word of its subjects."""
+
+ANSWER_S: Final = 3600.0
+"""How long an agent may answer an order: longer than any order takes."""
+
+WAKE: Final = "wake"
+CONTROL_ACCOUNT: Final = "control"
+SYSTEM_ACCOUNT: Final = "SYS"
+
+
+def cell_account(cell: CellName) -> str:
+    return f"cell/{cell}"
+
+
+def token(host: HostName) -> str:
+    """Return a host's name as one word of a subject: dots, wildcards and spaces are written as %XX."""
+    return quote(host, safe="").replace(".", "%2E")
+
+
+def host_of(subject: str) -> HostName:
+    """Return the host of `register.HOST` and the like."""
+    return HostName(unquote(subject.split(".")[1]))
+
+
+def order_subject(host: HostName, session: int, verb: str) -> str:
+    return f"host.{token(host)}.{session}.{verb}"
+
+
+def agent_inbox(host: HostName) -> str:
+    return f"_INBOX_{token(host)}"
+
+
+def process_inbox(public_key: str) -> str:
+    return f"_INBOX.{public_key}"
+
+
+def of_agent(host: HostName) -> Permissions:
+    """The agent of a host: it asks as this host, hears this host's orders, and answers them."""
+    asks = [f"{first}.{token(host)}" for first in CONTROL_SUBJECTS.values()]
+    return Permissions(asks, [f"host.{token(host)}.>", f"{agent_inbox(host)}.>"], ANSWER_S)
+
+
+def of_cell_process(public_key: str) -> Permissions:
+    """A process of the control plane, in a cell's account: it orders all hosts and answers them."""
+    hears = [f"{first}.*" for first in CONTROL_SUBJECTS.values()]
+    return Permissions(["host.>"], [*hears, f"{process_inbox(public_key)}.>"], ANSWER_S)
+
+
+def of_control_process(public_key: str) -> Permissions:
+    """A process of the control plane, in the account `control`."""
+    return Permissions([f"{WAKE}.*"], [f"{WAKE}.*", f"{process_inbox(public_key)}.>"])
+
+
+def of_system_user(public_key: str) -> Permissions:
+    """A process of the control plane, in the system account: it stores accounts and asks servers who they are."""
+    return Permissions(["$SYS.REQ.>"], [f"{process_inbox(public_key)}.>"])
