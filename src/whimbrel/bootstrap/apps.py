@@ -18,6 +18,7 @@ from whimbrel.http.policy import Policy
 from whimbrel.placement_api import policy as placement_policy
 from whimbrel.placement_api.app import placement_app
 from whimbrel.placement_api.principals import access
+from whimbrel.ports.hosts.bus_access import NoBus
 from whimbrel.settings.datadir import INTERNAL, DataDir
 
 
@@ -39,7 +40,14 @@ def endpoints(process: Process, data: DataDir | None, policy_file: Path | None) 
     cloud, identity = process.cloud, process.identity
     # One file for both: their rule names are distinct, and the rules that both refer to are the same.
     policy = Policy.load({**compute_policy.DEFAULTS, **placement_policy.DEFAULTS["legacy"]}, policy_file)
-    context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=policy, public=_public_url(process))
+    context = Context(
+        cloud=cloud,
+        engine=process.engine,
+        identity=identity,
+        policy=policy,
+        bus=process.bus or NoBus(),
+        public=_public_url(process),
+    )
     process.network_service.hear(compute_app(replace(context, identity=ServiceLogin())))
     apps: dict[str, ASGIApp] = {
         "identity": identity_app(identity, cloud.clock, cloud.ids, process.urls.catalog),
@@ -50,7 +58,7 @@ def endpoints(process: Process, data: DataDir | None, policy_file: Path | None) 
         "network": process.network_service.app(identity),
     }
     if process.image_service:
-        apps["image"] = image_app(process.image_service, identity, cloud.ids)
+        apps["image"] = image_app(process.image_service, identity, cloud.ids, process.secret_of_grants)
     if process.embedded_volumes:
         apps["volume"] = process.embedded_volumes.app
     if data and process.agents:

@@ -12,6 +12,7 @@ from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.index_refresh import keep_up
 from whimbrel.agent.agent import HostAgent
 from whimbrel.bootstrap.cells import OpenCell, OpenCells
+from whimbrel.bootstrap.cloud_bus import CloudBus
 from whimbrel.bootstrap.described_hosts import described
 from whimbrel.bootstrap.network import NetworkService
 from whimbrel.bootstrap.registration import Registration
@@ -48,6 +49,8 @@ class Process:
     identity: SqlIdentity
     urls: ServiceUrls
     image_service: ImageService | None  # None: it is in another process
+    secret_of_grants: bytes  # with which hosts' access to images is signed
+    bus: CloudBus | None  # None: all agents are in the process `up`
     placement: SqlPlacement
     registration: Registration
     engine: Engine

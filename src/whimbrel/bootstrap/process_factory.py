@@ -3,15 +3,12 @@
 What a process lacks it reaches elsewhere: agents over the bus, services over HTTP.
 """
 
-from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from random import Random
 
-import httpx
+from msgspec.structs import replace
 
-from whimbrel.adapters.bus.agent_client import HttpAgents
-from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.clock import RandomIds
 from whimbrel.adapters.prometheus.timed_store import timed
 from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
@@ -31,7 +28,10 @@ from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.index_refresh import load
 from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.agent.agent import HostAgent
+from whimbrel.bootstrap.agents_of_cells import agents_of_cells, cloud_bus
 from whimbrel.bootstrap.cells import OpenCells, name_cells
+from whimbrel.bootstrap.cloud_agreement import grant_secret
+from whimbrel.bootstrap.cloud_bus import Answering
 from whimbrel.bootstrap.first_flavors import write_down_flavors
 from whimbrel.bootstrap.hypervisors import hypervisors_of, ledger_stores
 from whimbrel.bootstrap.images import distant_images, embedded_images
@@ -45,24 +45,22 @@ from whimbrel.bootstrap.volumes import distant_volumes, embedded_volumes
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.conductor.parts import engine_parts
 from whimbrel.conductor.saga_registry import SAGAS
-from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.ids import HostName
 from whimbrel.embedded.image.in_process import LocalImages
 from whimbrel.embedded.network.placement_reporter import report
+from whimbrel.hosts.image_grants import ImageGrants
+from whimbrel.hosts.reception import Reception
 from whimbrel.hosts.registrar import Registrar
 from whimbrel.hosts.stored_nics import StoredNics
 from whimbrel.placement.provider_trees import StoredTrees
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.hosts.agent import Agents
 from whimbrel.ports.hosts.hypervisor import Hypervisor
 from whimbrel.ports.meter import Meter
 from whimbrel.ports.services.images import Images
+from whimbrel.ports.wake_ups import NoWakeUps
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.servers.devices.recorded_volumes import RecordedVolumes
-from whimbrel.settings import CloudConfig
-from whimbrel.settings.datadir import DataDir
-
-TIMEOUT_S = 30.0  # for a host's answer
 
 
 async def open_process(start: Start) -> Process:
@@ -90,7 +88,9 @@ async def _opened(base: ProcessBase) -> Process:
     images: Images = LocalImages(image_service) if image_service else await distant_images(clients)
     placement = SqlPlacement(database("placement"), Random())
     hypervisors, local = await _own_agents(base, images) if role.has_hosts else ({}, {})
-    buses = _own_buses(config, local) if role.has_hosts else await _distant_buses(base.start.home, opened)
+    secret_of_grants = await grant_secret(base.keep)
+    bus = await cloud_bus(base, lambda: cells)
+    buses = await agents_of_cells(base, local, bus)
     aggregates, infos = SqlAggregates(global_), SqlCells(global_)
     cells = OpenCells(infos, base.start.url, buses, clock, base.databases, migrates=role.migrates)
     opened.push_async_callback(cells.close)
@@ -125,8 +125,16 @@ async def _opened(base: ProcessBase) -> Process:
         rules=config.rules,
         meter=meter,
     )
+    registrar = Registrar(cloud, partial(report, StoredTrees(placement)))
+    wake_ups = bus.wake_ups if bus else NoWakeUps()
+    if bus and (role.has_front_ends or role.has_conductor):
+        grants = ImageGrants(cloud, urls.image, secret_of_grants)
+        bus.answering = Answering(Reception(cloud, registrar, grants), cloud.host_keys)
     parts = engine_parts(cloud, registration.record.id, Random(), known_to_all=registration.known_to_all)
-    conducting = Conductor(cloud, parts, predecessors=registration.predecessors) if role.has_conductor else None
+    parts = replace(parts, ring=lambda: wake_ups.wake("conductors"))
+    conducting = None
+    if role.has_conductor:
+        conducting = Conductor(cloud, parts, predecessors=registration.predecessors, wake_ups=wake_ups)
     for agent in local.values():
         opened.push_async_callback(agent.close)
     if conducting:
@@ -139,13 +147,15 @@ async def _opened(base: ProcessBase) -> Process:
         identity=identity,
         urls=urls,
         image_service=image_service,
+        secret_of_grants=secret_of_grants,
+        bus=bus,
         placement=placement,
         registration=registration,
         engine=conducting.engine if conducting else Engine(parts),
         conductor=conducting,
         agents=local,
         hypervisors=hypervisors,
-        registrar=Registrar(cloud, partial(report, StoredTrees(placement))),
+        registrar=registrar,
         network_service=networks,
         embedded_volumes=embedded,
     )
@@ -184,20 +194,3 @@ async def _start(process: Process) -> None:
         await write_down_flavors(cloud)
     for each in cells.up:
         each.is_new = False
-
-
-# Buses: an agent is reachable only on that of its own cell
-
-
-def _own_buses(config: CloudConfig, agents: Mapping[HostName, HostAgent]) -> Callable[[CellName], Agents]:
-    def bus(cell: CellName) -> Agents:
-        names = [HostName(host.name) for each, host in config.hosts() if each.name == cell]
-        return LocalAgents({name: agents[name] for name in names}, TIMEOUT_S)
-
-    return bus
-
-
-async def _distant_buses(data: DataDir, closing: AsyncExitStack) -> Callable[[CellName], Agents]:
-    client = await closing.enter_async_context(httpx.AsyncClient(limits=httpx.Limits(max_connections=200)))
-    running, secret = data.running(), data.agents_secret()
-    return lambda cell: HttpAgents(running.agents_url(cell), secret, client)

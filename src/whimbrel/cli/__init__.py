@@ -32,6 +32,7 @@ app = App(
 app.command("whimbrel.cli.up:up", help="Start the cloud: one process, one port.")
 app.command("whimbrel.cli.up:conductor", help="Start a further conductor on the same data directory.")
 app.command("whimbrel.cli.db:app", name="db", help="Databases: migrate them, show their versions.")
+app.command("whimbrel.cli.agent:app", name="agent", help="The agent of this machine: join a cloud, and serve it.")
 app.command("whimbrel.cli.placement:placement", help="Start the Placement API as a process of its own.")
 app.command("whimbrel.cli.demo:demo", help="Show a move that survives kill -9.")
 app.command("whimbrel.cli.move:app", name="move", help="Moves: list, show, watch, retry, roll back, export.")
