@@ -57,10 +57,21 @@ class Home:
         start = Start(UP if role == "up" else CONDUCTOR, self._config, self.url, record, data, "http://127.0.0.1:1")
         return await process_factory.open_process(start)
 
-    def set_version(self, store: str, version: str | None) -> None:
+    def set_version(self, store: str, version: str | None, oldest_program: str | None = None) -> None:
         with closing(sqlite3.connect(self._path / "db" / f"{store}.sqlite")) as database, database:
             database.execute("DELETE FROM alembic_version")
             database.executemany("INSERT INTO alembic_version VALUES (?)", [(version,)] if version else [])
+            if oldest_program:
+                database.execute("UPDATE schema_compatibility SET oldest_program = ?", (oldest_program,))
+
+    def return_to_0_1(self) -> None:
+        """Make the global database one of release 0.1, whose processes do not register what they know."""
+        with closing(sqlite3.connect(self._path / "db" / "global.sqlite")) as database, database:
+            database.execute("DROP TABLE schema_compatibility")
+            database.execute("ALTER TABLE processes DROP COLUMN knows")
+            for table in ("cloud_identity", "host_invitations", "host_keys", "bus_accounts"):
+                database.execute(f"DROP TABLE {table}")
+        self.set_version("global", "0014")
 
     def version(self, store: str) -> str | None:
         with closing(sqlite3.connect(self._path / "db" / f"{store}.sqlite")) as database:
@@ -98,10 +109,34 @@ async def test_a_conductor_needs_the_stores_at_its_own_version(tmp_path: Path, s
     await (await home.conductor("a")).close()
     older = ["", *schema.revisions(store.partition("_")[0])][-2] or None
     for version, words in ((older, "run `whimbrel db upgrade` of this version first"), ("9999", "newer Whimbrel")):
-        home.set_version(store, version)
+        home.set_version(store, version, oldest_program="9998")
         with pytest.raises(Refused, match=words):
             await home.conductor("a")
     assert home.version(store) == "9999"
+
+
+async def test_processes_start_beside_newer_databases_that_allow_it(tmp_path: Path) -> None:
+    """A roll back: the release after this one has migrated all databases, and is stopped."""
+    home = Home(tmp_path)
+    await (await home.up("a")).close()
+    for store in (*STORES, "cell_one"):
+        home.set_version(store, "9999", schema.oldest_program(store.partition("_")[0]))
+    for start in (home.up, home.conductor):
+        await (await start("a")).close()
+    assert {home.version(store) for store in (*STORES, "cell_one")} == {"9999"}
+
+
+async def test_an_up_beside_a_live_one_of_0_1_migrates_nothing(tmp_path: Path) -> None:
+    """That one could not start again; when it has ended, its databases are migrated."""
+    home = Home(tmp_path)
+    first = await home.up("a")
+    home.return_to_0_1()
+    with pytest.raises(Refused, match=r"in use by another whimbrel up: process .* with data directory a, started"):
+        await home.up("b")
+    assert home.version("global") == "0014"
+    await first.close()
+    await (await home.up("b")).close()
+    assert home.version("global") == schema.revisions("global")[-1]
 
 
 async def test_a_conductor_takes_up_the_runs_of_dead_ones_only(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.adapters.sql.tables import kind_of
 from whimbrel.bootstrap.cloud_agreement import check_cloud, write_rules
 from whimbrel.bootstrap.process_base import STORES, prepare_stores
+from whimbrel.bootstrap.upgrade_check import what_holds_migrations_back
 from whimbrel.domain.errors import Refused, WorldError
 from whimbrel.settings import CloudConfig
 
@@ -28,12 +29,7 @@ class StoreVersion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_current(self) -> bool:
-        return self.version == self.newest
-
-
-def what_holds_back(url: str) -> str | None:
-    """Return why the databases must not be migrated now; None: they may be."""
-    return None
+        return self.version is not None and self.version >= self.newest
 
 
 async def upgrade(url: str, config: CloudConfig) -> None:
@@ -42,7 +38,7 @@ async def upgrade(url: str, config: CloudConfig) -> None:
     Raises: Refused: a process is too old for the new schema, or a database is of a newer program; Unavailable.
     """
     await asyncio.to_thread(make_missing, url)
-    if reason := await asyncio.to_thread(what_holds_back, url):
+    if reason := await what_holds_migrations_back(url):
         raise Refused(reason)
     await asyncio.to_thread(prepare_stores, url)
     databases = Databases(config.database.connections)
@@ -61,7 +57,7 @@ async def upgrade(url: str, config: CloudConfig) -> None:
 
 async def cloud_of(url: str) -> str | None:
     """Return the id of the cloud of a database; None: it has none yet. Raises: Unavailable."""
-    if await asyncio.to_thread(version_of, url, "global") != revisions("global")[-1]:
+    if (await asyncio.to_thread(version_of, url, "global") or "") < revisions("global")[-1]:
         return None
     database = Databases().open(url, "global")
     try:

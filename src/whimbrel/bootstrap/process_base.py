@@ -17,14 +17,18 @@ from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.bootstrap.cloud_agreement import agreed_rules, check_cloud, write_rules
 from whimbrel.bootstrap.registration import Registration
 from whimbrel.bootstrap.roles import Role
-from whimbrel.ports.stores.processes import ProcessRecord
+from whimbrel.bootstrap.upgrade_check import (
+    FIRST_WITH_KNOWLEDGE,
+    FIRST_WITH_PROCESSES,
+    opened,
+    what_holds_migrations_back,
+)
+from whimbrel.domain.errors import Refused
+from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 from whimbrel.settings import CloudConfig
 from whimbrel.settings.datadir import DataDir
 
 STORES = ("global", "placement", "identity", "images", "network", "volumes", "keep")
-
-FIRST_WITH_PROCESSES = "0013"
-"""The first version of the global schema that has the table of processes."""
 
 
 def prepare_stores(url: str) -> None:
@@ -75,6 +79,20 @@ class ProcessBase:
         return made
 
 
+async def _prepare_registration(url: str, start: Start) -> None:
+    """Migrate the global database if this process cannot register in it as it is.
+
+    Raises: Refused: a live process of release 0.1 has the role, and could not start again.
+    """
+    version = version_of(url, "global") or ""
+    if version >= FIRST_WITH_KNOWLEDGE:
+        return
+    if version >= FIRST_WITH_PROCESSES:
+        async with opened(url, "global") as global_:
+            await SqlProcesses(global_, SystemClock()).check_free(start.record.role, LEASE_S)
+    await asyncio.to_thread(prepare, url, "global")
+
+
 async def registered(start: Start, opened: AsyncExitStack) -> ProcessBase:
     """Register this process, and migrate the stores to this program's schema or check them.
 
@@ -86,8 +104,8 @@ async def registered(start: Start, opened: AsyncExitStack) -> ProcessBase:
     url, config = start.url, start.config
     if not start.role.migrates:
         await asyncio.to_thread(check_stores, url)
-    elif (version_of(url, "global") or "") < FIRST_WITH_PROCESSES:
-        prepare(url, "global")
+    else:
+        await _prepare_registration(url, start)
     clock, databases = DatabaseClock(SystemClock()), Databases(config.database.connections)
     global_ = databases.open(url, "global")
     opened.push_async_callback(global_.close)
@@ -96,6 +114,8 @@ async def registered(start: Start, opened: AsyncExitStack) -> ProcessBase:
     await registration.begin()
     opened.push_async_callback(registration.end)
     if start.role.migrates:
+        if reason := await what_holds_migrations_back(url, but=record.id):
+            raise Refused(reason)
         await asyncio.to_thread(prepare_stores, url)  # the lease is renewed meanwhile
     await check_cloud(SqlCloudIdentity(global_), config, start.data, RandomIds(), clock.now())
     keep = databases.open(url, "keep")

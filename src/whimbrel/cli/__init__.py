@@ -44,6 +44,7 @@ app.command("whimbrel.cli.prove:prove", help="Check every invariant of the cloud
 app.command("whimbrel.cli.repair:repair", help="Repair inconsistencies: show the plan, ask, apply it.")
 app.command("whimbrel.cli.backup:app", name="backup", help="Make a consistent copy of a running cloud; check copies.")
 app.command("whimbrel.cli.restore:app", name="restore", help="After a database was restored: compare, hold, go on.")
+app.command("whimbrel.cli.upgrade:app", name="upgrade", help="Upgrades: see what holds one back.")
 app.command("whimbrel.cli.sim:app", name="sim", help="Run the whole cloud under a simulated clock, with faults.")
 app.command("whimbrel.cli.pki:app", name="pki", help="A small private CA: certificates for TLS.")
 app.command("whimbrel.cli.heal:app", name="heal", help="Correct the allocations of servers for their ports.")

@@ -56,6 +56,8 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["plan"],
         ["plan", "resize"],
         ["plan", "migrate"],
+        ["upgrade"],
+        ["upgrade", "check"],
         ["pki"],
         ["pki", "init"],
         ["pki", "issue"],

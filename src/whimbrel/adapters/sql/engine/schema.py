@@ -56,7 +56,15 @@ VERSIONS_OF_0_1 = {
 }
 """The schema versions of release 0.1, whose programs refuse all newer ones."""
 
-_DECLARED = re.compile(r'^oldest_program = "(\d+)"$', re.MULTILINE)
+_DECLARED = re.compile(r'^(safe_since|oldest_program) = "([\d.]+)"$', re.MULTILINE)
+
+
+class Contract(NamedTuple):
+    """A migration that removes what older programs need."""
+
+    revision: str
+    safe_since: str  # the first release that does not need it
+    oldest_program: str  # the schema version of that release
 
 
 class Found(NamedTuple):
@@ -147,9 +155,16 @@ def revisions(kind: str) -> list[str]:
 
 def oldest_program(kind: str) -> str:
     """Return the schema version of the oldest program that may use a schema of this program's version."""
-    files = (MIGRATIONS / kind / "versions").glob("[0-9]*_*.py")
-    declared: list[str] = [version for file in files for version in _DECLARED.findall(file.read_text())]
-    return max(VERSIONS_OF_0_1[kind], *declared, "")
+    return max(VERSIONS_OF_0_1[kind], *(each.oldest_program for each in contracts(kind)), "")
+
+
+def contracts(kind: str) -> list[Contract]:
+    """Return the contract migrations of a kind, the oldest first."""
+    found = []
+    for file in sorted((MIGRATIONS / kind / "versions").glob("[0-9]*_*.py")):
+        if declared := dict(_DECLARED.findall(file.read_text())):
+            found.append(Contract(file.name.split("_")[0], declared["safe_since"], declared["oldest_program"]))
+    return found
 
 
 def _is_current(kind: str, found: Found) -> bool:

@@ -30,7 +30,8 @@ _SAME_LOCK = fixed(sa.select(processes.c.id).where(processes.c.lock == bindparam
 _END_SAME_LOCK = fixed(sa.delete(processes).where(processes.c.lock == bindparam("b_lock")))
 _END_DEAD = fixed(sa.delete(processes).where(_IS_ITS_ROLE, _IS_DEAD))
 _FORGET = fixed(sa.delete(processes).where(processes.c.lease_until < bindparam("b_before")))
-_HOLDER = fixed(sa.select(processes).where(_IS_ITS_ROLE))
+_BEFORE_0_2 = [column for column in processes.c if column.name != "knows"]
+_HOLDER = fixed(sa.select(*_BEFORE_0_2).where(_IS_ITS_ROLE))
 _INSERT = fixed(sa.insert(processes))
 _RENEW = fixed(
     sa.update(processes)
@@ -40,6 +41,7 @@ _RENEW = fixed(
     )
 )  # fmt: skip
 _LEAVE = fixed(sa.delete(processes).where(processes.c.id == bindparam("b_id")))
+_ALL_BEFORE_0_2 = fixed(sa.select(*_BEFORE_0_2).order_by(processes.c.id))
 _ALL = fixed(sa.select(processes).order_by(processes.c.id))
 
 
@@ -92,9 +94,24 @@ class SqlProcesses:
             return _records(await tx.rows(_ALL))
 
     async def live(self, lease_s: float) -> list[ProcessRecord]:
+        return await self._live(lease_s, _ALL)
+
+    async def live_before_0_2(self, lease_s: float) -> list[ProcessRecord]:
+        """Return the live processes of a database that does not have all columns yet."""
+        return await self._live(lease_s, _ALL_BEFORE_0_2)
+
+    async def _live(self, lease_s: float, every: sa.Executable) -> list[ProcessRecord]:
         async with self._db.read() as tx:
             now, _ = await self._now(tx)
-            return [each for each in _records(await tx.rows(_ALL)) if each.is_live(now, lease_s)]
+            return [each for each in _records(await tx.rows(every)) if each.is_live(now, lease_s)]
+
+    async def check_free(self, role: str, lease_s: float) -> None:
+        """Check an exclusive role, also in a database of release 0.1. Raises: Refused: a live process has it."""
+        async with self._db.read() as tx:
+            now, _ = await self._now(tx)
+            row = await tx.row(_HOLDER, {"b_role": role})
+        if row and (holder := _record(row)).is_live(now, lease_s):
+            raise Refused(_held(holder, now))
 
     async def _now(self, tx: Tx) -> tuple[float, ClockReading]:
         """Return the time of the database, and how far this machine's clock is ahead of it."""
@@ -116,8 +133,9 @@ def _records(rows: Sequence[Any]) -> list[ProcessRecord]:
 
 
 def _record(row: Any) -> ProcessRecord:
-    values = {name: getattr(row, name) for name in ProcessRecord.__struct_fields__}
-    return ProcessRecord(**values | {"knows": msgspec.json.decode(row.knows, type=Knowledge)})
+    values = {name: getattr(row, name) for name in ProcessRecord.__struct_fields__ if name != "knows"}
+    knows = msgspec.json.decode(getattr(row, "knows", "{}"), type=Knowledge)
+    return ProcessRecord(**values, knows=knows)
 
 
 def _held(holder: ProcessRecord, now: float) -> str:

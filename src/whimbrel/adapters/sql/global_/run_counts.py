@@ -46,6 +46,28 @@ _TAKEOVERS = fixed(sa.select(sa.func.count()).select_from(takeovers))
 _PROOF = fixed(sa.select(last_proof.c.at, last_proof.c.violations, last_proof.c.unseen))
 
 
+_OPEN_LISTS = fixed(
+    sa.select(runs.c.saga, runs.c.version, sa.func.count().label("runs"))
+    .where(runs.c.state.in_(("open", "parked")))
+    .group_by(runs.c.saga, runs.c.version)
+    .order_by(runs.c.saga, runs.c.version)
+)
+
+
+class OpenRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """How many runs of one list of steps are open or parked."""
+
+    saga: str
+    version: int
+    runs: int
+
+
+async def open_runs(database: Database) -> list[OpenRuns]:
+    async with database.read() as tx:
+        rows = await tx.rows(_OPEN_LISTS)
+    return [OpenRuns(saga=row.saga, version=row.version, runs=row.runs) for row in rows]
+
+
 def _keeping_the_later(insert: Insert) -> sa.Executable:
     fields = ("at", "violations", "unseen")
     return insert.on_conflict_do_update(

@@ -1,0 +1,75 @@
+"""`whimbrel upgrade`: what holds an upgrade back."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cyclopts import App, Parameter
+
+from whimbrel.cli import SAYS_NO, log_setup, terminal
+from whimbrel.cli.role_options import DatabaseFile, SettingsFile, database_of, settings_of
+
+if TYPE_CHECKING:
+    from whimbrel.bootstrap.upgrade_check import Report
+
+app = App(
+    name="upgrade",
+    help="Upgrades: see what holds one back.",
+    default_parameter=Parameter(negative=()),
+)
+
+
+@app.command
+def check(
+    *,
+    settings_file: SettingsFile = None,
+    database_file: DatabaseFile = None,
+    data_dir: Path | None = None,
+    json: bool = False,
+) -> int:
+    """Show what holds an upgrade to this release back: processes, agents, open runs, databases, migrations.
+
+    Read from the databases; nothing is changed. Exit code 0: nothing holds it back; 1: something does.
+
+    Parameters
+    ----------
+    settings_file
+        The settings, for the database.
+    database_file
+        A file with the URL of the database, if the settings do not say it.
+    data_dir
+        The data directory of a `whimbrel up`, if the databases are there.
+    json
+        One JSON document instead of text.
+    """
+    log_setup.configure(verbose=False)
+    config = settings_of(settings_file, data_dir)
+    url = database_of(config, database_file, data_dir)
+    from whimbrel.bootstrap.upgrade_check import report
+
+    found = asyncio.run(report(url))
+    if json:
+        terminal.write_json({"upgrade": found})
+    else:
+        _print(found)
+    return SAYS_NO if found.holds_back else 0
+
+
+def _print(found: "Report") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    console = terminal.console()
+    members = len(found.processes) + len(found.agents)
+    console.print(
+        f"This program is release {found.release}; the oldest release of {members} live processes and agents is"
+        f" {found.floor or '-'}.",
+        soft_wrap=True,
+    )
+    if not found.holds_back:
+        console.print(Text("Nothing holds an upgrade back.", "green"))
+        return
+    table = Table("what", "name", "why", box=None)
+    for each in found.holds_back:
+        table.add_row(each.kind, each.name, each.reason)
+    console.print(table)
