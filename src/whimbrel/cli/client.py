@@ -1,6 +1,7 @@
 """A thin client of a cloud's API, for the commands: log in by clouds.yaml, send requests, translate errors."""
 
 import os
+import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -31,6 +32,21 @@ class Login:
             self.body = _password_body(auth)
         except (KeyError, AttributeError) as error:
             raise Invalid(f"{file}: cloud '{cloud}' has no {error} in its auth") from None
+        self._ca_file, self._verifies = entry.get("cacert"), entry.get("verify", True)
+
+    def trusted(self) -> ssl.SSLContext | bool:
+        """Return how certificates are verified: by the authorities of the system, or by `cacert`; False: not at all.
+
+        Raises: Invalid: the file of `cacert` cannot be used.
+        """
+        if not self._verifies:
+            return False
+        if self._ca_file is None:
+            return True
+        try:
+            return ssl.create_default_context(cafile=Path(self._ca_file).expanduser())
+        except OSError as error:
+            raise Invalid(f"{self.file}: the 'cacert' {self._ca_file} cannot be used: {error}") from None
 
 
 def find_login(data_dir: Path, os_cloud: str, data_dir_given: bool) -> Login:
@@ -48,7 +64,8 @@ class Api:
 
     def __init__(self, login: Login) -> None:
         self._login = login
-        self._http = httpx.Client(timeout=TIMEOUT_S, headers={"openstack-api-version": f"compute {NEWEST}"})
+        headers = {"openstack-api-version": f"compute {NEWEST}"}
+        self._http = httpx.Client(timeout=TIMEOUT_S, headers=headers, verify=login.trusted())
         self._places: dict[str, str] = {}
 
     def __enter__(self) -> Self:

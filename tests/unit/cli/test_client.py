@@ -1,0 +1,63 @@
+"""The client of the commands trusts a cloud's certificate as its clouds.yaml says."""
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from whimbrel.adapters.private_ca import PrivateCa
+from whimbrel.cli.client import Api, Login
+from whimbrel.domain.errors import Invalid, Refused, Unavailable
+
+CLOUDS = """
+clouds:
+  one:
+    {trust}
+    auth: {{auth_url: "https://localhost:{port}/v3", username: u, password: p, project_name: p,
+            user_domain_id: default, project_domain_id: default}}
+"""
+
+
+class Denies(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.send_response(401)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@contextmanager
+def serving(certificate: Path, key: Path) -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Denies)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("trust", "error", "said"),
+    [
+        ("cacert: {ca}", Refused, "401"),
+        ("verify: false", Refused, "401"),
+        ("verify: true", Unavailable, "certificate"),
+        ("cacert: /nowhere/ca.crt", Invalid, "nowhere"),
+    ],
+)
+def test_a_certificate_is_verified(tmp_path: Path, trust: str, error: type[Exception], said: str) -> None:
+    authority, now = PrivateCa(tmp_path), datetime.now(UTC)
+    authority.create("CA", 10, now)
+    authority.issue("api", ["localhost"], "server", None, now)
+    file = tmp_path / "clouds.yaml"
+    with serving(tmp_path / "api.crt", tmp_path / "api.key") as port:
+        file.write_text(CLOUDS.format(trust=trust.format(ca=tmp_path / "ca.crt"), port=port))
+        with pytest.raises(error, match=said):
+            Api(Login(file, "one")).log_in()
