@@ -10,12 +10,12 @@ PACKAGE = Path(whimbrel.__file__).parent
 RESOURCES = {
     "agent", "aggregates", "allocations", "bus_accounts", "candidates", "cell", "cells", "cloud", "decisions",
     "directory", "disks", "extra_specs", "fences", "flavors", "fleet", "group_members", "group_moves", "guest",
-    "guests", "histories", "history", "host_keys", "hosts", "hypervisor", "hypervisors", "identity", "images",
-    "interfaces", "journal", "keypairs", "limits", "metadata", "moves", "network", "networks", "numa", "pci_devices",
-    "placement", "plans", "port_healings", "ports", "processes", "proof", "provider_trees", "providers", "quota_usage",
-    "quotas", "repairs", "resource_names", "restore", "restores", "security_groups", "segments", "server",
-    "server_events", "server_groups", "servers", "services", "snapshots", "tags", "tokens", "traits", "types",
-    "volume_exports", "volumes", "zones",
+    "guests", "histories", "history", "host", "host_keys", "hosts", "hypervisor", "hypervisors", "identity",
+    "images", "interfaces", "journal", "keypairs", "limits", "metadata", "moves", "network", "networks", "numa",
+    "pci_devices", "placement", "plans", "port_healings", "ports", "processes", "proof", "provider_trees",
+    "providers", "quota_usage", "quotas", "repairs", "resource_names", "restore", "restores", "security_groups",
+    "segments", "server", "server_events", "server_groups", "servers", "services", "snapshots", "tags", "tokens",
+    "traits", "types", "volume_exports", "volumes", "zones",
 }  # fmt: skip
 """Resources: a file of this name holds what its package does with the resource, be it a route, a table or a step."""
 

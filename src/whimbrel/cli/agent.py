@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from whimbrel.ports.hosts.control_plane import Welcome
 
 app = App(name="agent", help="The agent of this machine: join a cloud, and serve it.")
+app.command("whimbrel.cli.agent_join:join", help="Join a cloud with a token of whimbrel host invite.")
 
 
 @app.default

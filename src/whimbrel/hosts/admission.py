@@ -85,14 +85,6 @@ async def join(cloud: Cloud, bus: BusAccesses, host: HostName, secret: str, publ
     return Joined(host=host, cell=cell, access=access)
 
 
-async def renew(cloud: Cloud, bus: BusAccesses, host: HostName) -> str:
-    """Return new claims for the key of a host. Raises: Forbidden: it has none, or was retired; Unavailable."""
-    key = await _key(cloud, host)
-    if key is None or key.retired_at is not None:
-        raise Forbidden(f"Host {host} is not admitted.")
-    return (await bus.grant(key.cell, host, key.public_key)).jwt
-
-
 async def find(cloud: Cloud, host: HostName) -> Host | None:
     """Return the row of a host in any cell. Raises: Unavailable: it may be in a cell that does not answer."""
     answers = await cell_fanout.ask_all(cloud, lambda cell: _in_cell(cell, host))
