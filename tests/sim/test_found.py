@@ -7,14 +7,18 @@ import msgspec
 import pytest
 
 from tests.sim.test_run import check
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.moves import requests
+from whimbrel.moves.migration_status import MOVE_SAGAS
+from whimbrel.moves.resize import RESIZE
 from whimbrel.moves.steps import ports, volumes
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.reconcilers.late_effects_round import LATEST_S
 from whimbrel.reconcilers.rounds import reconcile_slowly
+from whimbrel.saga.step import SagaRegistry
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create, create_image, delete
 from whimbrel.sim.checks import at_rest
@@ -36,13 +40,20 @@ def test_a_story_that_failed_once(file: Path) -> None:
     check(run(from_document(document)))
 
 
-async def test_a_hand_over_that_comes_after_its_undo() -> None:
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_hand_over_that_comes_after_its_undo(version: int) -> None:
     """Seed 4 of 25 steps: an operator turned a move back while the network was asked to hand its ports over."""
-    await hand_over_late()
+    await hand_over_late(version)
 
 
-async def hand_over_late() -> None:
+def of_version(version: int) -> SagaRegistry:
+    """Return all lists, those of moves in one version only."""
+    return SagaRegistry(*(saga for saga in SAGAS if saga.name not in MOVE_SAGAS or saga.version == version))
+
+
+async def hand_over_late(version: int = RESIZE.version) -> None:
     world = await World.build(rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0), equipped=True)
+    world.registry = of_version(version)
     engine, made = world.engine("one"), with_devices(world.new_server("s"))
     await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
     await world.settle(engine)
@@ -67,6 +78,28 @@ async def hand_over_late() -> None:
     moved = await world.cloud.journal.get(RunId(run_id))
     assert moved.state == "undone"
     assert all(entry.outcome != "debt" for entry in moved.log), "its guest had to wait for the ports"
+    await Invariants(world).check()
+    await world.close()
+
+
+async def test_volumes_are_returned_if_the_guest_was_not_stopped() -> None:
+    """On version 1 of the list, as it was released: by the attachments that the source has."""
+    world = await World.build(("h1", "h2"), rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0), equipped=True)
+    world.registry = of_version(1)
+    engine, made = world.engine("one"), with_devices(world.new_server("s"))
+    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
+    await world.settle(engine)
+    before = (await lookup.find(world.cloud, made.id)).volumes
+    rehearsal = await world.copy()
+    rehearsal.registry = world.registry
+    stop = (await resized(rehearsal, made.id, {})).touches.index("agent h1.stop")
+    chaos = await resized(world, made.id, {stop: Fault.REFUSED})
+    [run] = [one for one in await world.cloud.journal.find(RunFilter()) if one.saga == "resize"]
+    assert (run.version, run.state) == (1, "undone")
+    assert [entry.outcome for entry in run.log if entry.step == "stop_on_source"] == ["refused", "done"]
+    assert {"volumes.connect", "volumes.complete"} <= {*chaos.touches[stop:]}
+    server = await lookup.find(world.cloud, made.id)
+    assert (server.volumes, server.vm_state) == (before, "active")
     await Invariants(world).check()
     await world.close()
 

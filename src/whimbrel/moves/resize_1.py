@@ -16,23 +16,34 @@ from whimbrel.moves.facts import (
     sends_disk,
 )
 from whimbrel.moves.steps import claims, disk, guest, home_cell, pci_devices, ports, quota_usage, record, volumes
+from whimbrel.moves.steps.home_cell import home_record
 from whimbrel.moves.steps.target import choose_target, next_alternate
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.step import Saga, Step
 
 
 async def start_on_source(move: Move, cloud: Cloud) -> None:
-    """Start the guest with its volumes; in this version no step of their own returns them."""
-    if _was_stopped(move):  # otherwise the guest uses its current attachments
-        await volumes.return_volumes(move, cloud)
+    """Start the guest with its volumes and ports; in this version no steps of their own return them."""
+    record = await home_record(move, cloud)
+    if move.facts.volumes or record.volumes:
+        if moves_ports(move.facts) and _is_undone(move, ports.activate_target.__name__):
+            await ports.return_ports(move, cloud)
+        # While the guest uses its attachments they are kept.
+        await volumes.return_volumes(move, cloud, anew=_is_done(move, guest.stop_on_source.__name__))
     await guest.start_on_source(move, cloud)
 
 
-def _was_stopped(move: Move) -> bool:
-    """Check whether the guest was stopped and still is. The only step that reads the log entries of another step."""
-    name = guest.stop_on_source.__name__
-    known = [entry for entry in move.log if entry.step == name and entry.outcome != "debt"]
+# The only steps that read the log entries of other steps:
+
+
+def _is_done(move: Move, step: str) -> bool:
+    """Check whether a step was done, and was not undone since."""
+    known = [entry for entry in move.log if entry.step == step and entry.outcome != "debt"]
     return bool(known) and (known[-1].way, known[-1].outcome) == ("do", "done")
+
+
+def _is_undone(move: Move, step: str) -> bool:
+    return any((entry.step, entry.way, entry.outcome) == (step, "undo", "done") for entry in move.log)
 
 
 _REVERT = "compute_revert_resize"

@@ -85,10 +85,10 @@ async def leave_volumes(move: Move, cloud: Cloud) -> None:
     """Do nothing: `hand_over` moves the volumes. The step exists for its undo."""
 
 
-async def return_volumes(move: Move, cloud: Cloud) -> None:
+async def return_volumes(move: Move, cloud: Cloud, *, anew: bool = True) -> None:
     """Ensure that each volume in the record is attached from the source only; detach the move's other volumes.
 
-    It makes attachments other than the recorded ones, because a delayed hand-over deletes those. The guest is down.
+    anew: by attachments other than the recorded ones, because a delayed hand-over deletes those. The guest is down.
     """
     source, server = source_of(move), ServerId(move.subject)
     records = await records_at_home(move, cloud)
@@ -98,7 +98,7 @@ async def return_volumes(move: Move, cloud: Cloud) -> None:
     await check_in_hand(move, cloud)
     kept = []
     for device in record.volumes:
-        at_source = await _at_source(move, device, cloud)
+        at_source = await _at_source(move, device, cloud, anew=anew)
         await _detach_others(move, device.volume_id, at_source, cloud)
         await _connect({at_source: device.device}, source, cloud)
         await cloud.volumes.complete(at_source)
@@ -108,11 +108,11 @@ async def return_volumes(move: Move, cloud: Cloud) -> None:
     await records.change_by_run(move.order, server, {"volumes": tuple(kept)})
 
 
-async def _at_source(move: Move, device: BlockDevice, cloud: Cloud) -> str:
+async def _at_source(move: Move, device: BlockDevice, cloud: Cloud, *, anew: bool) -> str:
     """Return the source's attachment: the existing one, or one reserved beside the target's."""
     source, server = source_of(move), ServerId(move.subject)
     held = {one.id for one in await cloud.volumes.attachments(server, device.volume_id)}
-    given_up = {one.attachment_id for one in move.facts.volumes} if moves_volumes(move.facts) else ()
+    given_up = {one.attachment_id for one in move.facts.volumes} if anew and moves_volumes(move.facts) else ()
     if device.host == source.host and device.attachment_id in held and device.attachment_id not in given_up:
         return device.attachment_id
     targets = {device.attachment_id, move.facts.target_attachments.get(device.volume_id)}
