@@ -14,13 +14,16 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from tests.bootstrap.test_process_factory import CELL, Home
 from tests.bootstrap.wire_counts import counting
 from tests.contracts.databases import own_postgres, postgres
 from whimbrel.bootstrap import apps, http_server, process_factory
 from whimbrel.bootstrap.process import Process
+from whimbrel.bootstrap.process_base import Start, prepare_stores
 from whimbrel.bootstrap.registration import this_process
+from whimbrel.bootstrap.roles import UP
 from whimbrel.conductor.conductor import Conductor, Pace
 from whimbrel.conductor.parts import engine_parts
 from whimbrel.embedded import tick_guest
@@ -84,15 +87,16 @@ class Cloud:
 async def opened(path: Path, url: str) -> AsyncIterator[Cloud]:
     """Open a whole cloud in this process on an empty PostgreSQL database; its conductor looks for runs if told to."""
     home = Home(path)
-    process_factory.prepare_stores(url)
+    prepare_stores(url)
     record = this_process("up", "main", "here", "lock")
+    role = replace(UP, has_conductor=False)
     process = await process_factory.open_process(
-        home.config(HOSTS), home.data, url, record, hosts=True, conductor=False
+        Start(role, home.config(HOSTS), url, record, home.data, "http://cloud")
     )
     conductor = Conductor(process.cloud, engine_parts(process.cloud, record.id, Random(0)), pace=NEVER)
     process.engine = conductor.engine
     image = await furnish(process, home)
-    front = http_server.front(apps.endpoints(process, home.data, None, "http://cloud"))
+    front = http_server.front(apps.endpoints(process, home.data, None))
     serving = asyncio.create_task(conductor.serve())
     try:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="http://cloud") as client:

@@ -41,8 +41,10 @@ async def agents_of_cells(
 ) -> Callable[[CellName], Agents]:
     """Return a function that returns the agents of a cell. here: the agents in this process."""
     start = base.start
-    if not start.role.has_hosts:
-        return bus.agents if bus else await _of_up(base)
+    if not start.role.has_hosts and bus:
+        return bus.agents
+    if not start.role.has_hosts and start.data:
+        return await _of_up(base)
 
     def of_cell(cell: CellName) -> Agents:
         names = [HostName(host.name) for each, host in start.config.hosts() if each.name == cell]

@@ -14,6 +14,7 @@ from whimbrel.agent.agent import HostAgent
 from whimbrel.bootstrap.cells import OpenCell, OpenCells
 from whimbrel.bootstrap.cloud_bus import CloudBus
 from whimbrel.bootstrap.described_hosts import described
+from whimbrel.bootstrap.health import Health
 from whimbrel.bootstrap.network import NetworkService
 from whimbrel.bootstrap.registration import Registration
 from whimbrel.bootstrap.roles import Role
@@ -53,6 +54,7 @@ class Process:
     bus: CloudBus | None  # None: all agents are in the process `up`
     placement: SqlPlacement
     registration: Registration
+    health: Health
     engine: Engine
     conductor: Conductor | None
     agents: Mapping[HostName, HostAgent]

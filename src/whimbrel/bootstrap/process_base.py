@@ -15,6 +15,7 @@ from whimbrel.adapters.sql.global_.cloud_identity import SqlCloudIdentity
 from whimbrel.adapters.sql.global_.processes import SqlProcesses
 from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.bootstrap.cloud_agreement import agreed_rules, check_cloud, write_rules
+from whimbrel.bootstrap.health import Health
 from whimbrel.bootstrap.registration import Registration
 from whimbrel.bootstrap.roles import Role
 from whimbrel.bootstrap.upgrade_check import (
@@ -72,6 +73,10 @@ class ProcessBase:
     registration: Registration
     keep: SqlKeyValueStore
     opened: AsyncExitStack
+
+    @property
+    def health(self) -> Health:
+        return Health(self.global_, self.registration.check)
 
     def database(self, schema: str) -> Database:
         made = self.databases.open(self.start.url, schema)

@@ -151,6 +151,7 @@ async def _opened(base: ProcessBase) -> Process:
         bus=bus,
         placement=placement,
         registration=registration,
+        health=base.health,
         engine=conducting.engine if conducting else Engine(parts),
         conductor=conducting,
         agents=local,

@@ -5,6 +5,7 @@ is not mounted: there is one volume adapter, and nothing between it and the serv
 use HTTP.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from starlette.types import ASGIApp
@@ -54,9 +55,9 @@ class EmbeddedVolumes:
 
 def embedded_volumes(
     config: CloudConfig, data: DataDir, store: SqlVolumes, images: Images, identity: Identity, clock: Clock,
-    ids: IdSource, users: VolumeUsers,
+    ids: IdSource, users: VolumeUsers, known_zones: Sequence[str] = (),
 ) -> EmbeddedVolumes:  # fmt: skip
-    """Create the service."""
+    """Create the service. known_zones: those of hosts that are not in the settings."""
     service = VolumeService(
         store=store,
         files=VolumeFiles(data.volumes, reserved_bytes=config.storage.reserved_bytes),
@@ -67,7 +68,7 @@ def embedded_volumes(
         clock=clock,
         ids=ids,
         users=users,
-        zones=config.volume_zones(),
+        zones=config.volume_zones(known_zones),
         limits=config.volumes.limits,
     )
     own = inside(volume_app(replace(service, identity=ServiceLogin())), "/v3")
@@ -80,7 +81,9 @@ async def distant_volumes(clients: ServiceClients) -> HttpVolumes:
 
 
 def _exports(config: CloudConfig, data: DataDir) -> VolumeExports:
-    """Return the exports: over NBD if there are libvirt hosts, else simulated ones."""
-    if not any(isinstance(host, LibvirtHost) for _, host in config.hosts()):
+    """Return the exports: as the settings say, else over NBD unless all hosts are simulated."""
+    hosts = [host for _, host in config.hosts()]
+    only_simulated = bool(hosts) and not any(isinstance(host, LibvirtHost) for host in hosts)
+    if config.volumes.exports == "simulated" or (config.volumes.exports is None and only_simulated):
         return SimulatedExports()
     return NbdExports(StorageDaemon(data.path / "nbd", config.volumes.nbd_address, config.volumes.nbd_port))

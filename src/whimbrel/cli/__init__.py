@@ -30,7 +30,11 @@ app = App(
     result_action="return_value",
 )
 app.command("whimbrel.cli.up:up", help="Start the cloud: one process, one port.")
-app.command("whimbrel.cli.up:conductor", help="Start a further conductor on the same data directory.")
+app.command("whimbrel.cli.role_processes:api", help="Start the HTTP front ends as a process of their own.")
+app.command("whimbrel.cli.role_processes:conductor", help="Start a conductor, which drives moves.")
+app.command("whimbrel.cli.role_processes:image", help="Start the image service as a process of its own.")
+app.command("whimbrel.cli.role_processes:volume", help="Start the volume service as a process of its own.")
+app.command("whimbrel.cli.bootstrap:bootstrap", help="Create the first accounts, network and image of a cloud.")
 app.command("whimbrel.cli.db:app", name="db", help="Databases: migrate them, show their versions.")
 app.command("whimbrel.cli.agent:app", name="agent", help="The agent of this machine: join a cloud, and serve it.")
 app.command("whimbrel.cli.placement:placement", help="Start the Placement API as a process of its own.")

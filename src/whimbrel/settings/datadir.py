@@ -143,10 +143,10 @@ class DataDir:
 
     # Shared by the processes of one cloud
 
-    def announce(self, running: Running) -> None:
-        """Write the addresses for other processes and clients."""
+    def announce(self, running: Running, ca_file: str | None = None) -> None:
+        """Write the addresses for other processes and clients. ca_file: of the certificate at the URL."""
         self._write(self._running, msgspec.json.encode(running))
-        self.write_clouds(running.url)
+        self.write_clouds(running.url, ca_file)
 
     def write_clouds(self, url: str, ca_file: str | None = None) -> None:
         """Write clouds.yaml, if the passwords are here. url: of the HTTP front ends. ca_file: of their certificate."""

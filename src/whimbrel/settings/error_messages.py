@@ -105,6 +105,8 @@ MUST_BE = {
     "metrics.open": "true or false; true: /metrics of the cloud's port needs no token",
     "metrics.host": "an address of this machine at which the port of its own is, such as '127.0.0.1'",
     "metrics.port": "a port number from 0 to 65535, of its own; without it /metrics is on the cloud's port",
+    "metrics.secret_file": f"{A_FILE}, with the token that Prometheus sends",
+    "volumes.exports": "'nbd' or 'simulated'",
     "http.url_bytes": "a whole number of bytes from 1024 to 1048576",
     "http.header_bytes": "a whole number of bytes from 1024 to 1048576",
     "http.headers": "a whole number from 16 to 10000",

@@ -37,6 +37,7 @@ def with_files(name: str, config: CloudConfig, directory: Path, environment: Map
         config,
         tls=replace(tls, cert_file=found(tls.cert_file), key_file=found(tls.key_file)),
         services=replace(services, ca_file=found(services.ca_file)),
+        metrics=replace(config.metrics, secret_file=found(config.metrics.secret_file)),
         bus=replace(bus, ca_file=found(bus.ca_file)),
         database=database,
     )

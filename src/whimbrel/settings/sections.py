@@ -1,6 +1,6 @@
 """The tables of cloud.toml: one Struct for each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -177,12 +177,14 @@ class MetricsTable(Table, frozen=True, kw_only=True):
     open: bool = False  # true: /metrics of the cloud's port needs no token
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # address of the separate port
     port: Port | None = None  # None: no separate port
+    secret_file: FileNamed | None = None  # the token; None: metrics.secret of the data directory
 
 
 class VolumesTable(Table, frozen=True, kw_only=True):
     """The embedded volume service."""
 
     zones: Annotated[tuple[ZoneNamed, ...], Meta(min_length=1)] | None = None
+    exports: Literal["nbd", "simulated"] | None = None  # None: NBD, unless all hosts of the file are simulated
     nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     nbd_port: Port = 0
     volumes_quota: Quota = 10
@@ -251,10 +253,10 @@ class CloudConfig(SettingsFile, frozen=True, kw_only=True):
 
     rules_in_file: frozenset[str] = frozenset()  # the rules that the file sets; the others have their defaults
 
-    def volume_zones(self) -> tuple[str, ...]:
-        """Return the zones of volumes; the first is the default."""
+    def volume_zones(self, known: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return the zones of volumes; the first is the default. known: of hosts that are not in the settings."""
         default = self.rules.default_availability_zone
-        return self.volumes.zones or tuple(dict.fromkeys([default, *(host.zone for _, host in self.hosts())]))
+        return self.volumes.zones or tuple(dict.fromkeys([default, *(host.zone for _, host in self.hosts()), *known]))
 
     def hosts(self) -> Iterator[tuple[CellTable, SimulatedHost | LibvirtHost]]:
         for cell in self.cells:

@@ -76,6 +76,11 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["backup", "verify"],
         ["heal"],
         ["heal", "ports"],
+        ["api"],
+        ["conductor"],
+        ["image"],
+        ["volume"],
+        ["bootstrap"],
         ["db", "upgrade"],
         ["db", "show"],
     )

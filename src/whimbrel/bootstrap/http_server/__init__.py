@@ -19,14 +19,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from whimbrel.bootstrap.http_server.certificates import Certificates
 from whimbrel.bootstrap.http_server.limited_protocol import bounded
 from whimbrel.domain.errors import Invalid, Refused
-from whimbrel.settings.sections import HttpTable
+from whimbrel.settings.sections import HttpTable, TlsTable
 
 BACKLOG = 2048
 HIGHEST_PORT = 65535  # the resolver truncates larger numbers
 GRACE_S = 5
 DEFAULT_LIMITS = HttpTable()
+NO_TLS = TlsTable()
 
 
 def listen(host: str, port: int, option: str = "--port") -> socket.socket:
@@ -61,11 +63,12 @@ def _bind(endpoint: socket.socket, address: Any) -> None:
         endpoint.bind(address)
 
 
-def url_of(endpoint: socket.socket) -> str:
+def url_of(endpoint: socket.socket, tls: TlsTable = NO_TLS) -> str:
     """Return the URL of the socket for clients on this machine."""
     host, port = endpoint.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if tls.is_on else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def front(services: Mapping[str, ASGIApp]) -> Starlette:
@@ -98,31 +101,36 @@ async def serve(
     stop: asyncio.Event,
     ready: Callable[[], None],
     limits: HttpTable = DEFAULT_LIMITS,
+    tls: TlsTable = NO_TLS,
 ) -> None:
-    """Serve requests until `stop`, then complete those in progress."""
-    server = _Server(
-        uvicorn.Config(
-            _Forsaken(app),
-            http=bounded(limits),  # type: ignore[arg-type]  # it is called as the class of a protocol would be
-            ws="none",
-            interface="asgi3",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            backlog=BACKLOG,
-            proxy_headers=bool(limits.trusted_proxies),
-            forwarded_allow_ips=list(limits.trusted_proxies),
-            timeout_keep_alive=limits.idle_timeout_s,  # type: ignore[arg-type]  # it may have a fraction
-            timeout_graceful_shutdown=GRACE_S,
-        ),
-        ready,
+    """Serve requests until `stop`, then complete those in progress. Raises: Invalid: the certificate."""
+    certificates = Certificates(tls) if tls.is_on else None
+    config = uvicorn.Config(
+        _Forsaken(app),
+        http=bounded(limits),  # type: ignore[arg-type]  # it is called as the class of a protocol would be
+        ws="none",
+        interface="asgi3",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=BACKLOG,
+        proxy_headers=bool(limits.trusted_proxies),
+        forwarded_allow_ips=list(limits.trusted_proxies),
+        timeout_keep_alive=limits.idle_timeout_s,  # type: ignore[arg-type]  # it may have a fraction
+        timeout_graceful_shutdown=GRACE_S,
     )
+    config.load()
+    config.ssl = certificates.context if certificates else None
+    server = _Server(config, ready)
+    watching = asyncio.create_task(certificates.watch()) if certificates else None
     serving = asyncio.create_task(server.serve(sockets=[endpoint]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     server.should_exit = True
+    if watching:
+        watching.cancel()
     await serving
 
 

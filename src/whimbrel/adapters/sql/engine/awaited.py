@@ -31,7 +31,8 @@ class AwaitedDatabase(Database):
         migrates: bool = True,
         databases: Databases | None = None,
     ) -> None:
-        """timeout_s: how long an open database may take to answer. migrates: if false, an older schema is refused.
+        """timeout_s: how long an open database may take to answer. migrates: if false, an older schema is refused, and
+        only a missing one is created.
 
         databases: opens it; None: its connections are not shared. Raises: Invalid: the URL.
         """
@@ -40,7 +41,7 @@ class AwaitedDatabase(Database):
         self._url = with_defaults(url, TIMEOUT) if self.dialect == "postgresql" else url
         self._schema = schema
         self._timeout_s = timeout_s
-        self._ready = schemas.prepare if migrates else schemas.check
+        self._ready = schemas.prepare if migrates else schemas.create_or_check
         self._opened: Database | None = None
         self._trouble: str | None = "it was not asked yet"
 

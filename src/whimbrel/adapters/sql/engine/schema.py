@@ -102,6 +102,16 @@ def check(url: str, schema: str) -> None:
         )
 
 
+def create_or_check(url: str, schema: str) -> None:
+    """Create a schema that does not exist, else check its version: for a cell that a command adds.
+
+    Raises: as `prepare` and `check` do.
+    """
+    if version_of(url, schema) is None:
+        prepare(url, schema)
+    check(url, schema)
+
+
 def version_of(url: str, schema: str) -> str | None:
     """Return the version of a schema; None: it does not exist. Raises: Refused: this program is too old for it."""
     found = look(url, schema)

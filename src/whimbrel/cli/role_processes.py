@@ -1,0 +1,292 @@
+"""The roles of a cloud of many machines, each a process: `whimbrel api`, `conductor`, `image` and `volume`.
+
+They need no files of another process: the settings say where the databases, the bus and the services are.
+"""
+
+import asyncio
+import os
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import uvloop
+from cyclopts import Parameter
+
+from whimbrel import settings
+from whimbrel.cli import log_setup
+from whimbrel.cli.role_options import DatabaseFile, SettingsFile, database_of, settings_of
+from whimbrel.cli.service_command import run_until_stopped, say
+from whimbrel.cli.serving import (
+    Ports,
+    beside,
+    listen,
+    metrics_port,
+    metrics_secret,
+    serve,
+    show_metrics,
+    watch_of,
+)
+from whimbrel.domain.errors import Invalid
+from whimbrel.settings import CloudConfig
+from whimbrel.settings.datadir import DataDir, default_path
+
+if TYPE_CHECKING:
+    import socket
+
+    from whimbrel.bootstrap.process_base import Start
+    from whimbrel.bootstrap.roles import Role
+
+IMAGE_PORT = 9292
+VOLUME_PORT = 8776
+
+
+@dataclass(frozen=True)
+class _Cloud:
+    """Where a process finds its cloud. home: its own directory, or that of the `up` that has the hosts."""
+
+    config: CloudConfig
+    url: str  # of the databases
+    front_url: str
+    home: DataDir | None
+
+    def start(self, role: "Role", name: str, front_url: str = "", lock: str = "") -> "Start":
+        from whimbrel.bootstrap.process_base import Start
+        from whimbrel.bootstrap.registration import this_process
+
+        record = this_process(role.name, name, str(self.home.path) if self.home else "", lock)
+        return Start(role, self.config, self.url, record, self.home, front_url or self.front_url)
+
+
+def _found(settings_file: Path | None, database_file: Path | None, data_dir: Path | None) -> _Cloud:
+    """Find the cloud by the settings, or by the data directory of a `whimbrel up`. Raises: Invalid, NotFound."""
+    if settings_file is None and (data_dir is not None or not settings.SYSTEM.exists()):
+        home = DataDir(data_dir or default_path())
+        running = home.running()
+        config = settings.load(Path(running.cloud_file) if running.cloud_file else None)
+        return _Cloud(config, running.database_url, running.url, home)
+    config = settings_of(settings_file, data_dir)
+    home_of_up = DataDir(data_dir) if data_dir else None
+    if home_of_up is None and not config.bus.urls:
+        raise Invalid(
+            "the settings have no [bus], over which this process reaches the agents of hosts: set its 'urls', or give"
+            " --data-dir of the `whimbrel up` on this machine that has the hosts"
+        )
+    front_url = config.services.url or (home_of_up.running().url if home_of_up else "")
+    return _Cloud(config, database_of(config, database_file, data_dir), front_url, home_of_up)
+
+
+def conductor(
+    *,
+    name: str = "conductor",
+    settings_file: SettingsFile = None,
+    database_file: DatabaseFile = None,
+    data_dir: Path | None = None,
+    metrics_port_number: Annotated[int | None, Parameter(name="--metrics-port")] = None,
+    verbose: bool = False,
+) -> None:
+    """Start a conductor, which drives moves and takes over those of conductors that die. There may be any number.
+
+    Parameters
+    ----------
+    name
+        What it is called. On the machine of a `whimbrel up`, a conductor that is started again under its name resumes
+        its own moves at once.
+    settings_file
+        The settings. Default: /etc/whimbrel/whimbrel.toml, or what the `whimbrel up` of the data directory has.
+    database_file
+        A file with the URL of the database, if the settings do not say it.
+    data_dir
+        Directory of a `whimbrel up` on this machine, which has the hosts.
+    metrics_port_number
+        Answer /metrics and /healthz at this port, 0: a free one. Default: nobody can ask it.
+    verbose
+        Log more than warnings.
+    """
+    log_setup.configure(verbose)
+    cloud = _found(settings_file, database_file, data_dir)
+    if not cloud.front_url:
+        raise Invalid("[services] of the settings has no 'url', at which this process reaches the API: set it")
+    own = metrics_port(cloud.config.metrics.host, metrics_port_number, "--metrics-port")
+    used = cloud.home.used_as(f"conductor-{name}", "--name") if cloud.home else nullcontext("")
+    with own or nullcontext(), used as lock:
+        run_until_stopped(lambda stop: _conduct(cloud, name, lock, own, stop))
+
+
+async def _conduct(cloud: _Cloud, name: str, lock: str, metrics: "socket.socket | None", stop: asyncio.Event) -> None:
+    from whimbrel.bootstrap.process_factory import open_process
+    from whimbrel.bootstrap.roles import CONDUCTOR
+
+    process = await open_process(cloud.start(CONDUCTOR, name, lock=lock))
+    try:
+        say(f"conductor {name} is ready (process {os.getpid()})")
+        if metrics is None:
+            await beside(process, stop.wait())
+        else:
+            await beside(process, show_metrics(process, watch_of(process), metrics, stop, cloud.config))
+    finally:
+        await process.close()
+
+
+def api(
+    *,
+    port: int | None = None,
+    host: str | None = None,
+    settings_file: SettingsFile = None,
+    database_file: DatabaseFile = None,
+    data_dir: Path | None = None,
+    policy: Path | None = None,
+    verbose: bool = False,
+) -> None:
+    """Start the HTTP front ends: identity, compute, network and Placement. There may be any number; none has files.
+
+    Parameters
+    ----------
+    port
+        Port to listen at, 0: a free one. Default: that of [listen], 8774.
+    host
+        Address to listen at. Default: that of [listen], 127.0.0.1.
+    settings_file
+        The settings. Default: /etc/whimbrel/whimbrel.toml, or what the `whimbrel up` of the data directory has.
+    database_file
+        A file with the URL of the database, if the settings do not say it.
+    data_dir
+        Directory of a `whimbrel up` on this machine, which has the hosts.
+    policy
+        A policy file in oslo.policy's format that overrides the defaults.
+    verbose
+        Log more than warnings.
+    """
+    log_setup.configure(verbose)
+    cloud = _found(settings_file, database_file, data_dir)
+    config = cloud.config
+    with ExitStack() as held:
+        ports = _ports(config, host, config.listen.port if port is None else port, held)
+        run_until_stopped(lambda stop: _serve_api(cloud, ports, policy, stop))
+
+
+async def _serve_api(cloud: _Cloud, ports: Ports, policy: Path | None, stop: asyncio.Event) -> None:
+    from whimbrel.bootstrap.apps import endpoints
+    from whimbrel.bootstrap.process_factory import open_process
+    from whimbrel.bootstrap.roles import API
+
+    process = await open_process(cloud.start(API, "api", ports.url))
+    try:
+        services = endpoints(process, cloud.home, policy)
+        watch = watch_of(process) if cloud.config.metrics.enabled else None
+        secret = metrics_secret(cloud.config, cloud.home) if watch else None
+        await serve(process, services, ports, watch, secret, stop, lambda: _is_up("The API", ports))
+    finally:
+        await process.close()
+
+
+def image(
+    *,
+    data_dir: Path | None = None,
+    port: int = IMAGE_PORT,
+    host: str | None = None,
+    settings_file: SettingsFile = None,
+    database_file: DatabaseFile = None,
+    verbose: bool = False,
+) -> None:
+    """Start the image service as a process of its own. A cloud has one; [services] of the settings says where.
+
+    Parameters
+    ----------
+    data_dir
+        Directory with its files.
+    port
+        Port to listen at, 0: a free one.
+    host
+        Address to listen at. Default: that of [listen], 127.0.0.1.
+    settings_file
+        The settings. Default: whimbrel.toml of the data directory, else /etc/whimbrel/whimbrel.toml.
+    database_file
+        A file with the URL of the database, if the settings do not say it.
+    verbose
+        Log more than warnings.
+    """
+    from whimbrel.bootstrap.roles import IMAGE
+
+    _service(IMAGE, data_dir, host, port, settings_file, database_file, verbose)
+
+
+def volume(
+    *,
+    data_dir: Path | None = None,
+    port: int = VOLUME_PORT,
+    host: str | None = None,
+    settings_file: SettingsFile = None,
+    database_file: DatabaseFile = None,
+    verbose: bool = False,
+) -> None:
+    """Start the volume service as a process of its own. A cloud has one; [services] of the settings says where.
+
+    Parameters
+    ----------
+    data_dir
+        Directory with its files.
+    port
+        Port to listen at, 0: a free one.
+    host
+        Address to listen at. Default: that of [listen], 127.0.0.1.
+    settings_file
+        The settings. Default: whimbrel.toml of the data directory, else /etc/whimbrel/whimbrel.toml.
+    database_file
+        A file with the URL of the database, if the settings do not say it.
+    verbose
+        Log more than warnings.
+    """
+    from whimbrel.bootstrap.roles import VOLUME
+
+    _service(VOLUME, data_dir, host, port, settings_file, database_file, verbose)
+
+
+def _service(
+    role: "Role",
+    data_dir: Path | None,
+    host: str | None,
+    port: int,
+    settings_file: Path | None,
+    database_file: Path | None,
+    verbose: bool,
+) -> None:
+    log_setup.configure(verbose)
+    config = settings_of(settings_file, data_dir)
+    home = DataDir(data_dir or default_path())
+    cloud = _Cloud(config, database_of(config, database_file, None), config.services.url or "", home)
+    with ExitStack() as held:
+        ports = _ports(config, host, port, held)
+        home.make()
+        lock = held.enter_context(home.used_as(role.name))
+        # qemu-storage-daemon goes into the background: see cli.up.loop_for
+        loop = asyncio.new_event_loop if role.has_volumes else uvloop.new_event_loop
+        run_until_stopped(lambda stop: _serve_service(cloud, role, lock, ports, stop), loop)
+
+
+async def _serve_service(cloud: _Cloud, role: "Role", lock: str, ports: Ports, stop: asyncio.Event) -> None:
+    from whimbrel.bootstrap.metrics import Watch
+    from whimbrel.bootstrap.service_processes import open_service
+
+    process = await open_service(cloud.start(role, role.name, lock=lock))
+    try:
+        watch = Watch() if cloud.config.metrics.enabled else None
+        secret = metrics_secret(cloud.config, cloud.home) if watch else None
+        ready = lambda: _is_up(f"The {role.name} service", ports)  # noqa: E731
+        await serve(process, {process.name: process.app}, ports, watch, secret, stop, ready)
+    finally:
+        await process.close()
+
+
+def _ports(config: CloudConfig, host: str | None, port: int, held: ExitStack) -> Ports:
+    """Bind the ports of a process."""
+    main = held.enter_context(listen(host or config.listen.host, port, config))
+    metrics = config.metrics
+    own = metrics_port(metrics.host, metrics.port if metrics.enabled else None, "port of [metrics]")
+    if own:
+        held.enter_context(own)
+    return Ports(config, main, own)
+
+
+def _is_up(what: str, ports: Ports) -> None:
+    say(f"[bold green]{what} is up[/] at {ports.url} (process {os.getpid()})")

@@ -1,0 +1,157 @@
+"""A cloud of many processes on PostgreSQL: each role by itself, found by settings alone, and killed."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import openstack
+import psycopg
+import pytest
+import yaml
+
+from tests.contracts.databases import own_postgres, postgres
+from tests.live.running_cloud import CLOUD, SIMULATED
+from tests.processes import HANG_S, execute, http, program, wait_for
+from whimbrel.cli.demo.cloud_processes import Program
+
+pytestmark = pytest.mark.long
+
+CONNECTIONS = 6
+SETTINGS = f"""
+[database]
+url_file = "url"
+connections = {CONNECTIONS}
+[volumes]
+exports = "simulated"
+[services]
+"""
+
+__all__ = ["own_postgres", "postgres"]  # fixtures
+
+
+class Roles:
+    """The processes of one cloud, by name, and the settings file from which each is started."""
+
+    def __init__(self, path: Path, url: str, running: ExitStack) -> None:
+        self.path = path
+        self.url = url
+        self.programs: dict[str, Program] = {}
+        self._running = running
+        (path / "url").write_text(url)
+        self._services: dict[str, str] = {}
+
+    def settings(self, **services: str) -> Path:
+        """Write the settings as far as they are known now. services: their URLs."""
+        self._services |= services
+        file = self.path / f"settings{len(list(self.path.glob('*.toml')))}.toml"
+        text = (
+            f'[database]\nurl_file = "url"\nconnections = {CONNECTIONS}\n[volumes]\nexports = "simulated"\n[services]\n'
+        )
+        file.write_text(text + "".join(f'{name} = "{url}"\n' for name, url in self._services.items()))
+        return file
+
+    def run(self, *words: str | Path) -> str:
+        done = execute([sys.executable, "-m", "whimbrel", *map(str, words)])
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self, name: str, *words: str | Path, says: str = " is up at ") -> str:
+        """Start a process; return the URL that it says."""
+        said = self.path / f"{name}.log"
+        made = self.programs[name] = program(name, [*map(str, words)], said)
+        self._running.callback(made.end)
+        made.start()
+        made.wait_until_it_says(says)
+        return said.read_text().partition(says)[2].split()[0].rstrip(":")
+
+    def connections(self) -> dict[str, int]:
+        """Count the connections to PostgreSQL of each process."""
+        ports = {name: _ports_of(each.pid) for name, each in self.programs.items()}
+        with psycopg.connect(self.url) as connection:
+            rows = connection.execute(
+                "SELECT client_port FROM pg_stat_activity WHERE datname = current_database()"
+            ).fetchall()
+        return {name: len(own & {port for (port,) in rows}) for name, own in ports.items()}
+
+
+def _ports_of(pid: int) -> set[int]:
+    """Return the local TCP ports of a process."""
+    inodes = {
+        link.name
+        for file in Path(f"/proc/{pid}/fd").iterdir()
+        if file.is_symlink() and (link := file.readlink()).name.startswith("socket:")
+    }
+    lines = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    return {int(line[1].partition(":")[2], 16) for line in lines if f"socket:[{line[9]}]" in inodes}
+
+
+@pytest.fixture
+def roles(tmp_path: Path, own_postgres: str) -> Iterator[Roles]:
+    with ExitStack() as running:
+        yield Roles(tmp_path, own_postgres, running)
+
+
+def logged_in(clouds: Path, url: str) -> Any:
+    """Return the openstack SDK's connection of an administrator by way of one API."""
+    login = yaml.safe_load(clouds.read_text())["clouds"]["whimbrel-admin"]
+    login["auth"]["auth_url"] = f"{url}/identity/v3"
+    return openstack.connect(**login, load_yaml_config=False, load_envvars=False, api_timeout=HANG_S)
+
+
+def until(connection: Any, server_id: str, status: str) -> None:
+    """Wait for a status of a server."""
+    wait_for(lambda: connection.compute.get_server(server_id).status, lambda now: now == status, f"{status}")
+
+
+def test_a_server_is_resized_while_processes_are_killed(roles: Roles) -> None:
+    """The hosts are simulated ones of an `up`, which has no other part."""
+    path, home = roles.path, roles.path / "up"
+    early = execute([sys.executable, "-m", "whimbrel", "image", "--settings", str(roles.settings()), "--port", "0"])
+    assert (early.returncode, "run `whimbrel db upgrade`" in early.stderr) == (1, True)
+    roles.run("db", "upgrade", "--settings", roles.settings())
+    where = ("--port", "0", "--settings")
+    image = roles.start("image", "image", *where, roles.settings(), "--data-dir", path / "i")
+    volume = roles.start("volume", "volume", *where, roles.settings(image=f"{image}/image"), "--data-dir", path / "v")
+    own = roles.settings(volume=f"{volume}/volume")  # with these an API has the URL at which it listens
+    made = roles.settings(url="http://127.0.0.1:1")
+    for _ in range(2):
+        said = roles.run("bootstrap", "--settings", made, "--directory", path / "admin")
+    assert "has accounts already" in said
+    cloud = path / "cloud.toml"
+    cloud.write_text(CLOUD + SIMULATED + own.read_text())
+    roles.start("up", "up", *where, cloud, "--data-dir", home, "--no-conductor", says="Whimbrel is up at ")
+    apis = [roles.start(name, "api", *where, own, "--data-dir", home) for name in ("api1", "api2")]
+    settings = roles.settings(url=apis[1])
+    for name in ("c1", "c2"):
+        conductor = ("conductor", "--name", name, "--data-dir", home, "--settings", settings, "--metrics-port", "0")
+        roles.start(name, *conductor, says="Prometheus asks at ")
+    second = execute([sys.executable, "-m", "whimbrel", "image", *where, str(made), "--data-dir", str(path / "other")])
+    assert (second.returncode, "in use by another whimbrel image" in second.stderr) == (1, True)
+
+    first, other = (logged_in(path / "admin" / "clouds.yaml", url) for url in apis)
+    [picture] = first.image.images()
+    disk = first.block_storage.create_volume(size=1, name="disk")
+    server = first.compute.create_server(name="one", flavor_id="1", image_id=picture.id, networks="auto")
+    until(other, server.id, "ACTIVE")
+    other.compute.create_volume_attachment(server.id, volume_id=disk.id)
+    wait_for(lambda: other.block_storage.get_volume(disk.id).status, lambda now: now == "in-use", "in-use")
+    other.compute.resize_server(server.id, "2")
+    for name in ("api1", "c1"):
+        roles.programs[name].kill()
+    until(other, server.id, "VERIFY_RESIZE")
+    other.compute.confirm_server_resize(server.id)
+    until(other, server.id, "ACTIVE")
+    assert other.compute.get_server(server.id).flavor.original_name == "m1.small"
+    assert [each.volume_id for each in other.compute.volume_attachments(server.id)] == [disk.id]
+
+    for url in (apis[1], image, volume):
+        answer = http.get(f"{url}/healthz")
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    del roles.programs["api1"], roles.programs["c1"]
+    counted = roles.connections()
+    assert all(0 < count <= CONNECTIONS for count in counted.values()), counted
+    for each in roles.programs.values():
+        assert each.ended_by(signal.SIGTERM) == 0
