@@ -1,4 +1,4 @@
-"""What hands can do to what a server holds for its ports, and to what the ports' profiles say of it."""
+"""Inconsistencies of allocations and profiles of ports, made by hand."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ async def held(world: World, server: ServerId) -> Held:
 
 
 async def hold(world: World, server: ServerId, what: Held) -> None:
-    """Have a server hold this and no more, as an operator does it by the Placement API."""
+    """Set the allocations of a server to this, as an operator does with the Placement API."""
     owner = Owner(PROJECT, USER)
     await world.placement.rewrite([Claim(consumer=ConsumerId(server), owner=owner, held=what, type="INSTANCE")])
 
 
 async def say(world: World, port_id: str, allocation: Any) -> None:
-    """Have the profile of a port's binding say this of its allocation."""
+    """Set the allocation in the profile of a port's binding."""
     network = world.remains.network
     port = await network.port(port_id)
     host = next(binding.host for binding in await network.bindings(port_id) if binding.is_active)
@@ -34,7 +34,7 @@ async def provider(world: World, name: str) -> ProviderId:
 
 
 async def card(world: World, host: str) -> ProviderId:
-    """Give the provider of a host's network card."""
+    """Return the provider of a host's network card."""
     return await provider(world, f"{host}:Open vSwitch agent:eth0")
 
 

@@ -1,4 +1,4 @@
-"""Puts processes with wrong clocks into a simulated cloud, whose database has the clock of the machine."""
+"""Processes with wrong clocks in a simulated cloud, whose database has the clock of the machine."""
 
 import sqlalchemy as sa
 

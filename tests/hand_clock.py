@@ -1,4 +1,4 @@
-"""A clock that stands still until a test lets time pass: for tests in which one waits while another one works."""
+"""A clock that a test sets by hand, for tests in which one task waits while another one works."""
 
 import asyncio
 import heapq

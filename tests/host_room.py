@@ -1,4 +1,4 @@
-"""A room of simulated hosts with their agents, for the tests of agents, hypervisors and the bus."""
+"""Simulated hosts with their agents, for the tests of agents, hypervisors and the bus."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What live tests need of the machine: where it is missing they say how to install it; in CI they fail then."""
+"""Prerequisites of live tests: a missing one skips the test with the command that installs it; in CI the test fails."""
 
 import os
 from typing import NoReturn
@@ -10,7 +10,7 @@ POSTGRES = os.environ.get("WHIMBREL_TEST_POSTGRES", "postgresql://postgres@127.0
 
 
 def missing(what: str, install: str) -> NoReturn:
-    """Give this test up: skipped for people, failed where CI promised that all is there."""
+    """Return this test up: skipped for people, failed where CI promised that all is there."""
     message = f"{what}; install it with: {install}"
     if os.environ.get("CI_LIVE"):
         pytest.fail(message)

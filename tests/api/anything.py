@@ -20,7 +20,7 @@ class Anything:
         )
 
     def nearly(self, good: Any) -> st.SearchStrategy[Any]:
-        """Give good values that are bad in places."""
+        """Return good values that are bad in places."""
         return _nearly(self, good)
 
 

@@ -9,7 +9,7 @@ from whimbrel.sim.cloud.cloud import PROJECT
 
 
 def network(front: Front, name: str = "private", cidr: str = "10.0.0.0/24", **fields: Any) -> str:
-    """Have a network with one subnet, of the caller's project unless said otherwise; give its id."""
+    """Create a network with one subnet, of the caller's project unless said otherwise; return its id."""
     ids = front.world.cloud.ids
     made = NetworkInfo(
         **{
@@ -33,7 +33,7 @@ def port(front: Front, network_id: str, requests: Any = (), **fields: Any) -> Po
 
 
 def volume(front: Front, **fields: Any) -> str:
-    """Have a volume of 2 GiB, of the caller's project unless said otherwise; give its id."""
+    """Create a volume of 2 GiB, of the caller's project unless said otherwise; return its id."""
     made = Volume(
         **{
             "id": front.world.cloud.ids.uuid(),

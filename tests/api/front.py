@@ -83,7 +83,7 @@ class Front:
 
 
 def fault(answer: httpx.Response, name: str, code: int) -> str:
-    """Check that an answer is an error of Nova's shape; give its sentence."""
+    """Check that an answer is an error of Nova's shape; return its sentence."""
     assert answer.status_code == code, answer.text
     body = answer.json()
     assert list(body) == [name]

@@ -6,7 +6,7 @@ from tests.api.front import Front
 
 
 async def boot(front: Front, zone: str, *, pinned: bool = False, **requested: Any) -> str:
-    """Have a server in a zone, pinned to it or not."""
+    """Create a server in a zone, pinned to it or not."""
     server_id = await front.boot(availability_zone=zone, **requested)
     assert (await front.show(server_id))["status"] == "ACTIVE"
     if not pinned:
@@ -42,7 +42,7 @@ async def confirm(front: Front, server_id: str) -> None:
 
 
 async def stands(front: Front, server_id: str) -> tuple[str, str, str | None, str]:
-    """Give its status, the zone where it is, the one that it is pinned to, and its flavor."""
+    """Return its status, the zone where it is, the one that it is pinned to, and its flavor."""
     server = await front.show(server_id)
     return (
         *(server["status"], server["OS-EXT-AZ:availability_zone"]),
@@ -51,7 +51,7 @@ async def stands(front: Front, server_id: str) -> tuple[str, str, str | None, st
 
 
 async def why(front: Front, server_id: str) -> str:
-    """Give the reason for which its last move was undone."""
+    """Return the reason for which its last move was undone."""
     [last, *_] = (await front.get(f"/whimbrel/moves?server={server_id}", who="admin"))["moves"]
     assert (last["state"], last["turned"]) == ("undone", "refused")
     reason: str = last["message"]

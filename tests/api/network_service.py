@@ -136,7 +136,7 @@ async def service() -> AsyncIterator[Service]:
 
 
 def refusal(answer: httpx.Response, status: int, name: str) -> str:
-    """Check that an answer is an error of Neutron's shape; give its sentence."""
+    """Check that an answer is an error of Neutron's shape; return its sentence."""
     assert answer.status_code == status, answer.text
     error = answer.json()["NeutronError"]
     assert set(error) == {"type", "message", "detail"}

@@ -82,13 +82,13 @@ class Client:
         return await self._http.request(method, url, headers=sent, json=body, params=params)
 
     async def get(self, path: str, **more: Any) -> Any:
-        """Give the body of an answer that must be 200."""
+        """Return the body of an answer that must be 200."""
         answer = await self.ask("GET", path, **more)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     async def refused(self, status: int, method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
-        """Give the error of an answer that must be of this status."""
+        """Return the error of an answer that must be of this status."""
         answer = await self.ask(method, path, body, **more)
         assert answer.status_code == status, answer.text
         error: dict[str, Any] = answer.json()["errors"][0]
@@ -97,7 +97,7 @@ class Client:
         return error
 
     async def done(self, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
-        """Give an answer that must be a success."""
+        """Return an answer that must be a success."""
         answer = await self.ask(method, path, body, **more)
         assert answer.is_success, answer.text
         return answer

@@ -78,7 +78,7 @@ class Standing:
         }
 
     async def close(self) -> None:
-        """Have all that was begun end, and see whether all laws hold."""
+        """Finish all open runs, and check all invariants."""
         await self.world.settle(self.engine)
         await Invariants(self.world).check()
         await self.client.aclose()
@@ -87,7 +87,7 @@ class Standing:
 
 @cache
 def furnished() -> Standing:
-    """Give the one of which each test has a copy."""
+    """Return the one of which each test has a copy."""
     standing = Standing(asyncio.run(World.build()), {})
     standing.loop.run_until_complete(standing.furnish())
     return standing
@@ -126,7 +126,7 @@ def test_nothing_that_is_sent_is_our_bug(standing: Standing, label: str, mode: G
 
 
 def lead_somewhere(case: schemathesis.Case, known: dict[str, list[str]]) -> None:
-    """Have half of the requests be about what is there."""
+    """Use existing ids in half of the requests."""
     number = crc32(repr((case.path_parameters, case.body, case.query)).encode("utf-8", "replace"))
     if number % 2:
         for name, values in known.items():
@@ -148,7 +148,7 @@ def request_of(client: httpx.AsyncClient, case: schemathesis.Case, who: str) -> 
 
 
 def is_a_fault(answer: httpx.Response) -> bool:
-    """Tell whether it has Nova's shape; what does not begin with our path is not for us to answer."""
+    """Check whether it has Nova's shape; what does not begin with our path is not for us to answer."""
     if not answer.url.path.startswith("/compute/"):
         return True
     [fault] = answer.json().values()

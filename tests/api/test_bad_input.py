@@ -44,7 +44,7 @@ REQUESTED = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "no
 
 
 async def world_of(front: Front) -> list[Any]:
-    """Give everything that a refused request might have changed, after a look whether all laws hold."""
+    """Return everything that a refused request might have changed, after a look whether all invariants hold."""
     await Invariants(front.world).check()
     cloud = front.world.cloud
     return [
@@ -77,7 +77,7 @@ class _Names(dict[str, str]):
 
 
 def fitting_body(route: Route, minor: int) -> Any:
-    """Give a body that is right as far as whoever may not even ask is concerned."""
+    """Return a body that is right as far as whoever may not even ask is concerned."""
     if route.body is None and route.action is None:
         return None
     schema = route.body.at(minor) if route.body else None
@@ -227,7 +227,7 @@ ALLOWED = {
 
 
 async def bring_to(front: Front, moment: str) -> str:
-    """Give a server at a moment of its move; its conductor has just died."""
+    """Return a server at a moment of its move; its conductor has just died."""
     server_id = await front.boot(who="admin", host="h1")
     if moment == "idle":
         return server_id
@@ -269,7 +269,7 @@ async def test_a_server_is_deleted_at_any_moment(front: Front, moment: str) -> N
 
 
 async def test_a_server_is_deleted_whose_resize_was_begun_and_driven_by_nobody(front: Front) -> None:
-    """Between the lock and the first step that is written down: the process that adopted the move died."""
+    """Between the lock and the first step that is recorded: the process that adopted the move died."""
     server_id = await front.boot()
     world, idle = front.world, Engine(replace(front.engine.parts, adopt=lambda run: True))
     await requests.resize(world.cloud, idle, world.requester(), await lookup.find(world.cloud, server_id), LARGE)
@@ -471,7 +471,7 @@ DOORS = {
 }
 
 
-async def test_a_token_opens_every_door_until_it_expires(tmp_path: Path) -> None:
+async def test_a_token_opens_every_app_until_it_expires(tmp_path: Path) -> None:
     async with whole(tmp_path) as (client, process):
         for lifetime_s, code in ((60.0, 200), (-1.0, 401)):
             headers = {"X-Auth-Token": await token(process, lifetime_s)}
@@ -481,7 +481,7 @@ async def test_a_token_opens_every_door_until_it_expires(tmp_path: Path) -> None
                 assert code == 200 or key in answer.json()
 
 
-async def test_no_door_reads_ten_megabytes(tmp_path: Path) -> None:
+async def test_no_app_reads_ten_megabytes(tmp_path: Path) -> None:
     async with whole(tmp_path) as (client, process):
         headers = {"X-Auth-Token": await token(process, 60.0), "Content-Type": "application/json"}
         headers["OpenStack-API-Version"] = "placement 1.39"

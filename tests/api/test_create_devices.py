@@ -20,7 +20,7 @@ NOWHERE = "99999999-9999-4999-8999-999999999999"
 
 
 async def made(front: Front, *, minor: int = 104, **requested: Any) -> Server:
-    """Create a server and give its record as it was written down, before anything was done for it."""
+    """Create a server and give its record as it was recorded, before anything was done for it."""
     return await lookup.find(front.world.cloud, ServerId(await front.boot(settle=False, minor=minor, **requested)))
 
 

@@ -70,7 +70,7 @@ KNOWN = {
 
 
 def good_for(path: str) -> list[Any]:
-    """Give bodies that may be sent to a URL, or to what it is a part of."""
+    """Return bodies that may be sent to a URL, or to what it is a part of."""
     while path not in GOOD and path:
         path = path.rpartition("/")[0]
     return GOOD.get(path, [{}])

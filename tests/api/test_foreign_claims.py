@@ -20,7 +20,7 @@ PROOF, REPAIRS = "/whimbrel/proof", "/whimbrel/repairs"
 
 
 async def claim(front: Front, server: str) -> tuple[Port, str]:
-    """Have another project say that its port and its volume are of this server."""
+    """Make another project say that its port and its volume are of this server."""
     net = network(front, name="theirs", project_id=OTHER_PROJECT)
     theirs = port(front, net, project_id=OTHER_PROJECT, device_id=server, device_owner="compute:nova")
     held = await front.world.cloud.volumes.reserve(ServerId(server), volume(front, project_id=OTHER_PROJECT), [])

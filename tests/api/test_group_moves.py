@@ -37,7 +37,7 @@ async def places(front: Front, group: str) -> GroupLocations:
 
 
 async def two_together(front: Front) -> tuple[str, list[str], str]:
-    """Give an affinity group with two servers, and the host that they are on."""
+    """Return an affinity group with two servers, and the host that they are on."""
     group = await make(front, "affinity")
     servers = [await booted(front, name, group) for name in "ab"]
     host = await host_of(front, servers[0])

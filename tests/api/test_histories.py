@@ -25,7 +25,7 @@ def kinds(history: Any) -> list[tuple[str, str]]:
 
 
 async def do(front: Front, server_id: str, requested: dict[str, Any], who: str = "member") -> float:
-    """Have something done a second after what was before; give when it was over."""
+    """Do something one second later; return when it ended."""
     await front.world.cloud.clock.sleep(1)
     answer = await front.act(server_id, requested, who=who)
     assert answer.status_code in (202, 204), answer.text
@@ -40,7 +40,7 @@ async def delete(front: Front, server_id: str) -> float:
     return front.world.cloud.clock.now()
 
 
-async def test_a_life_is_told_from_the_first_request_to_the_last(front: Front) -> None:
+async def test_a_history_reaches_from_the_first_request_to_the_last(front: Front) -> None:
     server_id = await front.boot()
     await do(front, server_id, {"resize": {"flavorRef": "2"}})
     await do(front, server_id, {"revertResize": None})
@@ -59,7 +59,7 @@ async def test_a_life_is_told_from_the_first_request_to_the_last(front: Front) -
     assert [entry["at"] for entry in history["entries"]] == sorted(entry["at"] for entry in history["entries"])
 
 
-async def test_who_asked_and_why_it_went_there_is_told(front: Front) -> None:
+async def test_the_requester_and_the_reason_for_the_host_are_shown(front: Front) -> None:
     server_id = await front.boot()
     await do(front, server_id, {"migrate": None}, who="admin")
     history = await told(front, server_id)
@@ -87,7 +87,7 @@ async def test_a_move_that_found_no_host_says_so(front: Front) -> None:
     assert last["detail"].startswith("No valid host")
 
 
-async def test_an_owner_is_told_all_of_it_but_no_hosts(front: Front) -> None:
+async def test_an_owner_sees_all_of_it_but_no_hosts(front: Front) -> None:
     server_id = await front.boot()
     now = await do(front, server_id, {"resize": {"flavorRef": "2"}})
     history = await told(front, server_id, who="reader")
@@ -99,7 +99,7 @@ async def test_an_owner_is_told_all_of_it_but_no_hosts(front: Front) -> None:
     assert not any(f"'{host}'" in str([history, state]) for host in HOSTS)
 
 
-async def test_others_are_told_nothing(front: Front) -> None:
+async def test_others_see_nothing(front: Front) -> None:
     server_id = await front.boot()
     for who in (f"reader@{OTHER_PROJECT}", f"member@{OTHER_PROJECT}"):
         answer = await front.ask("GET", f"/whimbrel/servers/{server_id}/history", who=who)
@@ -143,7 +143,7 @@ async def test_how_it_stood_at_each_time(front: Front) -> None:
     assert (await told(front, server_id, at))["state"]["host"] == shown["OS-EXT-SRV-ATTR:host"] != "h1"
 
 
-async def test_what_was_under_way_is_told(front: Front) -> None:
+async def test_what_was_in_progress_is_shown(front: Front) -> None:
     server_id = await front.boot()
     at = await do(front, server_id, {"resize": {"flavorRef": "2"}})
     await do(front, server_id, {"confirmResize": None})
@@ -152,7 +152,7 @@ async def test_what_was_under_way_is_told(front: Front) -> None:
     assert (await told(front, server_id, front.world.cloud.clock.now()))["state"]["under_way"] == []
 
 
-async def test_a_take_over_is_told_an_owner_without_names(front: Front) -> None:
+async def test_a_take_over_is_shown_to_an_owner_without_names(front: Front) -> None:
     server_id, clock = await front.boot(), front.world.cloud.clock
     await front.act(server_id, {"resize": {"flavorRef": "2"}})  # nobody drives it
     for name in ("one", "two"):
@@ -164,7 +164,7 @@ async def test_a_take_over_is_told_an_owner_without_names(front: Front) -> None:
     assert (seen["from"], seen["to"], seen["epoch"]) == (None, None, None)
 
 
-async def test_what_an_operator_says_of_a_move_is_told(front: Front) -> None:
+async def test_what_an_operator_says_of_a_move_is_shown(front: Front) -> None:
     server_id = await front.boot()
     await do(front, server_id, {"resize": {"flavorRef": "2"}})
     [run] = (await front.get(f"/whimbrel/moves?server={server_id}", who="admin"))["moves"]
@@ -188,7 +188,7 @@ async def test_a_cell_that_is_away_keeps_nobody_from_what_the_journal_tells(fron
     assert (await told(front, server_id, at))["state"] == away["state"]
 
 
-async def test_a_server_that_the_directory_lost_is_told_of_to_administrators_and_its_project(front: Front) -> None:
+async def test_a_server_that_the_directory_lost_is_reported_to_administrators_and_its_project(front: Front) -> None:
     server_id = await front.boot()
     before = await told(front, server_id)
     async with front.world.remains.databases["global"].write() as tx:
@@ -199,7 +199,7 @@ async def test_a_server_that_the_directory_lost_is_told_of_to_administrators_and
     assert (await front.ask("GET", path, who=f"member@{OTHER_PROJECT}")).status_code == 404
 
 
-async def test_nothing_is_told_of_a_time_that_has_not_come(front: Front) -> None:
+async def test_there_is_no_state_of_a_time_to_come(front: Front) -> None:
     server_id = await front.boot()
     later = datetime.fromtimestamp(front.world.cloud.clock.now() + 3600, UTC).isoformat()
     answer = await front.ask("GET", f"/whimbrel/servers/{server_id}/history?at={quote(later)}", who="admin")

@@ -68,7 +68,7 @@ class Cloud:
         assert answer.json()["host"]["enabled"]
 
     async def silence(self, name: str) -> None:
-        """Have a host of the settings count as down."""
+        """Make a host of the settings count as down."""
         hosts = self.front.world.cloud.cell(CellName("c1")).hosts
         await hosts.set_service(HostName(name), enabled=True, disabled_reason=None, forced_down=True)
 

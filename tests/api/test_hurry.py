@@ -37,7 +37,7 @@ class Slow:
 
 @asynccontextmanager
 async def asleep_at_the_end(world: World) -> AsyncIterator[None]:
-    """Have a conductor drive what is due up to where the journal is slow, and let him wake when all else is done."""
+    """Make a conductor drive what is due up to where the journal is slow, and let him wake when all else is done."""
     journal = Slow(world.cloud.journal)
     engine = world.engine("slow", replace(world.cloud, journal=journal))
     settling = asyncio.create_task(world.settle(engine))

@@ -68,7 +68,7 @@ async def test_use_is_what_placement_says(front: Front) -> None:
     fault(await front.ask("GET", "/os-hypervisors/statistics", who="admin", minor=88), "badRequest", 400)
 
 
-async def test_its_servers_are_told_when_asked(front: Front) -> None:
+async def test_its_servers_are_listed_on_request(front: Front) -> None:
     server_id = await front.boot()
     host = (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"]
     for path in ("", "/detail"):

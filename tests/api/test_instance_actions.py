@@ -113,7 +113,7 @@ async def test_a_refused_resize_says_so_and_why(front: Front) -> None:
     assert [each["message"] for each in await actions(front, server_id)] == ["Error", None]
 
 
-async def test_the_owner_is_told_how_many_hosts_fitted_and_of_no_host(front: Front) -> None:
+async def test_the_owner_sees_how_many_hosts_fitted_and_of_no_host(front: Front) -> None:
     server_id = await moved(front)
     resize = await action(front, server_id, "resize")
     assert resize["message"] == "2 of 3 hosts fit; of the others, 1: it is the host that the server is on."
@@ -131,7 +131,7 @@ async def test_what_else_fails_is_for_administrators(front: Front) -> None:
 
 
 @pytest.mark.cloud(Rules(cross_az_attach=False))
-async def test_the_owner_is_told_what_left_no_choice_of_hosts(front: Front) -> None:
+async def test_the_owner_sees_what_left_no_choice_of_hosts(front: Front) -> None:
     server_id = await front.boot()
     cloud = front.world.cloud
     record = await lookup.find(cloud, ServerId(server_id))

@@ -17,7 +17,7 @@ NOWHERE = "99999999-9999-4999-8999-999999999999"
 
 
 async def plugged(front: Front, server_id: str) -> tuple[str, ...]:
-    """Give the ports that its guest has."""
+    """Return the ports that its guest has."""
     record = await lookup.find(front.world.cloud, ServerId(server_id))
     assert record.cell
     agent = front.world.cloud.agent(record.cell, HostName(record.host or ""))

@@ -26,7 +26,7 @@ async def held(world: World) -> list[str | None]:
 
 
 async def resized(front: Front, *ports: str) -> str:
-    """Give a server with these ports that waits for its verdict."""
+    """Return a server with these ports that waits for its verdict."""
     await equipped(front.world)
     server_id = await front.boot(networks=[{"port": port} for port in ports], who="admin", host="h1")
     assert (await front.act(server_id, {"resize": {"flavorRef": "2"}})).status_code == 202
@@ -41,7 +41,7 @@ async def reverted(front: Front, server_id: str) -> None:
 
 
 async def look_after(front: Front) -> None:
-    """Have what a conductor looks after done once it is due, as often as there is anything."""
+    """Run the rounds of a conductor once they are due, until there is nothing left to do."""
     for _ in range(4):
         await front.world.cloud.clock.sleep(LATEST_S)
         await release_late_effects(front.world.cloud, front.engine)

@@ -62,7 +62,7 @@ async def fault(front: Front, **fields: Any) -> None:
     await front.world.cloud.journal.save(replace(run, **fields))
 
 
-async def test_moves_are_told_by_where_they_stand_and_how_they_ended(front: Front) -> None:
+async def test_moves_are_shown_by_where_they_stand_and_how_they_ended(front: Front) -> None:
     watch = Watch(front)
     for name in ("one", "two"):
         server_id = await front.boot(name)
@@ -129,7 +129,7 @@ async def test_hosts_are_counted_by_how_they_are(front: Front) -> None:
     assert SERVICE_DOWN_S > FRESH_S
 
 
-async def test_what_cannot_be_read_is_left_out_and_the_rest_is_told(front: Front) -> None:
+async def test_what_cannot_be_read_is_left_out_and_the_rest_is_shown(front: Front) -> None:
     watch = Watch(front)
     await watch.look()
 

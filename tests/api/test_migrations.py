@@ -111,7 +111,7 @@ async def test_a_server_has_no_live_migrations(front: Front) -> None:
 # Moves as they are
 
 
-async def test_a_move_is_told_step_by_step(front: Front) -> None:
+async def test_a_move_is_shown_step_by_step(front: Front) -> None:
     server_id = await resized(front)
     [brief] = (await front.get("/whimbrel/moves?open=true", who="admin"))["moves"]
     assert (brief["server_id"], brief["saga"], brief["state"], brief["at"]) == (

@@ -21,7 +21,7 @@ ADDRESS = "10.0.0.200"
 
 
 async def moved(front: Front, *, settle: bool = True) -> str:
-    """Have a server with a port on its way from the one cell to the other, where only the other has room."""
+    """Create a server with a port on its way from the one cell to the other, where only the other has room."""
     server_id = await front.boot(
         networks=[{"uuid": network(front)}], availability_zone="nova:h1", who="admin@" + PROJECT
     )

@@ -97,7 +97,7 @@ queries = st.lists(
 
 
 def good_for(path: str) -> list[Any]:
-    """Give bodies that may be sent to a URL, or to what it is a part of."""
+    """Return bodies that may be sent to a URL, or to what it is a part of."""
     if "/tags" in path:
         return TAGS
     while path not in GOOD and path:
@@ -166,7 +166,7 @@ def _named(part: str, path: str, spoilt: str | None, known: dict[str, str]) -> s
 
 
 async def _seed(service: Service) -> dict[str, str]:
-    """Make one thing of each kind; give their ids."""
+    """Make one thing of each kind; return their ids."""
     network = await service.net("10.0.0.0/24", shared=False)
     [subnet] = (await service.get("/subnets"))["subnets"]
     [segment] = (await service.get("/segments"))["segments"]

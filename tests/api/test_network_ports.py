@@ -298,7 +298,7 @@ async def test_a_plain_change_of_host_takes_the_waiting_binding_over(service: Se
     assert [(each["host"], each["status"]) for each in bindings] == [("h2", "ACTIVE")]
 
 
-async def test_a_port_that_was_let_go_loses_its_bindings(service: Service) -> None:
+async def test_a_port_that_was_released_loses_its_bindings(service: Service) -> None:
     port = await service.of_server((await service.net())["id"], **{"binding:host_id": "h1"})
     path = f"/ports/{port['id']}"
     assert (await service.ask("root", "POST", f"{path}/bindings", {"binding": {"host": "h2"}})).status_code == 201

@@ -84,7 +84,7 @@ async def test_a_policy_in_use_stays(service: Service) -> None:
 
 
 async def guaranteed(service: Service) -> tuple[Any, Any, Any]:
-    """Make a policy of bandwidth both ways and a packet rate; give it and its rules."""
+    """Make a policy of bandwidth both ways and a packet rate; return it and its rules."""
     policy = await service.make("policy")
     out = await rule(service, policy, "minimum_bandwidth", min_kbps=1000)
     inward = await rule(service, policy, "minimum_bandwidth", min_kbps=2000, direction="ingress")

@@ -56,7 +56,7 @@ NAMES = [f"{host}{part}" for host in "hi" for part in ("", "n0", "n1", "c0", "c1
 
 
 async def ways(client: Client, at: int = 39, **query: Any) -> list[dict[str, str]]:
-    """Ask, and give for each candidate who serves which group, by names."""
+    """Ask, and return for each candidate who serves which group, by names."""
     of = {uuid(name): name for name in NAMES}
     found = await client.get(PATH, params=query, at=at)
     given = [

@@ -115,7 +115,7 @@ async def test_a_route_that_is_too_young_is_not_there_whatever_is_sent(client: C
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
 
 
-async def test_only_who_can_try_again_is_told_to(client: Client) -> None:
+async def test_only_who_can_try_again_is_advised_to(client: Client) -> None:
     """Six VCPU are left. Ten make the same consumer, which takes one; ten others want one each."""
     await make_world(client)
 

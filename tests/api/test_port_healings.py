@@ -17,7 +17,7 @@ NOWHERE = "99999999-9999-4999-8999-999999999999"
 
 
 async def a_server(front: Front, name: str = "web", host: str = "h1") -> tuple[ServerId, Port, ProviderId]:
-    """Have a server with a port that asks for bandwidth: the server, its port, and the card of its host."""
+    """Create a server with a port that asks for bandwidth: the server, its port, and the card of its host."""
     world = front.world
     card = ProviderId(world.cloud.ids.uuid())
     root = (await world.cloud.cell(CELL).hosts.get(HostName(host))).id
@@ -33,7 +33,7 @@ async def a_server(front: Front, name: str = "web", host: str = "h1") -> tuple[S
 
 
 async def drop(front: Front, server: ServerId, card: ProviderId) -> None:
-    """Have a server hold nothing for its port any more."""
+    """Make a server hold nothing for its port any more."""
     left = await broken_ports.held(front.world, server)
     del left[card]
     await broken_ports.hold(front.world, server, left)

@@ -16,13 +16,13 @@ NOBODY = ConsumerId("99999999-9999-4999-8999-999999999999")
 
 
 async def leak(front: Front) -> None:
-    """Have somebody hold something who is nobody."""
+    """Create allocations of an unknown consumer."""
     root = next(one.id for one in await front.world.placement.providers() if one.name == "h2")
     held: dict[ProviderId, dict[str, int]] = {root: {"VCPU": 1}}
     await front.world.placement.rewrite([Claim(consumer=NOBODY, owner=Owner(PROJECT, USER), held=held)])
 
 
-async def test_every_law_is_told_with_its_facts(front: Front) -> None:
+async def test_every_invariant_is_shown_with_its_facts(front: Front) -> None:
     await front.boot()
     proof = (await front.get(URL, who="admin"))["proof"]
     assert proof["holds"]
@@ -32,7 +32,7 @@ async def test_every_law_is_told_with_its_facts(front: Front) -> None:
     assert (proof["servers"], proof["hosts"], proof["violations"], proof["unseen"]) == (1, 3, [], [])
 
 
-async def test_what_does_not_hold_is_told_with_evidence(front: Front) -> None:
+async def test_what_does_not_hold_is_shown_with_evidence(front: Front) -> None:
     await leak(front)
     proof = (await front.get(URL, who="admin"))["proof"]
     assert not proof["holds"]
@@ -52,7 +52,7 @@ async def test_a_proof_can_be_followed(front: Front) -> None:
     assert [each["kind"] for each in last["proof"]["violations"]] == ["leaked_claim"]
 
 
-async def test_who_is_no_operator_is_told_nothing(front: Front) -> None:
+async def test_who_is_no_operator_sees_nothing(front: Front) -> None:
     fault(await front.ask("GET", URL, who="member"), "forbidden", 403)
 
 

@@ -13,7 +13,7 @@ BEGIN = {"begin": {"because": "the disk broke"}}
 
 
 async def obeyed_by_h1(front: Front, server: ServerId) -> None:
-    """Have host h1 obey a run of which the journal has no row, as after a restore."""
+    """Make host h1 obey a run of which the journal has no row, as after a restore."""
     slot = (await lookup.find(front.world.cloud, server)).slot or Slot("")
     await front.world.cloud.agent(CELL, HostName("h1")).unexport_disk(Order(LOST, 2, 7), GuestKey(server, slot))
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.api.front import Front, fault
+from tests.api.test_flavor_requests import sized, wanted
 from tests.api.test_plans import planned
-from tests.api.test_wishes import sized, wanted
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.cloud import Rules
@@ -58,7 +58,7 @@ async def test_numa_nodes_are_wanted_of_hosts_that_tell_theirs(front: Front) -> 
     ]
 
 
-async def test_numa_nodes_that_are_said_wrongly_are_refused_at_the_door(front: Front) -> None:
+async def test_numa_nodes_that_are_said_wrongly_are_refused_by_the_app(front: Front) -> None:
     flavor = await sized(front, "odd", 85, hw__numa_nodes="2")
     said = fault(await front.ask("POST", "/servers", wanted(flavor)), "badRequest", 400)
     assert "1 CPUs and 512 MiB cannot be shared out evenly among 2 NUMA nodes" in said

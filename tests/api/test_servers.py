@@ -119,7 +119,7 @@ async def test_as_many_as_the_quota_allows(front: Front) -> None:
         ({"hostname": "no_underscores"}, "hostname"),
     ],
 )
-async def test_a_wrong_wish_is_400_and_nothing_is_made(front: Front, change: dict[str, Any], sentence: str) -> None:
+async def test_a_wrong_request_is_400_and_nothing_is_made(front: Front, change: dict[str, Any], sentence: str) -> None:
     requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"} | change
     answer = await front.ask("POST", "/servers", {"server": requested})
     if not sentence:

@@ -22,7 +22,7 @@ def path(server_id: str, volume_id: str = "") -> str:
 
 
 async def attached(front: Front, server_id: str) -> tuple[str, ...]:
-    """Give the volumes that its guest has."""
+    """Return the volumes that its guest has."""
     record = await lookup.find(front.world.cloud, ServerId(server_id))
     assert record.cell
     agent = front.world.cloud.agent(record.cell, HostName(record.host or ""))
@@ -124,7 +124,7 @@ async def test_what_cannot_be_attached_is_refused_and_leaves_nothing(front: Fron
     assert len(await attached(front, server_id)) == 2
 
 
-async def test_from_2_101_on_a_refusal_comes_after_the_answer_and_is_told_by_the_history(front: Front) -> None:
+async def test_from_2_101_on_a_refusal_comes_after_the_answer_and_is_shown_by_the_history(front: Front) -> None:
     server_id, other, used = await front.boot(), await front.boot("other"), volume(front)
     await attach(front, other, used)
     answer = await front.ask("POST", path(server_id), {"volumeAttachment": {"volumeId": used}}, minor=101)
@@ -230,7 +230,7 @@ async def test_while_a_resize_waits_volumes_come_and_go_and_are_right_afterwards
     assert len(front.world.remains.volumes.everything()) == 1
 
 
-async def test_a_delete_during_an_errand_beside_a_waiting_move_is_not_forgotten(front: Front) -> None:
+async def test_a_delete_during_an_operation_beside_a_waiting_move_is_not_forgotten(front: Front) -> None:
     server_id, one = await front.boot(), volume(front)
     await front.act(server_id, {"resize": {"flavorRef": "2"}})
     await front.settle()

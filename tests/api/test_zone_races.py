@@ -62,7 +62,7 @@ async def test_a_server_goes_elsewhere_when_its_host_leaves_the_zone(front: Fron
     left: list[str] = []
 
     async def leave(rule: ZoneRule) -> None:
-        """Have the operator come between the choice and the claim."""
+        """Make the operator come between the choice and the claim."""
         [name] = [each.name for each in await world.cloud.cell(CellName("c1")).hosts.all() if each.id == rule.root]
         await world.cloud.aggregates.remove_host(aggregate.id, name, 2.0)
         await world.placement.zone_hosts({rule.root: ""})
@@ -108,7 +108,7 @@ async def test_claims_that_count_on_the_old_zone_are_refused_after_a_change(fron
     await claim(front, "h2", "nova", "", number=4)
 
 
-async def test_a_change_that_is_refused_after_placement_was_told_leaves_nothing(front: Front) -> None:
+async def test_a_change_that_is_refused_after_placement_was_notified_leaves_nothing(front: Front) -> None:
     """The first aggregate that has a host tells its zone, so that placement was told before the refusal."""
     cloud = front.world.cloud
     west = await cloud.aggregates.create("west", cloud.ids.uuid(), {"availability_zone": "west"}, 1.0)

@@ -161,7 +161,7 @@ async def test_an_owner_moves_between_zones_where_the_policy_says_so_but_chooses
 
 
 @pytest.mark.cloud(KEEP, POLICY)
-async def test_bad_moves_are_refused_at_the_door(front: Front) -> None:
+async def test_bad_moves_are_refused_by_the_app(front: Front) -> None:
     server_id = await front.boot()
     fault(await move(front, server_id, who="manager", availability_zone="nova"), "forbidden", 403)
     assert "zone moon is not there" in fault(await move(front, server_id, availability_zone="moon"), "badRequest", 400)

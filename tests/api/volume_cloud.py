@@ -71,14 +71,14 @@ class VolumeCloud:
         return await self.client.request(method, f"/v3{path}", json=body, headers=headers, params=query or None)
 
     async def done(self, who: str, method: str, path: str, body: Any = None, **more: str) -> Any:
-        """Ask for what is not refused, and have the work done that follows; give the answer."""
+        """Ask for what is not refused, and have the work done that follows; return the answer."""
         answer = await self.ask(who, method, path, body, **more)
         assert answer.is_success, (method, path, answer.status_code, answer.text)
         await self.worker.settle()
         return answer.json() if answer.content else None
 
     async def refused(self, status: int, who: str, method: str, path: str, body: Any = None, **more: str) -> str:
-        """Ask for what is refused, in this way; give what is said."""
+        """Ask for what is refused, in this way; return what is said."""
         answer = await self.ask(who, method, path, body, **more)
         assert answer.status_code == status, (method, path, answer.status_code, answer.text)
         [fault] = answer.json().values()
@@ -97,7 +97,7 @@ class VolumeCloud:
         return str((await self.show(volume_id, "root"))["status"])
 
     async def status_now(self, volume_id: str) -> str:
-        """Tell a volume's status without doing what is to be done."""
+        """Return a volume's status without running its job."""
         return str((await self.ask("root", "GET", f"/volumes/{volume_id}")).json()["volume"]["status"])
 
     def content(self, volume_id: str) -> bytes:

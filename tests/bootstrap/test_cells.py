@@ -7,7 +7,7 @@ import pytest
 
 from tests.bootstrap.test_process_factory import CELL, HOST, ONE, Home
 from tests.contracts.databases import own_postgres, postgres
-from tests.postgres_door import Door
+from tests.postgres_proxy import Door
 from whimbrel.adapters.bus.agent_client import HttpAgents
 from whimbrel.adapters.bus.agent_server import cells_app
 from whimbrel.bootstrap.process import Process
@@ -22,7 +22,7 @@ ONE_NAME, TWO_NAME = CellName("one"), CellName("two")
 
 
 def two_cells(place: Path, more: str = "") -> str:
-    """Say settings with a second cell, whose database is in a directory of its own."""
+    """Return settings with a second cell, whose database is in a directory of its own."""
     return ONE + CELL.format("two") + f'database = "sqlite:///{place}"\n{more}' + HOST.format("m1")
 
 
@@ -189,5 +189,5 @@ async def test_a_cell_that_goes_down_disturbs_no_other_one(tmp_path: Path, own_p
 
 
 async def _look(process: Process) -> None:
-    """Have the process look at its cells once, as it does all the time."""
+    """Make the process look at its cells once, as it does all the time."""
     await process.cells.look(process.arrived)

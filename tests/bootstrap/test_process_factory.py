@@ -53,7 +53,7 @@ class Home:
         return await process_factory.open_process(Start(role, config, self.data.database_url, record, self.data))
 
     async def hosts(self, text: str) -> dict[str, str]:
-        """Start with these settings; give the hosts that are known, with their cells."""
+        """Start with these settings; return the hosts that are known, with their cells."""
         process = await self.start(text)
         hosts = {host.name: cell.name for cell in process.cloud.cells.values() for host in await cell.hosts.all()}
         await process.close()

@@ -1,6 +1,6 @@
 """What one resize and its confirm cost PostgreSQL: statements, round trips and commits, counted where they are sent.
 
-The counts are exact and the same on every machine: nothing else is under way in the process, and what it does now and
+The counts are exact and the same on every machine: nothing else is in progress in the process, and what it does now and
 then (polls, heartbeats, leases) is not due.
 """
 
@@ -113,7 +113,7 @@ async def opened(path: Path, url: str) -> AsyncIterator[Cloud]:
 
 
 async def furnish(process: Process, home: Home) -> str:
-    """Make an image and the first accounts; give the image's id."""
+    """Make an image and the first accounts; return the image's id."""
     image = Image(
         id=seed_id("one"),
         name="one",

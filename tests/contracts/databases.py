@@ -1,6 +1,6 @@
 """Fixtures that give a test fresh databases: SQLite in a file, SQLite in memory, and PostgreSQL.
 
-Law: a test sees no other test's data, and nothing is left afterwards; without a PostgreSQL server its tests are
+Invariant: a test sees no other test's data, and nothing is left afterwards; without a PostgreSQL server its tests are
 skipped. conftest.py here gives them to all contract suites; a conftest.py elsewhere can do the same.
 
 To make the tables takes PostgreSQL longer than most tests take: those of `open_store` are made once for each process,
@@ -67,7 +67,7 @@ class Postgres:
 
 @pytest.fixture
 def postgres() -> Iterator[Postgres]:
-    """Give the PostgreSQL server; without one the test is skipped."""
+    """Return the PostgreSQL server; without one the test is skipped."""
     if problem := _postgres_problem():
         missing(problem, "apt install postgresql")
     server = Postgres()
@@ -77,7 +77,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def own_postgres(postgres: Postgres) -> Iterator[str]:
-    """Give the URL of a PostgreSQL database of the test's own, where schemas may be called as in a cloud."""
+    """Return the URL of a PostgreSQL database of the test's own, where schemas may be called as in a cloud."""
     name = f"whimbrel_test_{uuid.uuid4().hex[:12]}"
     postgres.execute(f'CREATE DATABASE "{name}"')
     try:
@@ -98,7 +98,7 @@ class Tables:
         self._made: dict[str, str] = {}
 
     async def empty(self, kind: str) -> str:
-        """Give the schema for a kind of store: its tables are there, and empty."""
+        """Return the schema for a kind of store: its tables are there, and empty."""
         if kind not in self._made:
             self._made[kind] = await self._make(kind)
             return self._made[kind]

@@ -1,6 +1,6 @@
 """Pairs of hosts for the hypervisor's contract: simulated ones, and real ones by libvirt.
 
-Law: what the contract cannot ask for by the port (an image to boot, what a guest has seen, a process that died) is
+Invariant: what is not in the port (an image to boot, what a guest has seen, a process that died) is
 asked for here, in one way for both. Contract suites have the fixture `pair`; other test modules import libvirt_pair and
 libvirt_hosts from here.
 """
@@ -73,11 +73,11 @@ class HypervisorPair(ABC):
 
     @abstractmethod
     def large_image(self) -> bytes:
-        """Give an image file in the format of snapshots."""
+        """Return an image file in the format of snapshots."""
 
     @abstractmethod
     async def leave_half_made(self, host: Hypervisor, spec: GuestSpec) -> None:
-        """Have a disk half made, as by a process that was killed over it."""
+        """Leave a disk half made, as by a killed process."""
 
     @abstractmethod
     def boots(self, console: str) -> list[tuple[int, str]]:
@@ -85,11 +85,11 @@ class HypervisorPair(ABC):
 
     @abstractmethod
     async def fingerprint(self, host: Hypervisor, key: GuestKey, disk: DiskName) -> str:
-        """Give what tells the contents of a disk from those of any other; the guest has run, and is stopped."""
+        """Return what tells the contents of a disk from those of any other; the guest has run, and is stopped."""
 
     @abstractmethod
     def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
-        """Give a volume with an image that boots, as both hosts reach it."""
+        """Return a volume with an image that boots, as both hosts reach it."""
 
     async def add_image(self, image_id: str, file: bytes, disk_format: str = "qcow2") -> None:
         image = Image(id=image_id, name="", status="queued", disk_format=disk_format, size_bytes=0, checksum=None)
@@ -97,18 +97,18 @@ class HypervisorPair(ABC):
         await self.images.write(image_id, _once(file))
 
     async def made(self, host: Hypervisor, spec: GuestSpec) -> None:
-        """Have a guest that was never started."""
+        """Create a guest that was never started."""
         await host.reserve(spec)
         await host.create_disk(spec, quiet)
         await host.define(spec)
 
     async def made_on_volume(self, host: Hypervisor, spec: GuestSpec) -> None:
-        """Have a guest without a root disk that was never started."""
+        """Create a guest without a root disk that was never started."""
         await host.reserve(spec)
         await host.define(spec)
 
     async def seen(self, host: Hypervisor, key: GuestKey, boots: int) -> str:
-        """Wait until the guest's last boot is the disk's boot number `boots`; give what marks the disk."""
+        """Wait until the guest's last boot is the disk's boot number `boots`; return what marks the disk."""
         deadline = time.monotonic() + HANG_S
         while not (found := self.boots(await host.console_log(key, None))) or found[-1][0] < boots:
             assert time.monotonic() < deadline, f"no boot {boots} on the console: {found}"
@@ -118,7 +118,7 @@ class HypervisorPair(ABC):
 
 
 def quiet(_percent: int) -> None:
-    """Tell nobody."""
+    """Send no events."""
 
 
 async def _once(file: bytes) -> AsyncIterator[bytes]:
@@ -194,7 +194,7 @@ class LibvirtPair(HypervisorPair):
         self.a, self.b = (self.host(name) for name in ("a", "b"))
 
     def directory(self, name: str) -> Path:
-        """Give the directory of a host's guests."""
+        """Return the directory of a host's guests."""
         path = self.hosts.daemons[name].guests_dir / self._name
         if not path.exists():
             path.mkdir()
@@ -232,7 +232,7 @@ class LibvirtPair(HypervisorPair):
         return self.directory(name) / "guests" / key.server / key.slot / f"{disk}.qcow2"
 
     async def fingerprint(self, host: Hypervisor, key: GuestKey, disk: DiskName) -> str:
-        """Give the UUID that mkfs or mkswap chose."""
+        """Return the UUID that mkfs or mkswap chose."""
         at, length = UUIDS[disk]
         return (await self.bytes_of(host, key, disk, at + length))[at:].hex()
 
@@ -281,7 +281,7 @@ def _volume(connection: dict[str, Any], device: str, boot_index: int | None) -> 
 
 
 def _served(file: Path) -> dict[str, Any]:
-    """Have a file served over NBD, and give the connection to it."""
+    """Serve a file over NBD, and return the connection to it."""
     serve = ["qemu-nbd", "--fork", "--persistent", "--shared", "0", "--format", "raw", "--export-name", file.name]
     for _ in range(PORT_TRIES):
         with socket.socket() as free:
@@ -296,7 +296,7 @@ def _served(file: Path) -> dict[str, Any]:
 
 @pytest.fixture(params=["simulated", "libvirt"])
 def pair(request: pytest.FixtureRequest) -> HypervisorPair:
-    """Give two hosts without guests."""
+    """Return two hosts without guests."""
     if request.param == "simulated":
         return SimulatedPair()
     return request.getfixturevalue("libvirt_pair")
@@ -304,7 +304,7 @@ def pair(request: pytest.FixtureRequest) -> HypervisorPair:
 
 @pytest.fixture
 def libvirt_pair(libvirt_hosts: LibvirtHosts) -> Iterator[LibvirtPair]:  # noqa: F811
-    """Give two real hosts without guests; they are left so. New files are private, as they are in `whimbrel up`."""
+    """Return two real hosts without guests; they are left so. New files are private, as they are in `whimbrel up`."""
     umask = os.umask(file_modes.UMASK)
     pair = LibvirtPair(libvirt_hosts)
     yield pair

@@ -21,7 +21,7 @@ SERVER = ServerId("server-a")
 
 
 def a_server(id: str = SERVER, **fields: Any) -> Server:
-    """Give a record with something in every field that a query does not ask for."""
+    """Return a record with something in every field that a query does not ask for."""
     server = Server(
         id=ServerId(id),
         project_id=ProjectId("p"),
@@ -57,7 +57,7 @@ TASKS = ("rebooting", "resize_prep", "resize_migrating", "powering-off")
 
 
 def population(rng: Random) -> list[Server]:
-    """Give servers in all states, of which many share each value."""
+    """Return servers in all states, of which many share each value."""
     return [one_of_many(f"server-{number}", rng) for number in range(60)]
 
 
@@ -102,7 +102,7 @@ def value_of(server: Server, name: str) -> Any:
 
 
 def compared(one: Server, other: Server, sort: Sequence[tuple[str, str]]) -> int:
-    """Say which comes first: below zero, the one. Text goes by code points, and nothing comes before anything."""
+    """Compare: negative if the first comes first. Text is compared by code points, and None comes first."""
     for name, direction in sort:
         a, b = value_of(one, name), value_of(other, name)
         if a != b:

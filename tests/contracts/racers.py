@@ -63,7 +63,7 @@ def alone(race: Race, url: str, schema: str, number: int) -> Ends:
 
 
 async def attempt(write: Awaitable[object]) -> str:
-    """Tell how a write ended."""
+    """Return how a write ended."""
     try:
         await write
     except WorldError as error:

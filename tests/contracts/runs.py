@@ -73,7 +73,7 @@ class Store:
         return await self.directory.usage(ProjectId(project))
 
     async def rows(self) -> tuple[int, int, int]:
-        """Count what is written down: runs, actions, entries."""
+        """Count what is recorded: runs, actions, entries."""
         async with self.database.read() as tx:
             counts = [
                 await tx.value(sa.select(sa.func.count()).select_from(table))
@@ -83,7 +83,7 @@ class Store:
 
 
 def a_run(name: str, **fields: Any) -> Run:
-    """Give an open run `run-<name>` on `server-<name>` that nobody owns and that is due."""
+    """Return an open run `run-<name>` on `server-<name>` that nobody owns and that is due."""
     run = Run(
         id=RunId(f"run-{name}"),
         saga="resize",

@@ -113,7 +113,7 @@ async def refuse(change: Awaitable[object]) -> None:
         await change
 
 
-async def test_a_change_of_zones_is_made_as_placement_was_told(open_store: Opener) -> None:
+async def test_a_change_of_zones_is_made_as_placement_was_notified(open_store: Opener) -> None:
     async with open_store("global") as db:
         aggregates = SqlAggregates(db)
         await SqlZones(db).ensure(Zone(id="west", name="west"))

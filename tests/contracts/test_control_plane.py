@@ -155,7 +155,7 @@ async def test_an_agent_is_heard_after_its_database_was_restored(open_control: O
         assert (await control.beat(NEW, beat(2))).session == 9
 
 
-async def test_a_host_that_was_retired_is_told_at_its_next_heartbeat(open_control: Open) -> None:
+async def test_a_host_that_was_retired_is_refused_at_its_next_heartbeat(open_control: Open) -> None:
     async with open_control() as (world, control):
         await join(world)
         session = (await control.register(NEW, hello())).session

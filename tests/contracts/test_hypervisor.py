@@ -20,7 +20,7 @@ async def running(pair: HypervisorPair, host: Hypervisor, spec: GuestSpec) -> No
 
 
 async def carried(source: Hypervisor, key: GuestKey, target: Hypervisor, spec: GuestSpec) -> None:
-    """Have a stopped guest's disk on `target` too, and a guest defined with it."""
+    """Create a stopped guest's disk on `target` too, and a guest defined with it."""
     export = await source.export_disk(key)
     await target.reserve(spec)
     await target.import_disk(spec, export, quiet)

@@ -16,7 +16,7 @@ PCI = "0000:81:00.1"
 
 
 async def made(pair: HypervisorPair, spec: GuestSpec, state: str) -> None:
-    """Have a guest on host a, `stopped` or `running` and booted."""
+    """Create a guest on host a, `stopped` or `running` and booted."""
     await pair.made(pair.a, spec)
     if state == "running":
         await pair.a.start(spec.key)

@@ -50,7 +50,7 @@ def token(user: str, project: str | None, clock: JumpingClock, lifetime_s: float
 
 
 async def holders(store: SqlIdentity) -> tuple[bool, bool]:
-    """Tell which of ann's tokens are good: scoped, unscoped."""
+    """Return which of ann's tokens are good: scoped, unscoped."""
     return (await store.principal("ann in p1") is not None, await store.principal("ann in None") is not None)
 
 

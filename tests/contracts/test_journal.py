@@ -24,7 +24,7 @@ LEASE_S = 3.0
 
 
 async def outcomes(calls: list[Awaitable[Any]]) -> list[Any]:
-    """Make these calls at once; give what each returned or raised."""
+    """Make these calls at once; return what each returned or raised."""
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
@@ -134,7 +134,7 @@ async def test_nothing_begins_beside_a_run_that_does_not_wait_or_where_something
         await beside(store, move, "much too late")
 
 
-async def test_of_a_verdict_and_an_errand_at_once_one_is_heard(store: Store) -> None:
+async def test_of_a_verdict_and_an_operation_at_once_one_is_heard(store: Store) -> None:
     for number in range(6):
         name = f"{number}"
         move = replace(await store.accept(name), state="parked", parked_at=NOW)
@@ -650,7 +650,7 @@ async def test_turns_back_also_under_the_hands_of_a_driver(store: Store) -> None
 
 
 @pytest.mark.parametrize("change", ["a step further", "a verdict", "turned"])
-async def test_what_has_changed_since_it_was_read_is_not_turned_back(store: Store, change: str) -> None:
+async def test_what_has_changed_since_it_was_read_is_not_rolled_back(store: Store, change: str) -> None:
     """The caller saw that it could still be undone; between his look and his word it may have passed the pivot."""
     run = await store.accept("a")
     if change == "a step further":
@@ -681,7 +681,7 @@ async def test_retry_makes_it_due_now_and_forgets_its_problem(store: Store) -> N
 
 
 def population(rng: Random) -> list[Run]:
-    """Give runs of all kinds; every value occurs more than once."""
+    """Return runs of all kinds; every value occurs more than once."""
     runs = []
     for number in range(30):
         state = rng.choice(["open", "parked", "done", "undone"])
@@ -722,7 +722,7 @@ FILTERS = (
 
 
 def matches(run: Run, which: RunFilter) -> bool:
-    """Say in Python what a filter means."""
+    """Evaluate a filter in Python."""
     return (
         (which.sagas is None or run.saga in which.sagas)
         and (which.id_prefix is None or run.id.startswith(which.id_prefix))
@@ -767,7 +767,7 @@ async def test_expired_are_those_parked_long_ago(store: Store) -> None:
 # Actions and old logs
 
 
-async def test_actions_are_told_newest_first_also_of_the_deleted(store: Store) -> None:
+async def test_actions_are_listed_newest_first_also_of_the_deleted(store: Store) -> None:
     run = await store.create("a")
     lock = an_action(run, "lock", request_id="req-2", run_id=None, updated_at=NOW, message="why")
     await store.journal.add_action(lock)

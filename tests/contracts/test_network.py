@@ -45,7 +45,7 @@ class Around:
     hosts: tuple[HostName, HostName]
     rng: Random
     route: Callable[[], Awaitable[dict[str, str]]]
-    """Have its subnet be of a segment, by ids."""
+    """Make its subnet be of a segment, by ids."""
 
     def requested(self, server: ServerId, **changes: object) -> NewPort:
         mac = "fa:16:3e:" + ":".join(f"{self.rng.randrange(256):02x}" for _ in range(3))
@@ -257,7 +257,7 @@ async def test_what_is_not_there(around: Around) -> None:
             await call
 
 
-async def test_a_port_is_taken_and_let_go(around: Around) -> None:
+async def test_a_port_is_taken_and_released(around: Around) -> None:
     network = around.network
     port = await network.create_port(around.requested(SERVER))
     for _ in range(2):

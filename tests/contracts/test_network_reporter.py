@@ -42,7 +42,7 @@ def trees(placement: SqlPlacement) -> StoredTrees:
 
 
 async def seen(placement: SqlPlacement) -> dict[str, tuple[str, str | None, dict[str, int], set[str], int]]:
-    """Give all providers by name: uuid, parent's uuid, totals, traits, generation."""
+    """Return all providers by name: uuid, parent's uuid, totals, traits, generation."""
     return {
         node.provider.name: (
             node.provider.uuid,

@@ -55,7 +55,7 @@ def port(number: int, **changes: Any) -> Port:
 
 
 async def ends(*writes: Awaitable[object]) -> list[str]:
-    """Let writes race; tell how each ended."""
+    """Let writes race; return how each ended."""
     results = await asyncio.gather(*writes, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, WorldError):

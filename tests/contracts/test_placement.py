@@ -361,7 +361,7 @@ async def test_aggregates_are_replaced(store: SqlPlacement) -> None:
 
 
 async def race(store: SqlPlacement, numbers: range) -> int:
-    """Have everybody claim two units at once; tell how many got them."""
+    """Claim two units concurrently for each; return how many succeeded."""
 
     async def try_one(number: int) -> bool:
         try:
@@ -411,7 +411,7 @@ async def test_swaps_that_cross_do_not_lock_each_other_out(store: SqlPlacement) 
 
 
 async def succeeded(attempts: Iterable[Awaitable[None]]) -> int:
-    """Run them at once; tell how many were not too late."""
+    """Run them at once; return how many were not too late."""
 
     async def try_one(attempt: Awaitable[None]) -> bool:
         try:

@@ -42,7 +42,7 @@ Run = Callable[[Race, Where], list[Ends]]
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Where:
-    """Say where two providers are that have as many VCPU as the racers want too many of."""
+    """Return where two providers are that have as many VCPU as the racers want too many of."""
     place = Where(f"sqlite:///{tmp_path}", "placement")
     if request.param == "postgresql":
         server: Postgres = request.getfixturevalue("postgres")
@@ -66,7 +66,7 @@ async def _prepare(where: Where) -> None:
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Executor]:
-    """Give eight processes, which start together whatever they are given to do."""
+    """Return eight processes, which start together whatever they are given to do."""
     context = get_context("spawn")
     with ProcessPoolExecutor(CLIENTS, context, racers.ready, (context.Barrier(CLIENTS),)) as pool:
         yield pool
@@ -123,7 +123,7 @@ def used(where: Where) -> list[int]:
 
 
 def places(where: Where, number: int) -> frozenset[tuple[str, str]]:
-    """Tell where the servers of a group are."""
+    """Return where the servers of a group are."""
 
     async def main() -> frozenset[tuple[str, str]]:
         database = open_database(*where)
@@ -136,7 +136,7 @@ def places(where: Where, number: int) -> frozenset[tuple[str, str]]:
 
 
 def held_and_in_another_zone(where: Where) -> tuple[set[str], set[str]]:
-    """Tell of which of the empty hosts something is held by now, and which are in another zone."""
+    """Return of which of the empty hosts something is held by now, and which are in another zone."""
 
     async def main() -> tuple[set[str], set[str]]:
         database = open_database(*where)
@@ -151,7 +151,7 @@ def held_and_in_another_zone(where: Where) -> tuple[set[str], set[str]]:
 
 
 def filled(where: Where) -> None:
-    """Have two consumers hold all of a provider each."""
+    """Make two consumers hold all of a provider each."""
     write(where, [racers.claim(consumer, {provider: FULL}, None) for consumer, provider in BOTH])
 
 

@@ -163,7 +163,7 @@ async def test_connections_that_were_ended_while_nobody_used_them_are_made_anew(
     assert not lost & await pids(database)
 
 
-async def test_who_uses_a_connection_when_it_ends_is_told_and_the_next_is_served(
+async def test_a_user_of_an_ending_connection_gets_an_error_and_the_next_is_served(
     database: Database, postgres: Postgres
 ) -> None:
     async def lose(database: Database) -> None:

@@ -34,7 +34,7 @@ class Groups(SqlServerGroups):
         self.store = store
 
     async def join(self, name: str, to: ServerGroup, limit: int = -1) -> ServerId:
-        """Have a new server accepted that wishes for a group."""
+        """Accept a new server that requests a group."""
         run = a_run(name)
         server = replace(a_server(run), spec=RequestSpec(hints={"group": to.id}))
         limits = Limits(group_members=limit)

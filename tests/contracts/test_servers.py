@@ -55,7 +55,7 @@ def store(database: Database) -> SqlServers:
 
 
 async def settled(store: SqlServers, server: Server | None = None) -> Server:
-    """Have a record that no run holds."""
+    """Make a record that no run holds."""
     server = server or a_server()
     creation = Order(RunId("creation"), 1)
     await store.insert(creation, server)

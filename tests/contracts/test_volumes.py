@@ -35,12 +35,12 @@ class Opened:
     volumes: Volumes
     project: ProjectId
     settle: Callable[[], Awaitable[None]]
-    """Have done what takes time."""
+    """Finish the jobs that take time."""
     spoil: Callable[[str], Awaitable[None]] | None = None
-    """Have a volume be in error, where somebody can."""
+    """Make a volume be in error, where somebody can."""
 
     async def made(self, **more: Any) -> str:
-        """Make a volume, and give its id when it is there."""
+        """Make a volume, and return its id when it is there."""
         new = NewVolume(mark=f"{uuid4()}/0", project_id=self.project, size_gib=1, **more)
         volume_id = (await self.volumes.create_volume(new)).id
         await self.settle()
@@ -146,7 +146,7 @@ async def test_what_is_not_there_is_not_found(opened: Opened) -> None:
     assert await volumes.attachments(server()) == []
 
 
-async def test_a_volume_is_reserved_connected_completed_and_let_go(opened: Opened) -> None:
+async def test_a_volume_is_reserved_connected_completed_and_released(opened: Opened) -> None:
     volumes, mine, volume = opened.volumes, server(), await opened.made()
     held = await volumes.reserve(mine, volume, [])
     assert (held.server, held.volume_id, held.connection) == (mine, volume, {})

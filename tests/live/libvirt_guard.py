@@ -1,6 +1,6 @@
 """Keeps the libvirtds of a test run, as a process of its own: `libvirt_guard.py ROOT HOST...`.
 
-Law: when its standard input ends, however the tests ended, it kills all that it started or that works under ROOT and
+Invariant: when its standard input ends, it kills all that it started or that works under ROOT and
 removes ROOT. It also collects orphaned guests at once, which some machines do seconds late.
 Each line on standard input is the name of a host whose daemon shall run; each is answered by a line.
 """

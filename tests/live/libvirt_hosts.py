@@ -38,7 +38,7 @@ class LibvirtHosts:
         )
 
     def start(self, name: str) -> None:
-        """Have a host's daemon running."""
+        """Make a host's daemon running."""
         assert self._guard.stdin
         assert self._guard.stdout
         self._guard.stdin.write(f"{name}\n")
@@ -48,7 +48,7 @@ class LibvirtHosts:
 
     @contextmanager
     def connection(self, name: str) -> Iterator[Any]:
-        """Give libvirt's own connection to a host."""
+        """Return libvirt's own connection to a host."""
         connection = load_libvirt().open(self.daemons[name].uri)
         try:
             yield connection
@@ -60,7 +60,7 @@ class LibvirtHosts:
 
 
 def require_libvirt() -> None:
-    """Give the test up where there is no libvirt."""
+    """Return the test up where there is no libvirt."""
     if not shutil.which("libvirtd", path="/usr/sbin:/usr/bin") or not shutil.which("qemu-system-x86_64"):
         missing("libvirt and QEMU are needed", INSTALL)
     try:
@@ -71,7 +71,7 @@ def require_libvirt() -> None:
 
 @pytest.fixture(scope="session")
 def libvirt_hosts() -> Iterator[LibvirtHosts]:
-    """Give two running hosts, the same ones to all tests of this process."""
+    """Return two running hosts, the same ones to all tests of this process."""
     require_libvirt()
     root = Path(tempfile.mkdtemp(prefix="wl"))  # short, for the sockets below it
     root.chmod(0o711)

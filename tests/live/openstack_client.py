@@ -54,7 +54,7 @@ def serve(main: Main) -> None:
 
 
 def execute(main: Main, words: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str, str]:
-    """Run one command; give its status and what it wrote."""
+    """Run one command; return its status and what it wrote."""
     with TemporaryFile() as out, TemporaryFile() as err:
         child = os.fork()
         if child == 0:

@@ -1,6 +1,6 @@
 """Hosts whose libvirtd is root's, each in namespaces of its own: they can make network devices, and touch no other's.
 
-Law: all that runs on such a host dies with the test's process, and nothing of the machine is changed.
+Invariant: all that runs on such a host dies with the test's process, and nothing of the machine is changed.
 A test module imports the fixture: `from tests.live.root_hosts import root_hosts  # noqa: F401`.
 """
 
@@ -81,7 +81,7 @@ class RootHost:
         return f"qemu+unix:///system?socket={self._socket}"
 
     def devices(self) -> dict[str, str]:
-        """Give the host's network devices, each with its MTU."""
+        """Return the host's network devices, each with its MTU."""
         (daemon,) = asyncio.run(own_processes.at_work("libvirtd", self.directory))
         show = ["nsenter", "--target", str(daemon.pid), "--net", "ip", "-oneline", "link", "show"]
         words = [line.split() for line in subprocess.check_output(show, text=True).splitlines()]
@@ -98,7 +98,7 @@ class RootHost:
 
 @pytest.fixture(scope="session")
 def root_hosts() -> Iterator[dict[str, RootHost]]:
-    """Give the hosts a and b; where we are not root, or may not have namespaces, the test is skipped."""
+    """Return the hosts a and b; where we are not root, or may not have namespaces, the test is skipped."""
     require_libvirt()
     if os.geteuid() != 0 or subprocess.run([*NAMESPACES, "true"], check=False, capture_output=True).returncode:
         pytest.skip("only root can make network devices")

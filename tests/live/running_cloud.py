@@ -39,7 +39,7 @@ class RunningCloud:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Give what a client needs to find the cloud; of ours nothing that could lead it elsewhere."""
+        """Return what a client needs to find the cloud; of ours nothing that could lead it elsewhere."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
         return kept | {"OS_CLIENT_CONFIG_FILE": str(self.home.clouds)}
 
@@ -53,19 +53,19 @@ class RunningCloud:
         return json.loads(self.say(*words, "-f", "json", cloud=cloud) or "null")
 
     def say(self, *words: str, cloud: str = "whimbrel") -> str:
-        """Run an `openstack` command; give what it wrote."""
+        """Run an `openstack` command; return what it wrote."""
         done = self.run("openstack", "--os-cloud", cloud, *words)
         assert done.returncode == 0, f"openstack {' '.join(words)}:\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
     def refusal(self, *words: str, cloud: str = "whimbrel") -> str:
-        """Run an `openstack` command that is refused; give what it says."""
+        """Run an `openstack` command that is refused; return what it says."""
         done = self.run("openstack", "--os-cloud", cloud, *words)
         assert done.returncode != 0, f"openstack {' '.join(words)} was not refused:\n{done.stdout}"
         return done.stderr
 
     def python(self, program: str) -> str:
-        """Run a Python program in a process of its own; give what it wrote."""
+        """Run a Python program in a process of its own; return what it wrote."""
         done = self._run([sys.executable, "-c", program])
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -93,7 +93,7 @@ def running_cloud(directory: Path, *more: str, settings: str = "", hosts: str = 
 
 @contextmanager
 def further_conductor(cloud: RunningCloud, directory: Path) -> Iterator[str]:
-    """Start a conductor that Prometheus may ask; give the URL below which it has /metrics."""
+    """Start a conductor that Prometheus may ask; return the URL below which it has /metrics."""
     words = ["conductor", "--name", "two", "--data-dir", str(cloud.home.path), "--metrics-port", "0"]
     said = directory / "two.log"
     with _ready(program("two", words, said), "Prometheus asks at"):
@@ -102,7 +102,7 @@ def further_conductor(cloud: RunningCloud, directory: Path) -> Iterator[str]:
 
 @contextmanager
 def running_placement(directory: Path, *more: str) -> Iterator[str]:
-    """Start Placement by itself, which believes everybody; give its URL."""
+    """Start Placement by itself, which believes everybody; return its URL."""
     words = ["placement", "--db", f"sqlite:///{directory / 'db'}", "--port", "0", "--auth", "noauth2", *more]
     said = directory / "placement.log"
     with _ready(program("placement", words, said), "curl "):
@@ -111,7 +111,7 @@ def running_placement(directory: Path, *more: str) -> Iterator[str]:
 
 @contextmanager
 def _ready(program: Program, words: str) -> Iterator[None]:
-    """Have a program run that has come to say these words; end it afterwards."""
+    """Run a program, wait until it prints these words, and end it afterwards."""
     try:
         program.start()
         program.wait_until_it_says(words)

@@ -1,4 +1,4 @@
-"""`whimbrel backup` beside a running cloud: with moves under way, and killed half-way; a copy is a cloud of its own."""
+"""`whimbrel backup` beside a running cloud: with moves in progress, and killed half-way; a copy is a complete cloud."""
 
 import json
 import os

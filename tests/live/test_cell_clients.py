@@ -23,7 +23,7 @@ def cells(cloud: RunningCloud) -> dict[str, Any]:
 
 
 def hosts(cloud: RunningCloud) -> dict[str, str]:
-    """Give the host of each server."""
+    """Return the host of each server."""
     listed = cloud.openstack("server", "list", "--all-projects", "--long", cloud=ADMIN)
     return {server["Name"]: server["Host"] for server in listed}
 

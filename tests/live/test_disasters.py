@@ -1,6 +1,6 @@
 """What happens to a running cloud that nobody planned: its disk fills up, or it is ended in the middle of work.
 
-Law: what cannot be done is said and changes nothing, and when there is room or a process again everything goes on.
+Invariant: what cannot be done is refused and changes nothing, and everything continues when the cause is gone.
 """
 
 import os
@@ -49,7 +49,7 @@ class Disk(ABC):
 
     @abstractmethod
     def fill(self, pid: int) -> None:
-        """Have no room left for this process."""
+        """Leave no space for this process."""
 
     @abstractmethod
     def make_room(self, pid: int) -> None: ...

@@ -28,5 +28,5 @@ def test_ephemeral_and_swap_disks(tmp_path: Path) -> None:
 
 
 def disks(cloud: RunningCloud) -> list[tuple[str, str, str]]:
-    """Give name, size and first host of each disk of which the last boot tells."""
+    """Return name, size and first host of each disk of which the last boot tells."""
     return DISK.findall(cloud.say("console", "log", "show", "web").splitlines()[-1])

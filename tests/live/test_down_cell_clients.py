@@ -12,7 +12,7 @@ import pytest
 from tests.contracts.databases import own_postgres, postgres
 from tests.live.running_cloud import HOST, RunningCloud, running_cloud
 from tests.live.test_clients import ADMIN, boot
-from tests.postgres_door import Door
+from tests.postgres_proxy import Door
 
 pytestmark = pytest.mark.long
 

@@ -32,7 +32,7 @@ def readable_by_others(root: Path) -> list[str]:
 
 
 def opened(cloud: RunningCloud) -> None:
-    """Give everybody all permissions, as a copy of the directory may have them."""
+    """Return everybody all permissions, as a copy of the directory may have them."""
     for path in (cloud.home.path, *cloud.home.path.rglob("*")):
         path.chmod(0o777 if path.is_dir() else 0o666)
 

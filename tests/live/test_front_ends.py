@@ -22,7 +22,7 @@ def status(url: str, path: str, lines: bytes) -> int:
 
 
 def front_ends(directory: Path) -> Iterator[tuple[str, str]]:
-    """Start all kinds of processes; give each URL with each path that answers there."""
+    """Start all kinds of processes; return each URL with each path that answers there."""
     settings = "\n[metrics]\nport = 0\n[http]\nheader_timeout_s = 0.05\n"
     with running_cloud(directory, settings=settings) as cloud, running_placement(directory) as placement:
         url = cloud.home.running().url

@@ -108,7 +108,7 @@ class Cloud:
         return list(api.get("compute", "/servers/detail")["servers"])
 
     def act(self, api: Api) -> None:
-        """Have every server that is idle resized, and of those that wait some confirmed and some reverted."""
+        """Resize every idle server, and confirm some and revert some of those that wait."""
         for server in self.servers(api):
             if server["status"] == "ACTIVE" and not server["OS-EXT-STS:task_state"]:
                 other = "large" if server["flavor"]["original_name"] == "small" else "small"
@@ -123,7 +123,7 @@ class Cloud:
             self.refused += 1  # the door was dying, or the server is busy: he asks again in the next round
 
     def end(self, api: Api) -> None:
-        """Wait until nothing is under way, with what waits confirmed."""
+        """Wait until nothing is in progress, with what waits confirmed."""
         deadline = time.monotonic() + HANG_S
         while time.monotonic() < deadline:
             servers = self.servers(api)
@@ -155,7 +155,7 @@ def running(directory: Path, database: str | None, rng: Random, cells: int) -> I
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Give the database of the cloud: None, or a PostgreSQL one of its own that is dropped afterwards."""
+    """Return the database of the cloud: None, or a PostgreSQL one of its own that is dropped afterwards."""
     if request.param == "sqlite":
         yield None
         return

@@ -97,7 +97,7 @@ class Cloud:
             time.sleep(POLL_S)
 
     def boots(self, server: str) -> int:
-        """Give how often the server's disk was booted from, as its console says."""
+        """Return how often the server's disk was booted from, as its console says."""
         say = {"os-getConsoleOutput": {}}
         said = ticks(self.member.post("compute", f"/servers/{server}/action", say)["output"])
         return said[-1].boots if said else 0
@@ -116,7 +116,7 @@ def cloud(libvirt_pair: LibvirtPair) -> Iterator[Cloud]:  # noqa: F811
 
 @pytest.fixture
 def cells(libvirt_pair: LibvirtPair) -> Iterator[Cloud]:  # noqa: F811
-    """Have each of the hosts in a cell of its own; operators may have servers go from one to the other."""
+    """Make each of the hosts in a cell of its own; operators may have servers go from one to the other."""
     with cloud_of(libvirt_pair, '[[cell]]\nname = "two"\n') as found:
         yield found
 

@@ -71,7 +71,7 @@ def test_a_marker_on_the_ephemeral_disk_goes_from_host_to_host(cloud: Cloud, lib
 
 
 def targets(pair: LibvirtPair, host: str, guest: Guest) -> list[str]:
-    """Give the disks that libvirt says the running guest has."""
+    """Return the disks that libvirt says the running guest has."""
     with pair.hosts.connection(host) as connection:
         devices = ET.fromstring(connection.lookupByUUIDString(guest.key.server).XMLDesc())
     return [target.get("dev", "") for target in devices.iterfind("devices/disk/target")]

@@ -41,7 +41,7 @@ class Served:
         return Export(f"secret-{attachment_id}", self._id, self._file)
 
     async def attached(self) -> GuestVolume:
-        """Give the volume under a new attachment."""
+        """Return the volume under a new attachment."""
         attachment_id = str(uuid.uuid4())
         return GuestVolume(
             volume_id=self._id,
@@ -108,7 +108,7 @@ async def test_a_guest_finds_its_volume_again_when_the_daemon_comes_back(pair: L
 
 
 async def booted_again(pair: LibvirtPair, key: GuestKey) -> str:
-    """Wait for the second boot; give what marks the disk.
+    """Wait for the second boot; return what marks the disk.
 
     Libvirt 9.0 passes over `reconnect`: firmware that reads before QEMU is connected again gives up, and somebody has
     to press the button once more.

@@ -70,7 +70,7 @@ class OldCloud:
         return {name: (one["status"], one["flavor"]["original_name"]) for name, one in self.servers().items()}
 
     def open_runs(self) -> list[Any]:
-        """List what is under way, without what waits for a verdict."""
+        """List what is in progress, without what waits for a verdict."""
         runs = self.api.get("compute", "/whimbrel/moves?open=true&kind=any")["moves"]
         return [run for run in runs if run["state"] == "open"]
 

@@ -91,7 +91,7 @@ def openstack(*words: str, **environment: str) -> str:
 
 
 def typed(command: str, environment: Mapping[str, str]) -> str:
-    """Give a command to a shell in which these variables are exported."""
+    """Return a command to a shell in which these variables are exported."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = processes.execute(["sh", "-c", command], CLEAN | {"PATH": path} | dict(environment))
     assert done.returncode == 0, done.stderr
@@ -132,7 +132,7 @@ def test_what_was_answered_is_there_after_kill_9(tmp_path: Path) -> None:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Give the URL of a database that nobody has made yet."""
+    """Return the URL of a database that nobody has made yet."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'shared'}"
         return
@@ -209,7 +209,7 @@ def test_tokens_of_keystone_and_of_the_embedded_identity(tmp_path: Path) -> None
 
 
 def refusal(code: int, *words: str) -> str:
-    """Give the sentence with which it does not start."""
+    """Return the sentence with which it does not start."""
     done = whimbrel("placement", *words)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert done.stderr.count("\n") == 1

@@ -70,7 +70,7 @@ def beginning(file: Path, size: int) -> bytes:
 
 
 async def io(address: str, *commands: str) -> bool:
-    """Read and write as a guest does; tell whether all went well."""
+    """Read and write as a guest does; return whether all went well."""
     words = [word for command in commands for word in ("-c", command)]
     process = await asyncio.create_subprocess_exec(
         *("qemu-io", "-f", "raw", *words, address), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -88,7 +88,7 @@ async def test_what_one_attachment_writes_the_other_reads(exports: NbdExports, f
     assert await exports.open(export(file)) == await exports.open(export(file))
 
 
-async def test_an_attachment_that_ends_is_cut_off_and_the_other_is_not(exports: NbdExports, file: Path) -> None:
+async def test_an_attachment_that_ends_is_disconnected_and_the_other_is_not(exports: NbdExports, file: Path) -> None:
     first, second = await url(exports, export(file)), await url(exports, export(file, "other"))
     for _ in range(2):
         await exports.close("secret")

@@ -29,7 +29,7 @@ def without_undo(*lines: Do) -> Plant:
 
 
 def without_doing(do: Do) -> Plant:
-    """Have a line of every move forget what it is for."""
+    """Make a line of every move forget what it is for."""
 
     async def nothing(run: Run, cloud: Cloud) -> None:
         await forgets(run, cloud)

@@ -117,7 +117,7 @@ def test_of_seeds_that_fail_alike_one_is_made_short(
     assert len([line for line in lines if line.startswith("again")]) == 1 + len(too)
 
 
-def test_a_failing_seed_says_by_which_words_it_is_told_again(
+def test_a_failing_seed_says_by_which_words_it_is_shown_again(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "tell", lambda story: run(story, PLANTED["the old guest is not destroyed"]))

@@ -1,4 +1,4 @@
-"""What the simulator has found: short stories that broke a law once, told again."""
+"""What the simulator has found: short stories that broke an invariant once, told again."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -105,7 +105,7 @@ async def test_volumes_are_returned_if_the_guest_was_not_stopped() -> None:
 
 
 async def test_a_volume_that_is_given_up_after_the_way_back() -> None:
-    """Seed 55 of 15 steps: a move was turned back while the volume service was asked to let go of the source's."""
+    """Seed 55 of 15 steps: a move was rolled back while the volume service was asked to let go of the source's."""
     await given_up_late()
 
 
@@ -166,7 +166,7 @@ REGISTER = "images.create"
 
 
 async def taken(world: World, server_id: ServerId, plan: Plan) -> Chaos:
-    """Have a snapshot taken of a server while this goes wrong."""
+    """Take a snapshot of a server under this fault."""
     chaos = Chaos(plan)
     cloud = chaos.wrap(world.cloud)
     engine = world.engine("two", cloud)
@@ -201,7 +201,7 @@ async def made_late() -> None:
 
 
 async def make_again(world: World, server: ServerId) -> None:
-    """Have all that a creation asks of networks and volumes arrive once more."""
+    """Make all that a creation asks of networks and volumes arrive once more."""
     [run] = await world.cloud.journal.find(RunFilter(subject=server, sagas=("create",)))
     for line in (ports.make_ports, volumes.make_volumes, volumes.reserve_volumes):
         with suppress(Superseded, Refused):

@@ -8,7 +8,7 @@ from whimbrel.sim.world.loop import Process, Stuck, at_once, new_loop
 
 
 def order_of(seed: int) -> list[int]:
-    """Start ten tasks at once; give the order in which they come to run."""
+    """Start ten tasks at once; return the order in which they come to run."""
     seen: list[int] = []
 
     async def come(number: int) -> None:

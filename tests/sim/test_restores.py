@@ -28,7 +28,7 @@ def test_restores_are_of_each_database_alone_and_of_several() -> None:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_every_seed_with_a_restore_keeps_the_laws(part: int) -> None:
+def test_every_seed_with_a_restore_keeps_the_invariants(part: int) -> None:
     outcomes = [run(story_of(seed, STEPS, varied(seed, ALWAYS))) for seed in range(part * 5, part * 5 + 5)]
     for outcome in outcomes:
         check(outcome)
@@ -38,7 +38,7 @@ def test_every_seed_with_a_restore_keeps_the_laws(part: int) -> None:
 
 
 def of_a_move(where: str) -> Outcome:
-    """Tell by hand of a migration that is confirmed, after which a copy from its midst is put back."""
+    """Write the events of a confirmed migration, followed by the restore of a copy from its middle."""
     move, confirm = Act(at=1.0, what="migrate", pick=7), Act(at=30.0, what="confirm", pick=0)
     copy = Mishap(at=5.0, what=RESTORE, where=where, for_s=55.0)
     return run(Story(seed=0, size=Size(servers=1, hosts=2), decisions=(move, copy, confirm)))

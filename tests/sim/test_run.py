@@ -1,4 +1,4 @@
-"""Whole simulated clouds: every seed ends with all laws kept, and is the same each time it is told."""
+"""Whole simulated clouds: every seed ends with all invariants kept, and is the same each time it is told."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ PARTS, SEEDS_PER_PART = 8, 6
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_seed_keeps_the_laws(part: int) -> None:
+def test_every_seed_keeps_the_invariants(part: int) -> None:
     for seed in range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART):
         check(run(story_of(seed, STEPS, varied(seed, Size()))))
 
@@ -69,7 +69,7 @@ def test_messages_to_services_go_astray(what: str, where: str) -> None:
 
 
 def held_up() -> Outcome:
-    """Tell by hand of a migration that is turned back while its first order to the target waits in the agent there."""
+    """Write the events of a migration that is rolled back while its first order to the target waits in the agent."""
     held, act = Mishap(at=0.5, what="held up", where=BUS), Act(at=1.0, what="migrate", pick=7)
     back = Act(at=2.0, what="turn back", pick=0)
     return run(Story(seed=0, size=Size(servers=1, hosts=2), decisions=(held, act, back)))

@@ -1,4 +1,4 @@
-"""After each event the laws are asked of whatever has a run that is not over, also of what waits for a verdict."""
+"""After each event the invariants are checked for all servers with an open run, also for parked ones."""
 
 import asyncio
 from typing import Any

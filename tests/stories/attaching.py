@@ -1,4 +1,4 @@
-"""Tales of interfaces and volumes that come and go: what is there before, what is asked for, and how it may end."""
+"""Scenarios that attach and detach interfaces and volumes: initial state, request, permitted results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace as with_
 
-from tests.stories.living import HOSTS, RULES, Ask, Set, resized, stopped
-from tools.scenarios.incarnations import Lives, Told, release_late_effects, watched
+from tests.stories.lifecycle import HOSTS, RULES, Ask, Set, resized, stopped
+from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import WorldError, WrongState
 from whimbrel.domain.guest import GuestKey
@@ -34,11 +34,11 @@ FREE_PORT = "66666666-6666-4666-8666-666666666667"
 WIDE_PORT, WIDE = "66666666-6666-4666-8666-666666666668", "88888888-8888-4888-8888-888888888889"
 FREE_VOLUME = "77777777-7777-4777-8777-777777777778"
 Books = dict[str, Any]
-Meant = Callable[[Told, Run], Books]
+Meant = Callable[[Result, Run], Books]
 
 
 @dataclass(frozen=True)
-class Tale:
+class Scenario:
     name: str
     saga: str
     ask: Ask
@@ -92,41 +92,42 @@ async def give_back(cloud: Cloud, engine: Engine, requester: Requester, server: 
 
 
 async def cut_off(world: World, server: Server) -> None:
-    """Have a port of it be active at the host from which it was moved, as was asked for on an earlier way back."""
+    """Make a port of it be active at the host from which it was moved, as was asked for on an earlier way back."""
     await world.remains.network.activate_binding(equipment.PORT, HostName("h1"))
 
 
 # How it is meant to end: worked out from what was before
 
 
-def attached(told: Told, run: Run) -> Books:
-    record = told.before["servers"][run.subject]
+def attached(result: Result, run: Run) -> Books:
+    record = result.before["servers"][run.subject]
     device = with_(run.facts.device, attachment_id="")
     return {
-        **told.before,
+        **result.before,
         "servers": {run.subject: with_(record, volumes=(*record.volumes, device))},
         "attachments": sorted(
-            [*told.before["attachments"], (run.subject, FREE_VOLUME, record.host, "attached")], key=lambda one: one[:2]
+            [*result.before["attachments"], (run.subject, FREE_VOLUME, record.host, "attached")],
+            key=lambda one: one[:2],
         ),
     }
 
 
-def detached(told: Told, run: Run) -> Books:
-    record = told.before["servers"][run.subject]
+def detached(result: Result, run: Run) -> Books:
+    record = result.before["servers"][run.subject]
     return {
-        **told.before,
+        **result.before,
         "servers": {
             run.subject: with_(
                 record, volumes=tuple(one for one in record.volumes if one.volume_id != equipment.VOLUME)
             )
         },
-        "attachments": [one for one in told.before["attachments"] if one[1] != equipment.VOLUME],
+        "attachments": [one for one in result.before["attachments"] if one[1] != equipment.VOLUME],
     }
 
 
-def plugged(told: Told, run: Run) -> Books:
-    record, nic = told.before["servers"][run.subject], run.facts.nic
-    claims, profile = told.before["claims"], {}
+def plugged(result: Result, run: Run) -> Books:
+    record, nic = result.before["servers"][run.subject], run.facts.nic
+    claims, profile = result.before["claims"], {}
     if nic.port_id == WIDE_PORT:
         [card] = {provider for _, provider, held in claims if equipment.EGRESS in dict(held)}
         profile = {"allocation": {WIDE: card}}
@@ -134,68 +135,68 @@ def plugged(told: Told, run: Run) -> Books:
         claims = [(owner, provider, twice if provider == card else held) for owner, provider, held in claims]
     port = (nic.port_id, run.subject, "compute:nova", record.host, profile, 1)
     return {
-        **told.before,
+        **result.before,
         "claims": claims,
         "servers": {run.subject: with_(record, nics=(*record.nics, nic))},
         "ports": sorted(
-            [*(one for one in told.before["ports"] if one[0] != nic.port_id), port], key=lambda one: one[0]
+            [*(one for one in result.before["ports"] if one[0] != nic.port_id), port], key=lambda one: one[0]
         ),
     }
 
 
-def unplugged(told: Told, run: Run) -> Books:
-    record, nic = told.before["servers"][run.subject], run.facts.nic
-    left = [one for one in told.before["ports"] if one[0] != nic.port_id]
+def unplugged(result: Result, run: Run) -> Books:
+    record, nic = result.before["servers"][run.subject], run.facts.nic
+    left = [one for one in result.before["ports"] if one[0] != nic.port_id]
     free = [] if nic.is_ours else [(nic.port_id, "", "", "", {}, 0)]
     bandwidth = {equipment.EGRESS, equipment.INGRESS}
-    claims = [one for one in told.before["claims"] if not bandwidth & {name for name, _ in one[2]}]
-    assert len(claims) == len(told.before["claims"]) - 1
+    claims = [one for one in result.before["claims"] if not bandwidth & {name for name, _ in one[2]}]
+    assert len(claims) == len(result.before["claims"]) - 1
     return {
-        **told.before,
+        **result.before,
         "servers": {run.subject: with_(record, nics=tuple(one for one in record.nics if one != nic))},
         "ports": sorted([*left, *free], key=lambda one: one[0]),
-        "claims": told.before["claims"] if nic.is_ours else claims,
+        "claims": result.before["claims"] if nic.is_ours else claims,
     }
 
 
-def given_back(told: Told, run: Run) -> Books:
+def given_back(result: Result, run: Run) -> Books:
     """Its port is active where it is, and served there."""
-    record = told.before["servers"][run.subject]
-    [card] = {at for who, at, held in told.before["claims"] if who == run.subject and equipment.EGRESS in dict(held)}
-    [(port_id, server, owner, _, profile, count)] = [one for one in told.before["ports"] if one[0] == equipment.PORT]
+    record = result.before["servers"][run.subject]
+    [card] = {at for who, at, held in result.before["claims"] if who == run.subject and equipment.EGRESS in dict(held)}
+    [(port_id, server, owner, _, profile, count)] = [one for one in result.before["ports"] if one[0] == equipment.PORT]
     served = {"allocation": dict.fromkeys(profile["allocation"], card)}
     port = (port_id, server, owner, record.host, served, count)
-    return {**told.before, "ports": [port if one[0] == port_id else one for one in told.before["ports"]]}
+    return {**result.before, "ports": [port if one[0] == port_id else one for one in result.before["ports"]]}
 
 
 BY_NETWORK, BY_PORT = RequestedNic(network_id=equipment.NETWORK), RequestedNic(port_id=FREE_PORT)
 BY_WIDE_PORT = RequestedNic(port_id=WIDE_PORT)
 
-TALES = (
-    Tale("attach a volume", "attach_volume", attach(at_once=True), attached),
-    Tale("attach a volume later", "attach_volume", attach(at_once=False), attached),
-    Tale("attach a volume to a stopped one", "attach_volume", attach(at_once=True), attached, (stopped,)),
-    Tale("attach a volume while a move waits", "attach_volume", attach(at_once=True), attached, (resized,)),
-    Tale("detach a volume", "detach_volume", detach, detached),
-    Tale("detach a volume while a move waits", "detach_volume", detach, detached, (resized,)),
-    Tale("plug by network", "attach_interface", plug(BY_NETWORK), plugged),
-    Tale("plug by port, a stopped one", "attach_interface", plug(BY_PORT), plugged, (stopped,)),
-    Tale("plug a port with bandwidth", "attach_interface", plug(BY_WIDE_PORT), plugged),
-    Tale("unplug what was made for it", "detach_interface", unplug(ours=True), unplugged),
-    Tale("unplug a port with bandwidth", "detach_interface", unplug(ours=False), unplugged),
-    Tale("give a port back while a move waits", "tidy", give_back, given_back, (resized, cut_off)),
+SCENARIOS = (
+    Scenario("attach a volume", "attach_volume", attach(at_once=True), attached),
+    Scenario("attach a volume later", "attach_volume", attach(at_once=False), attached),
+    Scenario("attach a volume to a stopped one", "attach_volume", attach(at_once=True), attached, (stopped,)),
+    Scenario("attach a volume while a move waits", "attach_volume", attach(at_once=True), attached, (resized,)),
+    Scenario("detach a volume", "detach_volume", detach, detached),
+    Scenario("detach a volume while a move waits", "detach_volume", detach, detached, (resized,)),
+    Scenario("plug by network", "attach_interface", plug(BY_NETWORK), plugged),
+    Scenario("plug by port, a stopped one", "attach_interface", plug(BY_PORT), plugged, (stopped,)),
+    Scenario("plug a port with bandwidth", "attach_interface", plug(BY_WIDE_PORT), plugged),
+    Scenario("unplug what was made for it", "detach_interface", unplug(ours=True), unplugged),
+    Scenario("unplug a port with bandwidth", "detach_interface", unplug(ours=False), unplugged),
+    Scenario("give a port back while a move waits", "tidy", give_back, given_back, (resized, cut_off)),
 )
 
 
 # Telling
 
 
-class Operation(Lives):
-    """Tells one tale."""
+class Operation(Incarnations):
+    """Runs one scenario."""
 
-    def __init__(self, tale: Tale, *plans: Plan) -> None:
+    def __init__(self, scenario: Scenario, *plans: Plan) -> None:
         super().__init__(*plans)
-        self._tale = tale
+        self._tale = scenario
 
     async def set_the_scene(self) -> None:
         if self._tale.scene not in _SCENES:
@@ -221,7 +222,7 @@ _SCENES: dict[tuple[Set, ...], tuple[World, Server]] = {}
 
 
 async def _scene(acts: tuple[Set, ...]) -> tuple[World, Server]:
-    """Have a server with ports and volumes, a port and a volume that are nobody's, and what is done before."""
+    """Create a server with ports and volumes, a port and a volume that are nobody's, and what is done before."""
     world = await World.build(HOSTS, rules=RULES, equipped=True)
     network, storage = world.remains.network, world.remains.volumes
     network.add_port(Port(id=FREE_PORT, network_id=equipment.NETWORK, project_id=PROJECT, mac="fa:16:3e:00:00:02"))
@@ -243,34 +244,34 @@ async def _scene(acts: tuple[Set, ...]) -> tuple[World, Server]:
     return world, await lookup.find(world.cloud, server.id)
 
 
-async def told(tale: Tale) -> list[str]:
-    """Tell a tale without faults; give its touches."""
-    ended = await Operation(tale).tell()
-    await check(ended, tale, may_be_nothing=False)
-    return ended.lives[0].touches
+async def result(scenario: Scenario) -> list[str]:
+    """Run a scenario without faults; return its touches."""
+    ended = await Operation(scenario).play()
+    await check(ended, scenario, may_be_nothing=False)
+    return ended.incarnations[0].touches
 
 
-async def tell(tale: Tale, *plans: Plan) -> None:
+async def play(scenario: Scenario, *plans: Plan) -> None:
     try:
-        ended = await Operation(tale, *plans).tell()
+        ended = await Operation(scenario, *plans).play()
         assert len(ended.fired) == len(plans), "the fault did not happen"
-        await check(ended, tale)
+        await check(ended, scenario)
     except (AssertionError, Violation, WorldError) as error:
-        raise AssertionError(f"{tale} with {plans}: {error}") from error
+        raise AssertionError(f"{scenario} with {plans}: {error}") from error
 
 
-async def check(ended: Told, tale: Tale, *, may_be_nothing: bool = True) -> None:
+async def check(ended: Result, scenario: Scenario, *, may_be_nothing: bool = True) -> None:
     """See that it ended as it was meant to, or as if it had never begun, the guest too; then see what follows."""
     after = await books(ended.world)
     if not (may_be_nothing and after == ended.before):
-        run, *earlier = await ended.world.cloud.journal.find(RunFilter(subject=ended.server.id, sagas=[tale.saga]))
+        run, *earlier = await ended.world.cloud.journal.find(RunFilter(subject=ended.server.id, sagas=[scenario.saga]))
         assert all(one.state == "undone" for one in earlier), "it was done twice"
-        wanted = tale.meant(ended, run)
+        wanted = scenario.meant(ended, run)
         assert after == wanted, "\n".join(
             f"{key} should be {wanted[key]}\nand is {after[key]}" for key in wanted if after[key] != wanted[key]
         )
     await see_the_guest(ended.world, ended.server.id)
-    await (either_verdict if resized in tale.scene else delete_and_see_nothing)(ended)
+    await (either_verdict if resized in scenario.scene else delete_and_see_nothing)(ended)
 
 
 async def see_the_guest(world: World, server_id: ServerId) -> None:
@@ -284,7 +285,7 @@ async def see_the_guest(world: World, server_id: ServerId) -> None:
     assert sorted(guest.ports) == sorted(nic.port_id for nic in record.nics)
 
 
-async def either_verdict(ended: Told) -> None:
+async def either_verdict(ended: Result) -> None:
     """Confirm in one world and revert in another: what came and went meanwhile stays so in both."""
     for judge in (requests.confirm, requests.revert):
         world = await ended.world.copy()
@@ -297,11 +298,11 @@ async def either_verdict(ended: Told) -> None:
         assert {one.host for one in settled.volumes} == {settled.host}
         await see_the_guest(world, record.id)
         await Invariants(world).check()
-        await delete_and_see_nothing(Told(world, ended.before, ended.server, ended.lives))
+        await delete_and_see_nothing(Result(world, ended.before, ended.server, ended.incarnations))
     await ended.world.close()
 
 
-async def see_no_stray_after_the_verdict(ended: Told) -> None:
+async def see_no_stray_after_the_verdict(ended: Result) -> None:
     world, engine = ended.world, ended.world.engine("afterwards")
     record = await lookup.find(world.cloud, ended.server.id)
     await requests.confirm(world.cloud, engine, world.requester(), record)
@@ -312,7 +313,7 @@ async def see_no_stray_after_the_verdict(ended: Told) -> None:
     await world.close()
 
 
-async def delete_and_see_nothing(ended: Told) -> None:
+async def delete_and_see_nothing(ended: Result) -> None:
     """Delete the server; see that nothing is left but what is its owner's, and that this is free."""
     world, cloud, engine = ended.world, ended.world.cloud, ended.world.engine("afterwards")
     await delete.accept(cloud, engine, world.requester(), await lookup.find(cloud, ended.server.id))

@@ -1,4 +1,4 @@
-"""What hands can do to a cloud: each break says what of it a proof names, and what is left when it was repaired."""
+"""Inconsistencies made by hand: each names the violations that a proof finds, and the state after the repair."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -121,7 +121,7 @@ async def no_guest(scene: Scene) -> None:
 
 
 async def destroyed(scene: Scene, server: Server) -> None:
-    """Have its guest gone from where its record says."""
+    """Make its guest gone from where its record says."""
     assert server.host
     assert server.slot
     await scene.world.hypervisors[server.host].destroy(GuestKey(server.id, server.slot))
@@ -162,7 +162,7 @@ async def a_copy(scene: Scene) -> None:
 
 
 async def locked(scene: Scene) -> None:
-    """Have a run that is over hold its lock."""
+    """Make a run that is over hold its lock."""
     [over] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
     of_it = records.c.id == scene.plain.id
     await run(scene, "cell_c1", sa.update(records).where(of_it).values(locked_by_run=over.id))
@@ -303,7 +303,7 @@ def kept_for(whose: str) -> Act:
 
 
 async def kept_again(scene: Scene) -> None:
-    """Have one of its volumes kept for it a second time, as a move does that is on its way."""
+    """Make one of its volumes kept for it a second time, as a move does that is on its way."""
     device = scene.rich.volumes[0]
     await scene.world.remains.volumes.reserve(scene.rich.id, device.volume_id, [device.attachment_id])
 
@@ -313,7 +313,7 @@ async def attachment_lost(scene: Scene) -> None:
 
 
 async def device_held(scene: Scene) -> None:
-    """Have a guest that is not there hold a device."""
+    """Make a guest that is not there hold a device."""
     free = sa.update(pci_devices).where(pci_devices.c.server_id.is_(None), pci_devices.c.host == "h3")
     await run(scene, "cell_c1", free.values(server_id=scene.plain.id, slot="by-hand", request="x"))
 
@@ -325,7 +325,7 @@ async def parcel_left(scene: Scene) -> None:
 
 
 async def snapshot_left(scene: Scene) -> None:
-    """Have the image of a snapshot lose its file: it waits for ever."""
+    """Make the image of a snapshot lose its file: it waits for ever."""
     world, engine = scene.world, scene.world.engine("setup")
     server = await lookup.find(world.cloud, scene.plain.id)
     image = await create_image.accept(world.cloud, engine, world.requester(), server, "s", {})

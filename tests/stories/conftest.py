@@ -1,4 +1,4 @@
-"""What stories of repairs begin with."""
+"""Fixtures of stories about repairs."""
 
 from collections.abc import AsyncIterator
 

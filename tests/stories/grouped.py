@@ -38,7 +38,7 @@ async def homes(world: World, servers: Sequence[Server]) -> list[str | None]:
 
 
 async def hosts_held(world: World, servers: Sequence[Server]) -> Mapping[ServerId, set[str]]:
-    """Give the hosts on which each server of the group holds something."""
+    """Return the hosts on which each server of the group holds something."""
     names = {host.id: host.name for cell in world.cloud.cells.values() for host in await cell.hosts.all()}
     held: dict[ServerId, set[str]] = {server.id: set() for server in servers}
     for server, root in (await world.cloud.placement.group_places(GROUP)).held:

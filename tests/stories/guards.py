@@ -1,4 +1,4 @@
-"""What guards a cloud whose databases were restored, each guard by itself: mutants of them are told these."""
+"""One story for each guard of a cloud whose databases were restored; mutants of the guards run them."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -7,10 +7,10 @@ import pytest
 
 from tests.stories.choosing import chosen
 from tests.stories.kinds import Attempt, line_of
-from tests.stories.telling import STORIES
+from tests.stories.move_stories import STORIES
 from tests.stories.test_crashes import touches_of
-from tools.scenarios.moves import Telling
-from tools.scenarios.restored import tell
+from tools.scenarios.moves import Trial
+from tools.scenarios.restored import play
 from whimbrel.domain.errors import Superseded, Unavailable
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
@@ -47,7 +47,7 @@ async def _complaint(act: Callable[[], Awaitable[None]]) -> str | None:
     return None
 
 
-class Begun(Telling):
+class Begun(Trial):
     """A move that was accepted, and that nobody drives."""
 
     async def _drive(self, cloud: Cloud, engine: Engine) -> None:
@@ -56,12 +56,12 @@ class Begun(Telling):
 
 async def holds_what_is_open() -> None:
     """Hold all runs as a move begins: no other is accepted, and this one is neither taken nor saved."""
-    telling = Begun(STOPPED)
-    await telling.set_the_scene()
-    world, engine = telling.world, telling.world.engine("e")
+    trial = Begun(STOPPED)
+    await trial.set_the_scene()
+    world, engine = trial.world, trial.world.engine("e")
     cloud = world.cloud
-    await telling.move(cloud, engine)
-    run = await cloud.journal.open_run(telling.server.id)
+    await trial.move(cloud, engine)
+    run = await cloud.journal.open_run(trial.server.id)
     assert run is not None
     await cloud.restores.hold("a story says so", cloud.clock.now())
     await cloud.clock.sleep(engine.lease_s + 1)
@@ -75,36 +75,36 @@ async def holds_what_is_open() -> None:
 
 async def holds_what_waits() -> None:
     """Hold all runs while a move waits for its verdict: none is heard."""
-    telling = Telling(STOPPED)
-    await telling.set_the_scene()
-    world, engine = telling.world, telling.world.engine("e")
-    await telling.move(world.cloud, engine)
+    trial = Trial(STOPPED)
+    await trial.set_the_scene()
+    world, engine = trial.world, trial.world.engine("e")
+    await trial.move(world.cloud, engine)
     await world.cloud.restores.hold("a story says so", world.cloud.clock.now())
     with pytest.raises(Unavailable):
-        await telling.say(world.cloud, engine)
+        await trial.say(world.cloud, engine)
     await world.close()
 
 
 async def a_start_notices() -> None:
     for touch in await _touches():
-        told = await tell(STOPPED, touch, ("global",))
-        await told.world.close()
-        if told.noticed:
+        result = await play(STOPPED, touch, ("global",))
+        await result.world.close()
+        if result.noticed:
             return
     raise AssertionError("no start notices that the journal is behind")
 
 
 async def every_guard_stops_a_run() -> None:
-    """Tell of a journal that no start compares: each guard stops some run, where others cannot."""
+    """Run with a journal that no start compares: each guard stops a run that the others cannot stop."""
     for which, stop in STOPS.items():
         assert await _stops(which, stop), f"nothing stops because of: {stop}"
 
 
 async def _stops(which: Collection[str], stop: str) -> bool:
     for touch in await _touches():
-        told = await tell(STOPPED, touch, which, checked=False)
-        await told.world.close()
-        if stop in told.stopped_by:
+        result = await play(STOPPED, touch, which, checked=False)
+        await result.world.close()
+        if stop in result.stopped_by:
             return True
     return False
 

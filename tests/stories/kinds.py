@@ -1,4 +1,4 @@
-"""What runs that are no moves are told, kind by kind: without a fault, struck, asleep, late, and twice struck."""
+"""Stories for runs other than moves, by kind: without a fault, with one, asleep, late, with two faults."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -10,20 +10,20 @@ from msgspec.structs import replace as with_
 
 from tests.stories import (
     attaching,
-    living,
+    lifecycle,
     test_build_failures,
     test_heal,
-    test_lives,
+    test_lifecycle,
     test_repair_crashes,
     test_repair_ends,
 )
 from tests.stories.breaking import ADOPTED, MENDED
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.later import LATER, every_look
-from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_cut_off, watch
+from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_misbound, watch
 from tests.stories.test_repair import a_scene
 from tests.stories.test_repair_older import OLDER
-from tools.scenarios.incarnations import Lives, Told, release_late_effects, sleeping
+from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, sleeping
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.operation_facts import OperationFacts, is_placed
 from whimbrel.ports.stores.journal import RunFilter
@@ -37,12 +37,12 @@ Attempt = Callable[[], Awaitable[str | None]]
 
 
 @dataclass(frozen=True)
-class Tale:
+class Scenario:
     """check: sees that it ended well, and closes its world; has_faults: then it may have come to nothing."""
 
     name: str
-    begin: Callable[..., Lives]
-    check: Callable[[Lives, Told, bool], Awaitable[None]]
+    begin: Callable[..., Incarnations]
+    check: Callable[[Incarnations, Result, bool], Awaitable[None]]
     is_brief: bool = False  # told without faults only
 
     def __str__(self) -> str:
@@ -53,67 +53,69 @@ class Tale:
 
 
 ALSO_NAMED = {"detach_interface": "unplug"}
-"""What tales of a server's life call a kind."""
+"""What scenarios of a server's life call a kind."""
 
 OF_SEVERAL = ("the rows of a claim were deleted",)
 """Breaks that are repaired by several runs: each part of them is a break by itself."""
 
 
-def tales_of(saga: str) -> Iterator[Tale]:
+def scenarios_of(saga: str) -> Iterator[Scenario]:
     if saga == "heal_ports":
-        for heal in test_heal.TALES:
-            yield Tale(heal.name, partial(test_heal.Healing, heal), _check_healed)
+        for heal in test_heal.SCENARIOS:
+            yield Scenario(heal.name, partial(test_heal.Healing, heal), _check_healed)
     elif saga == "repair":
         breaks = (*MENDED, *test_repair_crashes.OF_OWNERS, *OLDER, ADOPTED)
         for broken in (one for one in breaks if one.name not in OF_SEVERAL):
             is_brief = broken not in test_repair_crashes.BREAKS
-            yield Tale(broken.name, partial(test_repair_crashes.Repairing, broken), _check_repaired, is_brief)
-    for operation in attaching.TALES:
+            yield Scenario(broken.name, partial(test_repair_crashes.Repairing, broken), _check_repaired, is_brief)
+    for operation in attaching.SCENARIOS:
         if operation.saga == saga:
-            yield Tale(operation.name, partial(attaching.Operation, operation), partial(_check_errand, operation))
-    for one in test_lives.TALES:
+            yield Scenario(
+                operation.name, partial(attaching.Operation, operation), partial(_check_operation, operation)
+            )
+    for one in test_lifecycle.SCENARIOS:
         if ALSO_NAMED.get(saga, saga) in one.name.split(" ")[:2]:  # "hard reboot of ..." too
-            yield Tale(one.name, partial(living.Living, one), partial(_check_living, one))
+            yield Scenario(one.name, partial(lifecycle.Lifecycle, one), partial(_check_lifecycle, one))
 
 
-async def _check_healed(telling: Lives, ended: Told, has_faults: bool) -> None:
-    assert isinstance(telling, test_heal.Healing)
-    assert has_faults or await books(ended.world) == telling.right
-    await test_heal.check(telling, ended)
+async def _check_healed(trial: Incarnations, ended: Result, has_faults: bool) -> None:
+    assert isinstance(trial, test_heal.Healing)
+    assert has_faults or await books(ended.world) == trial.right
+    await test_heal.check(trial, ended)
 
 
-async def _check_repaired(telling: Lives, ended: Told, has_faults: bool) -> None:
-    assert isinstance(telling, test_repair_crashes.Repairing)
+async def _check_repaired(trial: Incarnations, ended: Result, has_faults: bool) -> None:
+    assert isinstance(trial, test_repair_crashes.Repairing)
     if not has_faults:
         [run] = await ended.world.cloud.journal.find(RunFilter(sagas=("repair",)))
         assert run.state == "done", "it was repaired at the second try only"
-    assert await test_repair_crashes.all_books(ended.world) == telling.right
+    assert await test_repair_crashes.all_books(ended.world) == trial.right
     await ended.world.close()
 
 
-async def _check_errand(operation: attaching.Tale, telling: Lives, ended: Told, has_faults: bool) -> None:
+async def _check_operation(operation: attaching.Scenario, trial: Incarnations, ended: Result, has_faults: bool) -> None:
     await attaching.check(ended, operation, may_be_nothing=has_faults)
 
 
-async def _check_living(one: living.Tale, telling: Lives, ended: Told, has_faults: bool) -> None:
-    await living.check(ended, one, may_be_nothing=has_faults, refused=has_faults)
+async def _check_lifecycle(one: lifecycle.Scenario, trial: Incarnations, ended: Result, has_faults: bool) -> None:
+    await lifecycle.check(ended, one, may_be_nothing=has_faults, refused=has_faults)
 
 
 # What they are told
 
 
-async def _asked_for_twice(operation: attaching.Tale) -> None:
-    """Have two ask for the same who looked before: the second one is told that it is done."""
-    telling = attaching.Operation(operation)
-    await telling.set_the_scene()
-    _, cloud, engine = telling.next_life()
-    seen = await lookup.find(cloud, telling.server.id)
-    await telling.move(cloud, engine)
-    await telling.settle()
+async def _asked_for_twice(operation: attaching.Scenario) -> None:
+    """Send the same request twice, both after a read: the second one is refused."""
+    trial = attaching.Operation(operation)
+    await trial.set_the_scene()
+    _, cloud, engine = trial.next_incarnation()
+    seen = await lookup.find(cloud, trial.server.id)
+    await trial.move(cloud, engine)
+    await trial.settle()
     try:
-        await operation.ask(cloud, engine, telling.world.requester(), seen)
+        await operation.ask(cloud, engine, trial.world.requester(), seen)
     except WorldError:
-        await telling.world.close()
+        await trial.world.close()
         return
     raise AssertionError(f"{operation} was begun twice")
 
@@ -124,7 +126,7 @@ async def _volume_of_another_zone() -> None:
     volume = await world.remains.volumes.volume(equipment.VOLUME)
     world.remains.volumes.add_volume(with_(volume, id=attaching.FREE_VOLUME, zone="elsewhere"))
     server = world.new_server("s")
-    await living.born(world, server)
+    await lifecycle.born(world, server)
     engine, record = world.engine("e"), await lookup.find(world.cloud, server.id)
     await attaching.attach(at_once=False)(world.cloud, engine, world.requester(), record)
     await world.settle(engine)
@@ -133,7 +135,7 @@ async def _volume_of_another_zone() -> None:
 
 
 async def _interrupted_repairs() -> None:
-    """Tell the stories in which something happens between what a repair saw and what it does."""
+    """Run the stories in which something happens between the plan of a repair and its actions."""
     for name, test in vars(test_repair_ends).items():
         if name.startswith("test_"):
             scene = await a_scene()
@@ -146,61 +148,61 @@ ALSO = {
     "attach_volume": (_volume_of_another_zone,),
     "repair": (_interrupted_repairs,),
 }
-"""Stories without faults of a kind that no tale tells."""
+"""Stories without faults of a kind that no scenario tells."""
 
 
 def attempts(saga: str, about: str = "") -> Iterator[Attempt]:
     """List what a mutant of this kind is told, what is quick and likely first."""
-    tales = sorted(tales_of(saga), key=lambda tale: about not in tale.name)
-    assert tales, f"nobody tells of {saga}"
-    for tale in tales:
-        yield partial(_complaint, tale, "", partial(_undisturbed, tale, saga))
+    scenarios = sorted(scenarios_of(saga), key=lambda scenario: about not in scenario.name)
+    assert scenarios, f"nobody tells of {saga}"
+    for scenario in scenarios:
+        yield partial(_complaint, scenario, "", partial(_undisturbed, scenario, saga))
     for story in ALSO.get(saga, ()):
         yield partial(_complaint, story.__name__, "", story)
-    for operation in attaching.TALES:
+    for operation in attaching.SCENARIOS:
         if operation.saga == saga and operation.name != "plug by network":  # which makes another one
             yield partial(_complaint, f"{operation}, twice", "", partial(_asked_for_twice, operation))
     yield from (partial(every_look, later) for later in LATER if later.saga == saga)
-    long = [tale for tale in tales if not tale.is_brief]
+    long = [scenario for scenario in scenarios if not scenario.is_brief]
     for every in (every_refusal_with_a_debt, every_fault, every_late_call_refused_meanwhile, every_sleeper):
-        for tale in long:
-            yield partial(every, tale)
+        for scenario in long:
+            yield partial(every, scenario)
 
 
-async def _undisturbed(tale: Tale, saga: str) -> None:
-    """Tell it without a fault; see too that its errand held the server."""
-    telling = tale.begin()
-    locks = watch(telling, changes, lambda: rows_of(telling.world))
-    ended = await telling.tell()
+async def _undisturbed(scenario: Scenario, saga: str) -> None:
+    """Run it without a fault; also check that its operation locked the server."""
+    trial = scenario.begin()
+    locks = watch(trial, changes, lambda: rows_of(trial.world))
+    ended = await trial.play()
     holders = {run for rows in locks for *_, run in rows}
     for run in await ended.world.cloud.journal.find(RunFilter(sagas=(saga,), limit=1)):
         if isinstance(run.facts, OperationFacts) and is_placed(run.facts):
             assert run.state == "done", f"it was turned back: {run.message}"
             assert run.id in holders, f"nothing kept others from the server while {run.saga} was at it"
-    await tale.check(telling, ended, False)
+    await scenario.check(trial, ended, False)
 
 
-async def _touches(tale: Tale, *plans: Plan) -> list[str]:
-    ended = await tale.begin(*plans).tell()
+async def _touches(scenario: Scenario, *plans: Plan) -> list[str]:
+    ended = await scenario.begin(*plans).play()
     await ended.world.close()
-    return ended.lives[0].touches
+    return ended.incarnations[0].touches
 
 
-async def every_fault(tale: Tale) -> str | None:
+async def every_fault(scenario: Scenario) -> str | None:
     """Strike each touch that changes anything: its process dies, its answer stays out, it comes late, it is refused."""
-    for touch, name in chosen(await _touches(tale), changes):
+    for touch, name in chosen(await _touches(scenario), changes):
         for fault in (Fault.CRASH_BEFORE, Fault.LATE, Fault.REFUSED):
             may_be = fault is Fault.CRASH_BEFORE or (_may_refuse if fault is Fault.REFUSED else may_come_late)(name)
             what = f"{fault.name} at {touch} {name}"
-            if may_be and (why := await _complaint(tale, what, partial(_struck, tale, {touch: fault}))):
+            if may_be and (why := await _complaint(scenario, what, partial(_struck, scenario, {touch: fault}))):
                 return why
     return None
 
 
-async def every_sleeper(tale: Tale) -> str | None:
-    """Have one sleep at each touch, those that only look too, until others have finished."""
-    for touch, name in enumerate(await _touches(tale)):
-        if why := await _complaint(tale, f"SLEEP at {touch} {name}", partial(_slept, tale, touch)):
+async def every_sleeper(scenario: Scenario) -> str | None:
+    """Make one sleep at each touch, those that only look too, until others have finished."""
+    for touch, name in enumerate(await _touches(scenario)):
+        if why := await _complaint(scenario, f"SLEEP at {touch} {name}", partial(_slept, scenario, touch)):
             return why
     return None
 
@@ -211,63 +213,63 @@ LATE_UNTIL_A_VERDICT = ("attach a volume while a move waits",)
 """Of a server that waits for a verdict nothing is let go: what came late is there until then."""
 
 
-async def every_late_call_refused_meanwhile(tale: Tale) -> str | None:
-    """Have nobody answer, what is asked again be refused, and the first call arrive when that was undone."""
-    for touch, name in enumerate(await _touches(tale) if tale.name not in LATE_UNTIL_A_VERDICT else ()):
+async def every_late_call_refused_meanwhile(scenario: Scenario) -> str | None:
+    """Make nobody answer, what is asked again be refused, and the first call arrive when that was undone."""
+    for touch, name in enumerate(await _touches(scenario) if scenario.name not in LATE_UNTIL_A_VERDICT else ()):
         if changes(name) and _knows_no_epochs(name) and not lets_go_a_port(name):
-            again = await _asked_again(tale, touch, Fault.LATE)
+            again = await _asked_again(scenario, touch, Fault.LATE)
             plan = {touch: Fault.LATE, **dict.fromkeys(again[:1], Fault.REFUSED)}
             what = f"LATE at {touch} {name}, and REFUSED"
-            if len(plan) > 1 and (why := await _complaint(tale, what, partial(_struck, tale, plan))):
+            if len(plan) > 1 and (why := await _complaint(scenario, what, partial(_struck, scenario, plan))):
                 return why
     return None
 
 
-async def every_refusal_with_a_debt(tale: Tale) -> str | None:
-    """Have the last call that can be refused happen unheard and then refused, and each of the way back unanswered."""
-    for touch, _ in reversed(chosen(await _touches(tale), _may_refuse)):
-        refusal = await _refusal(tale, touch)
-        ended = await tale.begin(refusal).tell()
+async def every_refusal_with_a_debt(scenario: Scenario) -> str | None:
+    """Make the last call that can be refused happen unheard and then refused, and each of the way back unanswered."""
+    for touch, _ in reversed(chosen(await _touches(scenario), _may_refuse)):
+        refusal = await _refusal(scenario, touch)
+        ended = await scenario.begin(refusal).play()
         runs = await ended.world.cloud.journal.find(RunFilter())
         await ended.world.close()
         if any(entry.way == "undo" for run in runs for entry in run.log):
-            return await _with_a_debt(tale, refusal, ended.lives[0].touches)
+            return await _with_a_debt(scenario, refusal, ended.incarnations[0].touches)
     return None
 
 
-async def _refusal(tale: Tale, touch: int) -> Plan:
+async def _refusal(scenario: Scenario, touch: int) -> Plan:
     """Plan that a call happens and nobody answers, and that it is refused when it is asked again."""
-    again = await _asked_again(tale, touch, Fault.LOST_ANSWER)
+    again = await _asked_again(scenario, touch, Fault.LOST_ANSWER)
     return {touch: Fault.LOST_ANSWER, again[0]: Fault.REFUSED} if again else {touch: Fault.REFUSED}
 
 
-async def _asked_again(tale: Tale, touch: int, silence: Fault) -> list[int]:
-    """Give the numbers of the touches that say the same again after that one had no answer."""
-    touches = await _touches(tale, {touch: silence})
+async def _asked_again(scenario: Scenario, touch: int, silence: Fault) -> list[int]:
+    """Return the numbers of the touches that say the same again after that one had no answer."""
+    touches = await _touches(scenario, {touch: silence})
     return [number for number in range(touch + 1, len(touches)) if touches[number] == touches[touch]]
 
 
-async def _with_a_debt(tale: Tale, refusal: Plan, touches: list[str]) -> str | None:
+async def _with_a_debt(scenario: Scenario, refusal: Plan, touches: list[str]) -> str | None:
     for touch in range(max(refusal) + 1, len(touches)):
         if changes(touches[touch]):
             what = f"REFUSED at {max(refusal)} {touches[max(refusal)]}, UNANSWERED at {touch} {touches[touch]}"
             plan = {**refusal, touch: Fault.UNANSWERED}
-            if why := await _complaint(tale, what, partial(_struck, tale, plan)):
+            if why := await _complaint(scenario, what, partial(_struck, scenario, plan)):
                 return why
     return None
 
 
-async def _struck(tale: Tale, plan: Plan) -> None:
-    """Tell it under a plan of faults; what came late arrives at the end, and changes nothing."""
-    telling = tale.begin(plan)
-    idle = watch(telling, lambda touch: touch.endswith(".servers.unlock"), lambda: held_by(telling.world))
-    watch(telling, lets_go_a_port, lambda: no_guest_is_cut_off(telling.world))
-    ended = await telling.tell()
+async def _struck(scenario: Scenario, plan: Plan) -> None:
+    """Run it under a plan of faults; late calls arrive at the end, and change nothing."""
+    trial = scenario.begin(plan)
+    idle = watch(trial, lambda touch: touch.endswith(".servers.unlock"), lambda: held_by(trial.world))
+    watch(trial, lets_go_a_port, lambda: no_guest_is_misbound(trial.world))
+    ended = await trial.play()
     assert len(ended.fired) == len(plan), "the fault did not happen"
-    if ended.lives[0].late:
-        await release_late_effects(ended)  # what the tale did not come to, a round may do
+    if ended.incarnations[0].late:
+        await release_late_effects(ended)  # what the scenario did not come to, a round may do
     after = await books(ended.world)
-    for late in ended.lives[0].late:
+    for late in ended.incarnations[0].late:
         with suppress(WorldError):
             await late()
         await release_late_effects(ended)
@@ -276,23 +278,23 @@ async def _struck(tale: Tale, plan: Plan) -> None:
         at_last = await held_by(ended.world)
         ends = ({**at_last, **held(ended.before)}, at_last)
         assert all(found in ends for found in idle), "it was free, and neither done nor as before"
-    await tale.check(telling, ended, True)
+    await scenario.check(trial, ended, True)
 
 
-async def _slept(tale: Tale, touch: int) -> None:
-    telling = tale.begin({touch: Fault.SLEEP})
-    ended = await sleeping(telling)
+async def _slept(scenario: Scenario, touch: int) -> None:
+    trial = scenario.begin({touch: Fault.SLEEP})
+    ended = await sleeping(trial)
     if ended.fired:
-        await tale.check(telling, ended, True)
+        await scenario.check(trial, ended, True)
 
 
-async def _complaint(tale: object, what: str, tell: Callable[[], Awaitable[None]]) -> str | None:
+async def _complaint(scenario: object, what: str, play: Callable[[], Awaitable[None]]) -> str | None:
     try:
-        await tell()
+        await play()
     except asyncio.CancelledError:
         raise
     except (Exception, Violation) as error:
-        return f"{tale}{f', {what}' if what else ''}: {line_of(error)}"
+        return f"{scenario}{f', {what}' if what else ''}: {line_of(error)}"
     return None
 
 

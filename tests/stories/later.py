@@ -1,4 +1,4 @@
-"""A conductor sleeps through an errand, its server is changed again, and it wakes: that changes nothing any more."""
+"""A conductor sleeps through an operation and wakes after the server was changed again: it changes nothing."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.stories import attaching, breaking, test_heal
 from tests.stories.choosing import chosen, of, services
-from tests.stories.living import Ask, Set, resized
+from tests.stories.lifecycle import Ask, Set, resized
 from tests.stories.test_repair_crashes import Repairing
-from tools.scenarios.incarnations import Lives
+from tools.scenarios.incarnations import Incarnations
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
@@ -29,11 +29,11 @@ from whimbrel.sim.world.equipment import PORT, VOLUME
 
 @dataclass(frozen=True)
 class Later:
-    """then: what its owner does when the errand is over. is_refused: its last call is, so it is undone."""
+    """then: what its owner does when the operation is over. is_refused: its last call is, so it is undone."""
 
     name: str
     saga: str
-    begin: Callable[..., Lives]
+    begin: Callable[..., Incarnations]
     then: Set
     is_refused: bool = False
 
@@ -55,13 +55,13 @@ def asked(ask: Ask) -> Set:
 
 
 async def moved(world: World, server: Server) -> None:
-    """Have it live on another host."""
+    """Make it live on another host."""
     await resized(world, server)
     await asked(requests.confirm)(world, server)
 
 
 def migrated(*hosts: str) -> Set:
-    """Have it move from host to host; the last move waits for its verdict."""
+    """Make it move from host to host; the last move waits for its verdict."""
 
     async def act(world: World, server: Server) -> None:
         for number, host in enumerate(hosts):
@@ -81,23 +81,27 @@ AGAIN = {
     "detach a volume": attaching.attach(at_once=True, volume=VOLUME),
     "unplug a port with bandwidth": attaching.plug(RequestedNic(port_id=PORT)),
 }
-"""How that comes back which an errand took away."""
+"""How that comes back which an operation took away."""
 
 
-def _of_errand(tale: attaching.Tale) -> list[Later]:
-    begin = partial(attaching.Operation, tale)
-    if tale.saga.startswith("attach"):
-        again = Later(f"{tale}, refused and asked for again", tale.saga, begin, asked(tale.ask), is_refused=True)
-        return [Later(f"{tale}, and it moves", tale.saga, begin, moved), again]
+def _of_operation(scenario: attaching.Scenario) -> list[Later]:
+    begin = partial(attaching.Operation, scenario)
+    if scenario.saga.startswith("attach"):
+        again = Later(
+            f"{scenario}, refused and asked for again", scenario.saga, begin, asked(scenario.ask), is_refused=True
+        )
+        return [Later(f"{scenario}, and it moves", scenario.saga, begin, moved), again]
     return (
-        [Later(f"{tale}, and it comes back", tale.saga, begin, asked(AGAIN[str(tale)]))] if str(tale) in AGAIN else []
+        [Later(f"{scenario}, and it comes back", scenario.saga, begin, asked(AGAIN[str(scenario)]))]
+        if str(scenario) in AGAIN
+        else []
     )
 
 
-def _of_heal(tale: test_heal.Tale) -> list[Later]:
-    begin = partial(test_heal.Healing, tale)
-    again = Later(f"{tale.name}, refused and healed again", "heal_ports", begin, asked(healed), is_refused=True)
-    return [Later(f"{tale.name}, healed, and it moves", "heal_ports", begin, moved), again]
+def _of_heal(scenario: test_heal.Scenario) -> list[Later]:
+    begin = partial(test_heal.Healing, scenario)
+    again = Later(f"{scenario.name}, refused and healed again", "heal_ports", begin, asked(healed), is_refused=True)
+    return [Later(f"{scenario.name}, healed, and it moves", "heal_ports", begin, moved), again]
 
 
 REPAIRED: dict[str, Set] = {
@@ -113,8 +117,8 @@ def _of_repair(broken: breaking.Break) -> Later:
 
 
 LATER = (
-    *(later for tale in attaching.TALES if resized not in tale.scene for later in _of_errand(tale)),
-    *(later for tale in (*test_heal.TALES, *test_heal.MORE) for later in _of_heal(tale)),
+    *(later for scenario in attaching.SCENARIOS if resized not in scenario.scene for later in _of_operation(scenario)),
+    *(later for scenario in (*test_heal.SCENARIOS, *test_heal.MORE) for later in _of_heal(scenario)),
     *(_of_repair(broken) for broken in breaking.MENDED if broken.name in REPAIRED),
 )
 
@@ -123,7 +127,7 @@ LATER = (
 
 
 async def every_look(later: Later) -> str | None:
-    """Have one sleep at each call to services that know no epochs, and at each look before one; say what is wrong."""
+    """Make one sleep at each call to services that know no epochs, and at each look before one; say what is wrong."""
     undisturbed = await _touches(later.begin())
     refusal: Plan = {_last_call(undisturbed): Fault.REFUSED} if later.is_refused else {}
     for touch, name in chosen(await _touches(later.begin(refusal)), _may_wake_late):
@@ -142,7 +146,7 @@ def _may_wake_late(touch: str) -> bool:
 
 
 async def wakes_late(later: Later, refusal: Plan, touch: int) -> None:
-    """Have one sleep at a touch until its server was changed again: it finds nothing to change.
+    """Make one sleep at a touch until its server was changed again: it finds nothing to change.
 
     refusal: what is refused. Who sleeps before it never comes so far: then others are refused.
     """
@@ -150,48 +154,48 @@ async def wakes_late(later: Later, refusal: Plan, touch: int) -> None:
     if touch > max(refusal, default=-1):
         await _woken(later, later.begin({**refusal, touch: Fault.SLEEP}))
         return
-    others = (await _woken(later, later.begin(plan))).lives[1:]
+    others = (await _woken(later, later.begin(plan))).incarnations[1:]
     if others:
         await _woken(later, later.begin(plan, {_last_call(others[0].touches): Fault.REFUSED}))
 
 
-async def _woken(later: Later, telling: Lives) -> Lives:
-    await telling.set_the_scene()
-    telling.after_each = _nobody_looks  # type: ignore[method-assign]
-    sleeper, cloud, engine = telling.next_life()
-    acting = asyncio.create_task(_act(telling, cloud, engine))
+async def _woken(later: Later, trial: Incarnations) -> Incarnations:
+    await trial.set_the_scene()
+    trial.after_each = _nobody_looks  # type: ignore[method-assign]
+    sleeper, cloud, engine = trial.next_incarnation()
+    acting = asyncio.create_task(_act(trial, cloud, engine))
     asleep = asyncio.create_task(sleeper.asleep.wait())
     await asyncio.wait((acting, asleep), return_when=asyncio.FIRST_COMPLETED)
     asleep.cancel()
-    is_in_hand = not acting.done() and await telling.has_begun()
+    is_in_hand = not acting.done() and await trial.has_begun()
     if is_in_hand:
-        telling.next_life()
-        await telling.settle()
-        await later.then(telling.world, telling.server)
-    waiting = await _books(telling.world)
+        trial.next_incarnation()
+        await trial.settle()
+        await later.then(trial.world, trial.server)
+    waiting = await _books(trial.world)
     sleeper.wake.set()
     await acting
     if is_in_hand:
-        now = await _books(telling.world)
+        now = await _books(trial.world)
         wrong = [f"{key} was {waiting[key]} and is {now[key]}" for key in now if now[key] != waiting[key]]
         assert not wrong, f"it woke, and changed what came later: {'; '.join(wrong)}"
-    await telling.world.close()
-    return telling
+    await trial.world.close()
+    return trial
 
 
-async def _act(telling: Lives, cloud: Cloud, engine: Engine) -> None:
+async def _act(trial: Incarnations, cloud: Cloud, engine: Engine) -> None:
     with suppress(WorldError):
-        await telling.move(cloud, engine)
+        await trial.move(cloud, engine)
 
 
-async def _touches(telling: Lives) -> list[str]:
-    ended = await telling.tell()
+async def _touches(trial: Incarnations) -> list[str]:
+    ended = await trial.play()
     await ended.world.close()
-    return ended.lives[0].touches
+    return ended.incarnations[0].touches
 
 
 def _last_call(names: list[str]) -> int:
-    """Give the last call that can be refused."""
+    """Return the last call that can be refused."""
     return chosen(names, lambda name: changes(name) and _may_be_refused(name))[-1][0]
 
 

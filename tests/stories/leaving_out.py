@@ -1,4 +1,4 @@
-"""Ways to leave something out of what a run does: of its list, of what is written down, of a function."""
+"""Ways to leave out a part of a run: a line of its list, a save, a function."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -36,19 +36,19 @@ def lines_left_out(
     """
     head = "" if saga.name == "resize" else f"{saga.name}: "
     for step in saga.steps:
-        told = about(step), saga.name
+        result = about(step), saga.name
         if step.undo:
-            yield Mutant(f"{head}no undo of {step.name}", line_with(step, undo=None), *told)
+            yield Mutant(f"{head}no undo of {step.name}", line_with(step, undo=None), *result)
         if step.undo and step.after:
-            yield Mutant(f"{head}the undo of {step.name} waits for nothing", line_with(step, after=()), *told)
+            yield Mutant(f"{head}the undo of {step.name} waits for nothing", line_with(step, after=()), *result)
         if step.do not in idle and not step.accepted:
-            yield Mutant(f"{head}{step.name} does nothing", line_with(step, do=_nothing_of(step)), *told)
+            yield Mutant(f"{head}{step.name} does nothing", line_with(step, do=_nothing_of(step)), *result)
         if step.do not in written_next:
-            yield Mutant(f"{head}{step.name} is not saved", partial(_unsaved, saga.name, step.name), *told)
+            yield Mutant(f"{head}{step.name} is not saved", partial(_unsaved, saga.name, step.name), *result)
 
 
 def line_with(step: Step, **fields: Any) -> Patch:
-    """Give every saga that has this line this change of it."""
+    """Return every saga that has this line this change of it."""
 
     def changed(saga: Saga) -> Saga:
         def change(lines: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -81,7 +81,7 @@ def _unsaved(saga: str, step: str) -> AbstractContextManager[Any]:
 
 
 def nothing(*calls: tuple[Any, str]) -> Patch:
-    """Have these functions do nothing. calls: where they are looked up, and under which name."""
+    """Make these functions do nothing. calls: where they are looked up, and under which name."""
 
     async def nothing(*_: Any, **__: Any) -> None:
         return None

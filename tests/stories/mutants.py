@@ -21,24 +21,24 @@ from tests.stories.again import knows_no_epochs, wakes_in_a_later_move
 from tests.stories.choosing import may_come_late
 from tests.stories.kinds import Attempt, line_of
 from tests.stories.leaving_out import Mutant
+from tests.stories.move_stories import STORIES
 from tests.stories.mutations import CONTROL, HELD_UP, mutants
 from tests.stories.restored_mutations import RESTORED
-from tests.stories.telling import STORIES
 from tests.stories.test_crashes import (
     check,
     may_refuse,
+    play,
+    play_late,
+    play_late_and_refused,
     revert_in_sight,
     revert_without_a_source,
-    tell,
-    tell_late,
-    tell_late_and_refused,
 )
 from tests.stories.test_switches import edited_at_every_touch
 from tools.faultmap import pages
 from tools.faultmap.drawn import draw
 from tools.faultmap.variants import DEVICES, Variant
 from tools.scenarios.incarnations import sleeping
-from tools.scenarios.moves import Story, Telling
+from tools.scenarios.moves import Story, Trial
 from whimbrel.sim.checks.invariants import Violation, books
 from whimbrel.sim.faults.chaos import Fault, changes
 
@@ -76,24 +76,24 @@ DRAWN = {
 def attempts(about: str) -> Iterator[Attempt]:
     """List what a mutant of a resize is told: all stories without faults, then those that it is about with them."""
     yield from (partial(undisturbed, story) for story in sorted(TOLD, key=lambda story: about not in story.name))
-    told = [story for story in TOLD if (about in story.name if about else not (story.devices or story.function))]
+    result = [story for story in TOLD if (about in story.name if about else not (story.devices or story.function))]
     if about == "cell":
         yield early
     if about == HELD_UP:
         yield held_up
-    back = [story for story in told if story.end == "revert"]
+    back = [story for story in result if story.end == "revert"]
     yield from (partial(nowhere, story) for story in back if not (story.same_host or story.stopped))
-    yield from (partial(disturbed, story) for story in told[:1])
+    yield from (partial(disturbed, story) for story in result[:1])
     if about == "ports":
         yield late_activation
         yield from (partial(again, story) for story in back)
-    yield from (partial(disturbed, story) for story in told[1:])
-    yield from (partial(edited, story) for story in told if story.crosses and not story.devices)
+    yield from (partial(disturbed, story) for story in result[1:])
+    yield from (partial(edited, story) for story in result if story.crosses and not story.devices)
     yield from (partial(drawn, DRAWN[about]) for _ in range(about in DRAWN))
 
 
 async def noticed(mutant: Mutant) -> str | None:
-    """Tell a mutant stories; give the first that shows that something is wrong."""
+    """Run stories with a mutant; return the first that fails."""
     with mutant.patch():
         for attempt in _attempts(mutant):
             try:
@@ -121,7 +121,7 @@ async def late_activation() -> str | None:
 
 async def undisturbed(story: Story) -> str | None:
     try:
-        await check(await Telling(story).tell(), story, may_be_nothing=False)
+        await check(await Trial(story).play(), story, may_be_nothing=False)
         if story.end == "revert":
             await revert_without_a_source(story)
             await revert_in_sight(story)
@@ -131,27 +131,27 @@ async def undisturbed(story: Story) -> str | None:
 
 
 async def nowhere(story: Story) -> str | None:
-    """Have all hosts but the first refuse, one phase after the other: it is as if it had never begun."""
+    """Let all hosts but the first refuse, one phase after the other: the result is as if it had never begun."""
     for phase in ("reserve", "fetch_disk" if story.crosses else "import_disk", "define", "start"):
-        telling = Telling(story)
-        await telling.set_the_scene()
-        for hypervisor in list(telling.world.hypervisors.values())[1:]:
+        trial = Trial(story)
+        await trial.set_the_scene()
+        for hypervisor in list(trial.world.hypervisors.values())[1:]:
             hypervisor.refusing.add(phase)
         try:
-            before = await books(telling.world)
-            await telling.move(*telling.next_life()[1:])
-            await telling.settle()
-            assert await books(telling.world) == before, "something is left"
+            before = await books(trial.world)
+            await trial.move(*trial.next_incarnation()[1:])
+            await trial.settle()
+            assert await books(trial.world) == before, "something is left"
         except (Exception, Violation) as error:
             return f"{story}, no host: {line_of(error)}"
     return None
 
 
 async def again(story: Story) -> str | None:
-    """Have one sleep at each look, until its server moves again."""
-    told = await Telling(story).tell()
-    await told.world.close()
-    for touch, name in enumerate(told.lives[0].touches):
+    """Make one sleep at each look, until its server moves again."""
+    result = await Trial(story).play()
+    await result.world.close()
+    for touch, name in enumerate(result.incarnations[0].touches):
         if not (changes(name) or knows_no_epochs(name)):
             try:
                 await wakes_in_a_later_move(story, touch)
@@ -169,21 +169,21 @@ async def early() -> str | None:
 
 
 async def held_up() -> str | None:
-    """Have an order wait within an agent until newer ones have passed it."""
+    """Make an order wait within an agent until newer ones have passed it."""
     outcome = await asyncio.to_thread(test_run.held_up)  # it has a loop of its own
     return outcome.failure
 
 
 async def disturbed(story: Story) -> str | None:
-    """Tell it with every fault in turn."""
-    told = await Telling(story).tell()
-    await told.world.close()
-    for touch, name in enumerate(told.lives[0].touches):
+    """Run it with every fault in turn."""
+    result = await Trial(story).play()
+    await result.world.close()
+    for touch, name in enumerate(result.incarnations[0].touches):
         for fault in _faults(name):
             try:
                 await _one(story, touch, fault)
                 if fault is Fault.LATE and may_refuse(name):
-                    await tell_late_and_refused(story, touch)
+                    await play_late_and_refused(story, touch)
             except (Exception, Violation) as error:
                 return f"{story}, {fault.name} at {touch} {name}: {line_of(error)}"
     return None
@@ -199,11 +199,11 @@ def _faults(name: str) -> list[Fault]:
 
 async def _one(story: Story, touch: int, fault: Fault) -> None:
     if fault is Fault.SLEEP:
-        await check(await sleeping(Telling(story, {touch: Fault.SLEEP})), story)
+        await check(await sleeping(Trial(story, {touch: Fault.SLEEP})), story)
     elif fault is Fault.LATE:
-        await tell_late(story, touch)
+        await play_late(story, touch)
     else:
-        await tell(story, {touch: fault})
+        await play(story, {touch: fault})
 
 
 async def edited(story: Story) -> str | None:

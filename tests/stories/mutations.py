@@ -1,4 +1,4 @@
-"""What is taken away from runs, one thing at a time: each undo, wait, save and line of each, and what guards them."""
+"""The mutants of runs: each undo, wait, save, line and guard is left out by one of them."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -79,7 +79,7 @@ def mutants() -> Iterator[Mutant]:
 
 
 def _about(step: Step) -> str:
-    """Say which stories have this line."""
+    """Return which stories have this line."""
     conditions = {"crosses_cells": "cell", "sends_disk": "cell", "wants_pci": "function", "had_pci": "function"}
     devices = dict.fromkeys(("moves_ports", "has_ports", "moves_volumes"), "ports")
     devices |= dict.fromkeys(("requests_nics", "requests_volumes", "has_devices"), "ports")
@@ -135,7 +135,7 @@ def _looks() -> Iterator[Mutant]:
 
 
 def _open_fence() -> AbstractContextManager[Any]:
-    """Have hosts note epochs, and refuse none."""
+    """Make hosts note epochs, and refuse none."""
     is_news = Fence._is_news
 
     def careless(self: Fence, *order: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What is taken away from the guards of a cloud whose databases were restored, one at a time."""
+"""The mutants of the guards of a cloud whose databases were restored."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""What a move between cells must bear besides crashes: who looked long before, and who deletes at any moment."""
+"""Moves between cells with outdated readers, and with deletes at any moment."""
 
 from collections.abc import Awaitable, Callable
 
@@ -8,7 +8,7 @@ from tests.stories.choosing import chosen
 from tests.stories.test_cells import THERE, booted, two_cells
 from tests.stories.test_crashes import touches_of
 from tests.stories.test_switches import TOLD
-from tools.scenarios.moves import Story, Telling
+from tools.scenarios.moves import Story, Trial
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
@@ -23,7 +23,7 @@ from whimbrel.sim.faults.chaos import changes
 
 
 async def moved_for_good(world: World) -> Server:
-    """Have a server moved to the other cell and confirmed; give its record as it was before."""
+    """Move a server to the other cell and confirm it; return its record from before."""
     engine, before = world.engine("one"), await booted(world)
     await requests.migrate(world.cloud, engine, world.requester(), before, None, leaves_cell=True)
     await world.settle(engine)
@@ -45,7 +45,7 @@ ASKED: dict[str, Callable[[World, Server], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-async def test_who_looked_before_a_move_is_told_to_look_again_and_not_that_the_server_is_gone(asked: str) -> None:
+async def test_who_looked_before_a_move_is_advised_to_look_again_and_not_that_the_server_is_gone(asked: str) -> None:
     world = await two_cells()
     before = await moved_for_good(world)
     with pytest.raises(Conflict, match="moved meanwhile"):
@@ -78,7 +78,7 @@ async def deleted_in_time(world: World, server: Server) -> None:
 # Who deletes at any moment
 
 
-class Deleted(Telling):
+class Deleted(Trial):
     """Its owner deletes the server after one touch."""
 
     def __init__(self, story: Story, at: int) -> None:
@@ -88,7 +88,7 @@ class Deleted(Telling):
 
     async def after_each(self, touch: str) -> None:
         await super().after_each(touch)
-        if len(self.lives[0].touches) == self._deletes and not self.done:
+        if len(self.incarnations[0].touches) == self._deletes and not self.done:
             self.done = True
             world = self.world
             server = await lookup.find(world.cloud, self.server.id)
@@ -98,8 +98,8 @@ class Deleted(Telling):
 @pytest.mark.parametrize("story", TOLD, ids=str)
 async def test_who_is_deleted_at_any_moment_of_his_move_is_deleted(story: Story) -> None:
     for at, _ in chosen(await touches_of(story), changes):
-        telling = Deleted(story, at)
-        told = await telling.tell()
-        assert telling.done
-        await deleted_in_time(told.world, told.server)
-        await told.world.close()
+        trial = Deleted(story, at)
+        result = await trial.play()
+        assert trial.done
+        await deleted_in_time(result.world, result.server)
+        await result.world.close()

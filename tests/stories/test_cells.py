@@ -1,4 +1,4 @@
-"""Servers that move between cells: what Nova does badly there, what is in the way, and many of them at once."""
+"""Moves between cells: known problems of Nova, obstacles, and many moves at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.stories.choosing import chosen
-from tests.stories.telling import STORIES
+from tests.stories.move_stories import STORIES
 from tests.stories.test_crashes import check
-from tools.scenarios.moves import WIDE, Story, Telling
+from tools.scenarios.moves import WIDE, Story, Trial
 from whimbrel.domain.errors import NotFound, Unavailable, WorldError
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ServerId
@@ -44,7 +44,7 @@ async def booted(world: World, name: str = "s", flavor: Flavor = SMALL) -> Serve
 
 
 async def sent(world: World, server: Server, flavor: Flavor, engine: Engine) -> Run:
-    """Have a server in the other cell, waiting for its verdict."""
+    """Create a server in the other cell, waiting for its verdict."""
     run = await requests.resize(world.cloud, engine, world.requester(), server, flavor, leaves_cell=True)
     await world.settle(engine)
     return await world.cloud.journal.get(run.id)
@@ -97,7 +97,7 @@ async def test_f2_an_answer_that_was_lost_and_a_user_who_reboots_start_no_second
 
 
 async def _touches(world: World, server: Server, name: str) -> int:
-    """Give the number of the first touch of that name, when all goes well."""
+    """Return the number of the first touch of that name, when all goes well."""
     copy = await world.copy()
     chaos = Chaos({})
     cloud = chaos.wrap(copy.cloud)
@@ -118,7 +118,7 @@ async def _driven(cloud: Cloud, engine: Engine) -> None:
 
 
 async def _where(world: World, server: ServerId) -> list[tuple[CellName, str, str]]:
-    """Say where there is anything of a server's guests, the home first."""
+    """Return where there is anything of a server's guests, the home first."""
     cells = dict(world.plan.homes())
     home = (await lookup.find(world.cloud, server)).cell
     found = [(cells[host], str(host), guest.power) for host, guest in world.simulated.guests()]
@@ -161,7 +161,7 @@ async def test_ten_times_there_and_back_leaves_every_table_as_the_first_time() -
 
 
 async def _comparable(world: World) -> dict[str, Any]:
-    """Give the books without what each move makes anew: the names of guests, and when they were started."""
+    """Return the books without what each move makes anew: the names of guests, and when they were started."""
     found = await books(world)
     servers = [(s.id, s.cell, s.host, s.flavor.name, s.vm_state, s.task_state) for s in found.pop("servers").values()]
     guests = [(host, server, *rest) for host, server, _slot, *rest in found.pop("guests")]
@@ -265,21 +265,21 @@ class Away(Chaos):
         return await super().touch(name, call)
 
 
-class TellingAway(Telling):
+class TrialAway(Trial):
     def __init__(self, story: Story, for_s: float, first: int, mine: tuple[str, ...]) -> None:
         super().__init__(story)
         self._away = for_s, first, mine
 
-    def next_life(self) -> tuple[Chaos, Cloud, Engine]:
+    def next_incarnation(self) -> tuple[Chaos, Cloud, Engine]:
         chaos = Away(self.world, *self._away, self.after_each)
-        self.lives.append(chaos)
+        self.incarnations.append(chaos)
         cloud = chaos.wrap(self.world.cloud)
         self._present = chaos, cloud, self.world.engine("one", cloud)
         return self._present
 
     async def say(self, cloud: Cloud, engine: Engine) -> None:
         """Its owner has as much time as the cell takes."""
-        if any(chaos.fired for chaos in self.lives):
+        if any(chaos.fired for chaos in self.incarnations):
             await cloud.clock.sleep(self._away[0])
         await super().say(cloud, engine)
 
@@ -295,10 +295,10 @@ async def test_a_cell_that_is_away_at_each_step(for_s: float, story: Story, cell
     """
     mine = (f"{cell}.",) if what == "database" else tuple(f"agent {host}." for host in _hosts(cell))
     for first, _ in chosen(await _touches_of(story), lambda name: name.startswith(mine)):
-        told = await TellingAway(story, for_s, first, mine).tell()
-        assert told.fired
-        await check(told, story)
-        await told.world.close()
+        result = await TrialAway(story, for_s, first, mine).play()
+        assert result.fired
+        await check(result, story)
+        await result.world.close()
 
 
 def _hosts(cell: CellName) -> tuple[str, ...]:
@@ -306,20 +306,20 @@ def _hosts(cell: CellName) -> tuple[str, ...]:
 
 
 async def _touches_of(story: Story) -> list[str]:
-    told = await Telling(story).tell()
-    await told.world.close()
-    return told.lives[0].touches
+    result = await Trial(story).play()
+    await result.world.close()
+    return result.incarnations[0].touches
 
 
 async def test_a_cell_whose_database_is_away_is_noticed_before_the_guest_is_down() -> None:
     """Raises: AssertionError: the guest was stopped for a cell whose database is away."""
     mine = (f"{THERE}.servers.stand", f"{THERE}.servers.insert")
-    told = await TellingAway(ACROSS[0], 1e6, 0, mine).tell()
-    [run] = await told.world.cloud.journal.find(RunFilter(subject=told.server.id, sagas=("resize",)))
-    assert told.fired
+    result = await TrialAway(ACROSS[0], 1e6, 0, mine).play()
+    [run] = await result.world.cloud.journal.find(RunFilter(subject=result.server.id, sagas=("resize",)))
+    assert result.fired
     assert run.state == "undone"
     assert "stop_on_source" not in {entry.step for entry in run.log}
-    await told.world.close()
+    await result.world.close()
 
 
 # Many at once
@@ -373,7 +373,7 @@ class Mortal(Chaos):
 
 
 async def _drive_and_die(world: World, rng: Random) -> int:
-    """Have conductors take what is due and die, one after another; give how many. The last one finishes."""
+    """Let conductors take what is due and die, one after another; return how many. The last one finishes."""
     deaths = 0
     for number in range(60):
         cloud = Mortal(rng.randrange(20, 300)).wrap(world.cloud)
@@ -386,7 +386,7 @@ async def _drive_and_die(world: World, rng: Random) -> int:
 
 
 async def _died_over(drives: Sequence[Coroutine[Any, Any, None]]) -> bool:
-    """Drive all at once; tell whether the process died, and all of them with it."""
+    """Drive all at once; return whether the process died, and all of them with it."""
     tasks = [asyncio.ensure_future(drive) for drive in drives]
     if not tasks:
         return False

@@ -1,4 +1,4 @@
-"""A cell that is disabled in the middle of a move takes nobody any more: what was chosen before is looked at again."""
+"""A cell is disabled during a move: it gets no more servers, and an earlier choice is checked again."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -18,7 +18,7 @@ Act = Callable[[World, Run], Awaitable[None]]
 
 
 async def migrated(cells: Mapping[str, Sequence[str]], act: Act, *, leaves_cell: bool) -> tuple[World, Run, Server]:
-    """Have a server of c1 migrated, and something done as soon as its target was chosen; give what came of it."""
+    """Migrate a server of c1, and do something as soon as its target is chosen; return the result."""
     world = await World.build(cells=cells)
     new, engine = world.new_server("one"), world.engine("setup")
     await create.accept(world.cloud, engine, world.requester(), [new], HostName("h1"))

@@ -12,7 +12,7 @@ import pytest
 from tools.faultmap import __main__ as command
 from tools.faultmap import pages
 from tools.faultmap.drawn import Rows, draw, is_point, word_of
-from tools.faultmap.outcomes import Unfired, tell
+from tools.faultmap.outcomes import Unfired, play
 from tools.faultmap.troubles import Strike, Trouble
 from tools.faultmap.variants import Variant, variants
 from whimbrel.moves.resize import MIGRATE, RESIZE
@@ -33,9 +33,9 @@ async def test_each_fiftieth_point_ends_as_the_map_says(variant: Variant) -> Non
     was = DRAWN[variant.name]
     assert list(drawn) == list(was), "the steps are others: draw the map anew"
     assert _where(drawn) == _where(was), "there are points elsewhere: draw the map anew"
-    told = {(row, fault): cell for row, fault, cell in _cells(drawn) if cell and is_point(cell)}
-    assert told
-    assert told == {(row, fault): was[row][fault] for row, fault in told}
+    result = {(row, fault): cell for row, fault, cell in _cells(drawn) if cell and is_point(cell)}
+    assert result
+    assert result == {(row, fault): was[row][fault] for row, fault in result}
 
 
 def test_no_point_is_red() -> None:
@@ -67,12 +67,12 @@ def test_every_fault_strikes_somewhere() -> None:
 
 async def test_a_fault_that_does_not_happen_is_no_point() -> None:
     with pytest.raises(Unfired):
-        await tell(PLAIN.story, {10_000: Strike(Trouble.CRASH_BEFORE, "journal.save")})
+        await play(PLAIN.story, {10_000: Strike(Trouble.CRASH_BEFORE, "journal.save")})
 
 
 async def test_what_is_left_over_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whimbrel.agent.agent.HostAgent.destroy", _does_nothing)
-    outcome, _ = await tell(PLAIN.story, {})
+    outcome, _ = await play(PLAIN.story, {})
     assert outcome.is_red
 
 
@@ -96,7 +96,7 @@ def test_pages_are_read_as_they_were_written() -> None:
     assert f"{len(Trouble) - 1} points" in page
 
 
-def test_differences_are_told_cell_by_cell() -> None:
+def test_differences_are_shown_cell_by_cell() -> None:
     cells = {trouble.value: "done" for trouble in Trouble}
     drawn: dict[Variant, Rows] = {PLAIN: {"lock": {**cells, "late": "red: so"}}}
     assert pages.differences(drawn, {PLAIN.name: {"lock": {**cells, "late": "red: so"}}}) == []

@@ -1,4 +1,4 @@
-"""Server groups whatever happens: the rule holds at every touch, and who cannot keep it is told why."""
+"""Server groups under every fault: the rule holds at every touch, and a refusal names the reason."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.stories.choosing import Chooses, chosen, of
 from tests.stories.grouped import GROUP, grouped_world, homes, hosts_held
-from tools.scenarios.incarnations import Lives, Told, watched
+from tools.scenarios.incarnations import Incarnations, Result, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
@@ -52,7 +52,7 @@ async def migrate(cloud: Cloud, engine: Engine, server: Server, world: World) ->
 
 
 async def claim_of_a_migration(world: World, server: Server) -> int:
-    """Tell which touch of a migration claims the target."""
+    """Return which touch of a migration claims the target."""
     copy = await world.copy()
     chaos = Chaos({})
     cloud = chaos.wrap(copy.cloud)
@@ -87,7 +87,7 @@ async def test_of_two_moves_toward_one_host_one_ends_elsewhere() -> None:
 # One move, and every fault
 
 
-class Grouped(Lives):
+class Grouped(Incarnations):
     """The first of two servers of a group is resized; the other one stays."""
 
     def __init__(self, policy: GroupPolicy, end: str, *plans: Plan) -> None:
@@ -121,43 +121,43 @@ class Grouped(Lives):
 _SCENES: dict[str, tuple[World, list[Server]]] = {}
 
 
-async def check(told: Told, servers: list[Server], end: str) -> None:
-    held = await hosts_held(told.world, servers)
-    if await books(told.world) == told.before:
+async def check(result: Result, servers: list[Server], end: str) -> None:
+    held = await hosts_held(result.world, servers)
+    if await books(result.world) == result.before:
         assert held == {servers[0].id: {"h1"}, servers[1].id: {"h2"}}
     else:
         assert end == "confirm"
         assert held == {servers[0].id: {"h3"}, servers[1].id: {"h2"}}
-        assert await homes(told.world, servers) == ["h3", "h2"]
-    await told.world.close()
+        assert await homes(result.world, servers) == ["h3", "h2"]
+    await result.world.close()
 
 
-async def tell(end: str, *plans: Plan) -> list[str]:
-    """Tell it, and give the touches of the first life."""
+async def play(end: str, *plans: Plan) -> list[str]:
+    """Run it, and return the touches of the first incarnation."""
     grouped = Grouped("anti-affinity", end, *plans)
     try:
-        told = await grouped.tell()
-        assert len(told.fired) == len(plans)
-        await check(told, grouped.servers, end)
+        result = await grouped.play()
+        assert len(result.fired) == len(plans)
+        await check(result, grouped.servers, end)
     except (AssertionError, Violation) as error:
         raise AssertionError(f"{end} with {plans}: {error}") from error
-    return told.lives[0].touches
+    return result.incarnations[0].touches
 
 
 @pytest.mark.parametrize("end", ["confirm", "revert"])
 async def test_every_crash(end: str) -> None:
-    touches = await tell(end)
+    touches = await play(end)
     assert "placement.claim" in touches
     for touch in range(len(touches)):
-        await tell(end, {touch: Fault.CRASH_BEFORE})
-    await tell(end, {len(touches) - 1: Fault.CRASH_AFTER})
+        await play(end, {touch: Fault.CRASH_BEFORE})
+    await play(end, {len(touches) - 1: Fault.CRASH_AFTER})
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.UNANSWERED, Fault.REFUSED], ids=lambda one: one.name)
 @pytest.mark.parametrize("end", ["confirm", "revert"])
 async def test_every_other_fault_of_claims(end: str, fault: Fault) -> None:
-    for touch, _ in chosen(await tell(end), _may_have(fault, of("placement", "server_groups"))):
-        await tell(end, {touch: fault})
+    for touch, _ in chosen(await play(end), _may_have(fault, of("placement", "server_groups"))):
+        await play(end, {touch: fault})
 
 
 def _may_have(fault: Fault, chooses: Chooses) -> Chooses:
@@ -168,7 +168,7 @@ def _may_have(fault: Fault, chooses: Chooses) -> Chooses:
 # All of a group
 
 
-class Together(Lives):
+class Together(Incarnations):
     """An affinity group is moved, and its owner confirms."""
 
     async def set_the_scene(self) -> None:
@@ -244,14 +244,14 @@ async def test_a_group_moves_together_whatever_placement_answers(fault: Fault) -
 
 
 async def together(*plans: Plan) -> list[str]:
-    telling = Together(*plans)
+    trial = Together(*plans)
     try:
-        told = await telling.tell()
-        assert len(told.fired) == len(plans)
-        assert await homes(told.world, telling.servers) == ["h2", "h2"]
-        assert set(map(frozenset, (await hosts_held(told.world, telling.servers)).values())) == {frozenset({"h2"})}
-        assert not (await told.world.cloud.placement.group_places(GROUP)).is_moving
-        await told.world.close()
+        result = await trial.play()
+        assert len(result.fired) == len(plans)
+        assert await homes(result.world, trial.servers) == ["h2", "h2"]
+        assert set(map(frozenset, (await hosts_held(result.world, trial.servers)).values())) == {frozenset({"h2"})}
+        assert not (await result.world.cloud.placement.group_places(GROUP)).is_moving
+        await result.world.close()
     except (AssertionError, Violation) as error:
         raise AssertionError(f"with {plans}: {error}") from error
-    return told.lives[0].touches
+    return result.incarnations[0].touches

@@ -1,4 +1,4 @@
-"""Each guard of a cloud whose databases were restored does its part; mutants of them are told the same stories."""
+"""Each guard of a cloud whose databases were restored does its part; its mutants fail the same stories."""
 
 import pytest
 

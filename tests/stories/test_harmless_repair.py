@@ -1,4 +1,4 @@
-"""Nothing is let go, erased or destroyed that a living guest uses, that nobody could look at, or that may be right."""
+"""Repairs release, erase and destroy nothing that a guest uses, that was not checked, or that may be right."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.broken_ports import hold, provider
 from tests.stories import breaking
 from tests.stories.breaking import Scene, held_by, kept_for, run
-from tests.stories.test_repair_silent_cells import ALL, C1, C2, without
+from tests.stories.test_repair_unreachable_cells import ALL, C1, C2, without
 from whimbrel.adapters.sql.tables.cell import pci_devices
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import directory, runs
@@ -33,14 +33,14 @@ UNKNOWN = RunId("12121212-1212-4212-8212-121212121212")
 
 
 async def left(scene: Scene) -> list[str]:
-    """Say what is left, and see that nothing is to be done but that."""
+    """Return what is left, and check that there are no other actions."""
     _, findings = await survey(scene.world.cloud)
     assert [action.sentence for one in findings for action in one.plan.actions] == []
     return [words for one in findings for words in one.plan.left]
 
 
 async def changed(scene: Scene, of: ServerId, **fields: Any) -> None:
-    """Have the record of a server in c1 be another one, its columns too."""
+    """Make the record of a server in c1 be another one, its columns too."""
     async with scene.world.remains.databases["cell_c1"].write() as tx:
         raw = (await tx.run(sa.select(records.c.record).where(records.c.id == of))).scalar()
         columns = {name: value for name, value in fields.items() if name in records.c}
@@ -57,7 +57,7 @@ def silence(scene: Scene, host: str) -> None:
 
 
 async def migrate(scene: Scene) -> Run:
-    """Have plain wait for a verdict on h3."""
+    """Make plain wait for a verdict on h3."""
     world, engine = scene.world, scene.world.engine("e")
     await requests.migrate(world.cloud, engine, world.requester(), scene.plain, HostName("h3"))
     await world.settle(engine)
@@ -129,7 +129,7 @@ async def directory_says(scene: Scene, **values: Any) -> None:
 
 
 async def copied_and_pointed_at(scene: Scene, host: str) -> None:
-    """Have the directory point at a copy in c2; the guest is on h2, as the record of c1 says."""
+    """Make the directory point at a copy in c2; the guest is on h2, as the record of c1 says."""
     order = Order(RunId(scene.world.cloud.ids.uuid()), 1)
     copy = replace(scene.plain, host=HostName(host), cell=C2 if host == "h4" else C1)
     await scene.world.cloud.cell(C2).servers.insert(order, copy)
@@ -186,20 +186,20 @@ async def test_a_server_that_the_journal_knows_as_deleted_is_not_entered_again(s
 
 
 @pytest.mark.parametrize("what", ["volumes", "nics"])
-async def test_what_its_guest_uses_and_its_record_forgot_is_not_let_go(scene: Scene, what: str) -> None:
+async def test_what_its_guest_uses_and_its_record_forgot_is_not_released(scene: Scene, what: str) -> None:
     """The record is of a time before they were attached."""
     await changed(scene, scene.rich.id, **{what: []})
     assert any("the guest of server" in words for words in await left(scene))
 
 
-async def test_what_a_guest_uses_that_nobody_knows_is_not_let_go(scene: Scene) -> None:
+async def test_what_a_guest_uses_that_nobody_knows_is_not_released(scene: Scene) -> None:
     await breaking.no_record(scene)
     await breaking.no_entry(scene)
     assert await left(scene)
 
 
 @pytest.mark.parametrize("runs", [True, False], ids=["runs", "is stopped"])
-async def test_a_port_that_was_given_to_another_server_is_not_let_go_while_its_guest_uses_it(
+async def test_a_port_that_was_given_to_another_server_is_not_released_while_its_guest_uses_it(
     scene: Scene, runs: bool
 ) -> None:
     network, port = scene.world.remains.network, scene.rich.nics[1].port_id
@@ -223,7 +223,7 @@ async def test_a_device_is_not_released_while_the_guest_is_left_that_has_it(scen
     assert any("the guest that has it still exists" in words for words in await left(scene))
 
 
-async def test_what_is_held_for_a_server_that_was_made_and_never_deleted_is_not_let_go(scene: Scene) -> None:
+async def test_what_is_held_for_a_server_that_was_made_and_never_deleted_is_not_released(scene: Scene) -> None:
     """Both of its rows are lost, and its guest too."""
     await breaking.no_record(scene)
     await breaking.no_entry(scene)
@@ -280,7 +280,7 @@ UNSEEN = (
 
 
 @pytest.mark.parametrize("act", UNSEEN, ids=lambda act: act.__name__)
-async def test_what_a_guest_on_a_silent_host_may_use_waits_for_that_host(scene: Scene, act: Act) -> None:
+async def test_what_a_guest_on_an_unreachable_host_may_use_waits_for_that_host(scene: Scene, act: Act) -> None:
     await act(scene)
     there = (await prove(scene.world.cloud)).violations
     silence(scene, "h3")
@@ -289,7 +289,7 @@ async def test_what_a_guest_on_a_silent_host_may_use_waits_for_that_host(scene: 
     assert any("unknown while host h3 does not answer" in each for each in words)
 
 
-async def test_a_server_that_the_directory_lost_is_not_said_to_be_deleted_while_its_host_is_silent(
+async def test_a_server_that_the_directory_lost_is_not_said_to_be_deleted_while_its_host_is_unreachable(
     scene: Scene,
 ) -> None:
     await breaking.no_entry(scene)

@@ -1,4 +1,4 @@
-"""Ports are healed under every fault: all is right again, or as wrong as it was, and nothing else ever changes."""
+"""Ports are healed under every fault: completely or not at all, and nothing else changes."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from tests import broken_ports
 from tests.broken_ports import BANDWIDTH
 from tests.stories.choosing import chosen, may_come_late, of
-from tests.stories.living import HOSTS, RULES, delete_and_see_nothing, stopped
-from tools.scenarios.incarnations import Lives, Told, release_late_effects, sleeping, watched
+from tests.stories.lifecycle import HOSTS, RULES, delete_and_see_nothing, stopped
+from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, sleeping, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import GroupId, HostName, ServerId
@@ -34,7 +34,7 @@ Break = Callable[[World, Server], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class Tale:
+class Scenario:
     """What was done by hand."""
 
     name: str
@@ -48,7 +48,7 @@ class Tale:
 
 
 def holding(factor: int, *hosts: str) -> Break:
-    """Have the server hold its bandwidth so many times, of the cards of these hosts."""
+    """Make the server hold its bandwidth so many times, of the cards of these hosts."""
 
     async def act(world: World, server: Server) -> None:
         now = await broken_ports.held(world, server.id)
@@ -87,38 +87,38 @@ async def in_the_other_form(world: World, server: Server) -> None:
     await broken_ports.say(world, PORT, await broken_ports.card(world, "h1"))
 
 
-CLAIMED_ELSEWHERE = Tale("held of the wrong host, which the profile names", (holding(1, "h2"), of_another_host))
+CLAIMED_ELSEWHERE = Scenario("held of the wrong host, which the profile names", (holding(1, "h2"), of_another_host))
 
 # Told with all faults: the claim changes, the profile, both.
-TALES = (
-    Tale("dropped", (holding(0),)),
-    Tale("the profile names the card of another host", (of_another_host,)),
+SCENARIOS = (
+    Scenario("dropped", (holding(0),)),
+    Scenario("the profile names the card of another host", (of_another_host,)),
     CLAIMED_ELSEWHERE,
 )
 
 # Told with crashes.
 MORE = (
-    Tale("dropped, and the profile says nothing", (holding(0), unreachable)),
-    Tale("dropped by half", (half,)),
-    Tale("doubled", (holding(2, "h1"),)),
-    Tale("held of two hosts", (holding(1, "h1", "h2"),)),
-    Tale("held of the wrong host", (holding(1, "h2"),)),
-    Tale("the profile says nothing", (unreachable,)),
-    Tale("the profile names nobody that there is", (of_nobody,)),
-    Tale("the profile says it in the other form", (in_the_other_form,)),
-    Tale("dropped, of a stopped one", (stopped, holding(0))),
+    Scenario("dropped, and the profile says nothing", (holding(0), unreachable)),
+    Scenario("dropped by half", (half,)),
+    Scenario("doubled", (holding(2, "h1"),)),
+    Scenario("held of two hosts", (holding(1, "h1", "h2"),)),
+    Scenario("held of the wrong host", (holding(1, "h2"),)),
+    Scenario("the profile says nothing", (unreachable,)),
+    Scenario("the profile names nobody that there is", (of_nobody,)),
+    Scenario("the profile says it in the other form", (in_the_other_form,)),
+    Scenario("dropped, of a stopped one", (stopped, holding(0))),
 )
 
 
 # Telling
 
 
-class Healing(Lives):
-    """Tells one tale."""
+class Healing(Incarnations):
+    """Runs one scenario."""
 
-    def __init__(self, tale: Tale, *plans: Plan) -> None:
+    def __init__(self, scenario: Scenario, *plans: Plan) -> None:
         super().__init__(*plans)
-        self._tale = tale
+        self._tale = scenario
         self.right: Books
         self._wrong: Books
 
@@ -155,46 +155,46 @@ class Healing(Lives):
 _SCENES: dict[str, tuple[World, Server, Books]] = {}
 
 
-async def _scene(tale: Tale) -> tuple[World, Server, Books]:
-    """Have a server with ports and volumes, see how all is right, and break it."""
+async def _scene(scenario: Scenario) -> tuple[World, Server, Books]:
+    """Create a server with ports and volumes, see how all is right, and break it."""
     world = await World.build(HOSTS, rules=RULES, equipped=True)
     server, engine = with_devices(world.new_server("s")), world.engine("setup")
     await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
     right = await books(world)
-    for act in tale.done:
+    for act in scenario.done:
         await act(world, await lookup.find(world.cloud, server.id))
         if act is stopped:
             right = await books(world)
     return world, await lookup.find(world.cloud, server.id), right
 
 
-async def told(tale: Tale) -> list[str]:
-    """Tell a tale without faults; give its touches."""
-    telling = Healing(tale)
-    ended = await telling.tell()
-    assert await books(ended.world) == telling.right
+async def result(scenario: Scenario) -> list[str]:
+    """Run a scenario without faults; return its touches."""
+    trial = Healing(scenario)
+    ended = await trial.play()
+    assert await books(ended.world) == trial.right
     assert await survey(ended.world.cloud) == []
     await Invariants(ended.world).check()
     await delete_and_see_nothing(ended.world, ended.server.id)
     await ended.world.close()
-    return ended.lives[0].touches
+    return ended.incarnations[0].touches
 
 
-async def tell(tale: Tale, *plans: Plan) -> None:
-    telling = Healing(tale, *plans)
+async def play(scenario: Scenario, *plans: Plan) -> None:
+    trial = Healing(scenario, *plans)
     try:
-        ended = await telling.tell()
+        ended = await trial.play()
         assert len(ended.fired) == len(plans), "the fault did not happen"
-        await check(telling, ended)
+        await check(trial, ended)
     except (AssertionError, Violation, WorldError) as error:
-        raise AssertionError(f"{tale} with {plans}: {error}") from error
+        raise AssertionError(f"{scenario} with {plans}: {error}") from error
 
 
-async def check(telling: Healing, ended: Told) -> None:
+async def check(trial: Healing, ended: Result) -> None:
     """See that it can be healed in the end, if it is not yet, and that nothing is left when it is deleted."""
     await heal_at_last(ended.world, ended.server.id)
-    assert await books(ended.world) == telling.right
+    assert await books(ended.world) == trial.right
     await Invariants(ended.world).check()
     await delete_and_see_nothing(ended.world, ended.server.id)
     await ended.world.close()
@@ -210,82 +210,82 @@ async def heal_at_last(world: World, server: ServerId) -> None:
         await heal(cloud, engine, world.requester(), await lookup.find(cloud, server))
 
 
-@pytest.mark.parametrize("tale", TALES + MORE, ids=str)
-async def test_every_crash(tale: Tale) -> None:
-    touches = await told(tale)
+@pytest.mark.parametrize("scenario", SCENARIOS + MORE, ids=str)
+async def test_every_crash(scenario: Scenario) -> None:
+    touches = await result(scenario)
     for touch in range(len(touches)):
-        await tell(tale, {touch: Fault.CRASH_BEFORE})
-    await tell(tale, {len(touches) - 1: Fault.CRASH_AFTER})
+        await play(scenario, {touch: Fault.CRASH_BEFORE})
+    await play(scenario, {len(touches) - 1: Fault.CRASH_AFTER})
 
 
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
-@pytest.mark.parametrize("tale", TALES, ids=str)
-async def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
-    for touch in range(len(await told(tale))):
-        await tell(tale, {touch: fault})
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+async def test_every_call_without_an_answer(scenario: Scenario, fault: Fault) -> None:
+    for touch in range(len(await result(scenario))):
+        await play(scenario, {touch: fault})
 
 
-@pytest.mark.parametrize("tale", TALES, ids=str)
-async def test_every_refusal(tale: Tale) -> None:
-    for touch, _ in chosen(await told(tale), of("placement", "network")):
-        await tell(tale, {touch: Fault.REFUSED})
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+async def test_every_refusal(scenario: Scenario) -> None:
+    for touch, _ in chosen(await result(scenario), of("placement", "network")):
+        await play(scenario, {touch: Fault.REFUSED})
 
 
-@pytest.mark.parametrize("tale", TALES, ids=str)
-async def test_every_sleeper(tale: Tale) -> None:
-    for touch in range(len(await told(tale))):
-        telling = Healing(tale, {touch: Fault.SLEEP})
-        ended = await sleeping(telling)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+async def test_every_sleeper(scenario: Scenario) -> None:
+    for touch in range(len(await result(scenario))):
+        trial = Healing(scenario, {touch: Fault.SLEEP})
+        ended = await sleeping(trial)
         assert ended.fired, touch
-        await check(telling, ended)
+        await check(trial, ended)
 
 
-@pytest.mark.parametrize("tale", TALES, ids=str)
-async def test_every_order_that_arrives_late(tale: Tale) -> None:
-    for touch, _ in chosen(await told(tale), may_come_late):
-        await tell_late(tale, {touch: Fault.LATE})
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+async def test_every_order_that_arrives_late(scenario: Scenario) -> None:
+    for touch, _ in chosen(await result(scenario), may_come_late):
+        await play_late(scenario, {touch: Fault.LATE})
 
 
-async def tell_late(tale: Tale, plan: Plan) -> None:
-    telling = Healing(tale, plan)
-    ended = await telling.tell()
+async def play_late(scenario: Scenario, plan: Plan) -> None:
+    trial = Healing(scenario, plan)
+    ended = await trial.play()
     after = await books(ended.world)
-    [late] = ended.lives[0].late
+    [late] = ended.incarnations[0].late
     with suppress(WorldError):
         await late()
     await release_late_effects(ended)
-    assert await books(ended.world) == after, f"{tale}: {plan} came late and did harm"
-    await check(telling, ended)
+    assert await books(ended.world) == after, f"{scenario}: {plan} came late and did harm"
+    await check(trial, ended)
 
 
 @pytest.mark.parametrize("fault", [Fault.LATE, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 async def test_what_is_asked_in_vain_and_then_refused_is_undone(fault: Fault) -> None:
     """A call is asked, again, and then the service says no: all is as wrong as it was, whatever arrives after it."""
     for call in ("placement.claim", "network.bind"):
-        for touch, name in chosen(await told(CLAIMED_ELSEWHERE), call.__eq__):
-            await tell_refused(touch, name, fault)
+        for touch, name in chosen(await result(CLAIMED_ELSEWHERE), call.__eq__):
+            await play_refused(touch, name, fault)
 
 
-async def tell_refused(touch: int, name: str, fault: Fault) -> None:
-    first = await Healing(CLAIMED_ELSEWHERE, {touch: fault}).tell()
-    again = max(number for number, other in enumerate(first.lives[0].touches) if other == name)
+async def play_refused(touch: int, name: str, fault: Fault) -> None:
+    first = await Healing(CLAIMED_ELSEWHERE, {touch: fault}).play()
+    again = max(number for number, other in enumerate(first.incarnations[0].touches) if other == name)
     assert again > touch, "it was not asked again"
-    telling = Healing(CLAIMED_ELSEWHERE, {touch: fault, again: Fault.REFUSED})
-    ended = await telling.tell()
+    trial = Healing(CLAIMED_ELSEWHERE, {touch: fault, again: Fault.REFUSED})
+    ended = await trial.play()
     assert len(ended.fired) == 2
     assert await books(ended.world) == ended.before
-    for late in ended.lives[0].late:
+    for late in ended.incarnations[0].late:
         with suppress(WorldError):
             await late()
     assert await books(ended.world) == ended.before, f"{name} came late, after a refusal, and did harm"
-    await check(telling, ended)
+    await check(trial, ended)
 
 
 async def test_the_server_is_locked_until_all_is_undone() -> None:
-    bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
-    undone = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).tell()
-    back = max(number for number, name in enumerate(undone.lives[0].touches) if name == "placement.claim")
-    ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED, back: Fault.UNANSWERED}).tell()
+    bind = max(number for number, name in enumerate(await result(CLAIMED_ELSEWHERE)) if name == "network.bind")
+    undone = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).play()
+    back = max(number for number, name in enumerate(undone.incarnations[0].touches) if name == "placement.claim")
+    ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED, back: Fault.UNANSWERED}).play()
     assert await books(ended.world) == ended.before
     [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
     ends = [(entry.step, entry.way) for entry in run.log if entry.outcome == "done"]
@@ -293,8 +293,8 @@ async def test_the_server_is_locked_until_all_is_undone() -> None:
 
 
 async def test_a_profile_that_is_refused_leaves_all_as_wrong_as_it_was() -> None:
-    bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
-    ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).tell()
+    bind = max(number for number, name in enumerate(await result(CLAIMED_ELSEWHERE)) if name == "network.bind")
+    ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).play()
     assert await books(ended.world) == ended.before
     [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
     assert (run.state, run.message) == ("undone", "network.bind says no")
@@ -315,18 +315,18 @@ class WithOthers(Healing):
 
 async def test_what_somebody_else_has_meanwhile_is_not_waited_for() -> None:
     """It was wrong to hold it: the way back ends with the server free, and what is right is held."""
-    bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
-    telling = WithOthers(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED})
-    ended = await telling.tell()
+    bind = max(number for number, name in enumerate(await result(CLAIMED_ELSEWHERE)) if name == "network.bind")
+    trial = WithOthers(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED})
+    ended = await trial.play()
     [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
     assert (run.state, run.debts) == ("undone", ())
     assert await broken_ports.card(ended.world, "h1") in await broken_ports.held(ended.world, ended.server.id)
     await heal_at_last(ended.world, ended.server.id)
-    assert (await books(ended.world))["ports"] == telling.right["ports"]
+    assert (await books(ended.world))["ports"] == trial.right["ports"]
 
 
 async def test_what_lacks_altogether_is_healed_for_the_ports_only() -> None:
-    world, server, right = await _scene(Tale("all is dropped", (all_dropped,)))
+    world, server, right = await _scene(Scenario("all is dropped", (all_dropped,)))
     await heal_at_last(world, server.id)
     of_card = [claim for claim in right["claims"] if EGRESS in dict(claim[2])]
     assert (await books(world))["claims"] == of_card
@@ -358,7 +358,7 @@ async def test_what_is_healed_of_a_server_of_a_group_is_known_to_the_group() -> 
 
 
 async def test_two_that_heal_the_same_server_are_not_in_each_others_way() -> None:
-    world, server, right = await _scene(TALES[0])
+    world, server, right = await _scene(SCENARIOS[0])
     engine, record = world.engine("one"), await lookup.find(world.cloud, server.id)
     await heal(world.cloud, engine, world.requester(), record)
     with pytest.raises(Conflict):

@@ -1,4 +1,4 @@
-"""Hints that name other servers hold when a server is made and when it moves, by where the others are by then."""
+"""Hints that name other servers hold for creates and moves, by the current hosts of the others."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,11 +1,11 @@
-"""However a story goes, the history agrees with the record that it left: nothing changes how a server stands unseen."""
+"""The history of a server agrees with its record after every story."""
 
 import pytest
 
-from tests.stories.living import Living, Tale
-from tests.stories.telling import STORIES
-from tests.stories.test_lives import TALES
-from tools.scenarios.moves import Story, Telling
+from tests.stories.lifecycle import Lifecycle, Scenario
+from tests.stories.move_stories import STORIES
+from tests.stories.test_lifecycle import SCENARIOS
+from tools.scenarios.moves import Story, Trial
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
@@ -19,15 +19,15 @@ EVERY = 9  # touches
 
 
 async def now(world: World, server_id: ServerId) -> tuple[ServerState, Server | None]:
-    """Give how a server stands by its history, and its record."""
+    """Return how a server stands by its history, and its record."""
     try:
         record = await lookup.find(world.cloud, server_id)
     except NotFound:
         record = None
     past = await past_of(world.cloud, server_id)
-    told = tell(past)
-    assert [entry.at for entry in told] == sorted(entry.at for entry in told)
-    assert len([entry for entry in told if entry.kind == "ended"]) == len(past.runs)
+    result = tell(past)
+    assert [entry.at for entry in result] == sorted(entry.at for entry in result)
+    assert len([entry for entry in result if entry.kind == "ended"]) == len(past.runs)
     return server_state_at(past, world.cloud.clock.now(), record.vm_state if record else None), record
 
 
@@ -39,22 +39,22 @@ def agree(standing: ServerState, record: Server | None) -> None:
     assert seen == (record.vm_state, record.cell, record.host, record.flavor)
 
 
-async def lived(telling: Telling | Living) -> int:
-    """Tell a story to its end, and give how many touches that took."""
-    told = await telling.tell()
-    agree(*await now(told.world, told.server.id))
-    await told.world.close()
-    return len(told.lives[0].touches)
+async def lived(trial: Trial | Lifecycle) -> int:
+    """Run a story to its end, and return the number of touches."""
+    result = await trial.play()
+    agree(*await now(result.world, result.server.id))
+    await result.world.close()
+    return len(result.incarnations[0].touches)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
 async def test_after_a_move_the_history_says_where_its_server_lives(story: Story) -> None:
-    assert await lived(Telling(story))
+    assert await lived(Trial(story))
 
 
-@pytest.mark.parametrize("tale", TALES, ids=str)
-async def test_after_anything_else_the_history_says_how_its_server_is(tale: Tale) -> None:
-    assert await lived(Living(tale))
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+async def test_after_anything_else_the_history_says_how_its_server_is(scenario: Scenario) -> None:
+    assert await lived(Lifecycle(scenario))
 
 
 CRASHED = ("resize with ports and volumes, revert", "resize to another cell, confirm")
@@ -63,6 +63,6 @@ CRASHED = ("resize with ports and volumes, revert", "resize to another cell, con
 @pytest.mark.parametrize("story", [story for story in STORIES if story.name in CRASHED], ids=str)
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.LOST_ANSWER, Fault.UNANSWERED])
 async def test_after_faults_too(story: Story, fault: Fault) -> None:
-    for touch in range(0, await lived(Telling(story)), EVERY):
+    for touch in range(0, await lived(Trial(story)), EVERY):
         plan: Plan = {touch: fault}
-        await lived(Telling(story, plan))
+        await lived(Trial(story, plan))

@@ -1,4 +1,4 @@
-"""Who slept through an errand wakes when its server was changed again."""
+"""A conductor sleeps through an operation, and wakes after its server was changed again."""
 
 import pytest
 
@@ -6,5 +6,5 @@ from tests.stories.later import LATER, Later, every_look
 
 
 @pytest.mark.parametrize("later", LATER, ids=str)
-async def test_who_slept_through_an_errand_changes_nothing_of_what_came_later(later: Later) -> None:
+async def test_who_slept_through_an_operation_changes_nothing_of_what_came_later(later: Later) -> None:
     assert not await every_look(later)

@@ -1,4 +1,4 @@
-"""Who moves between cells is one server to whoever lists, finds or counts, after every single touch of his move."""
+"""A server that moves between cells is listed, found and counted once after every touch of its move."""
 
 from itertools import groupby
 

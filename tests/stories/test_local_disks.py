@@ -1,4 +1,4 @@
-"""Ephemeral and swap disks where a move meets what it did not expect: a smaller flavor, a guest without them."""
+"""Ephemeral and swap disks in unusual moves: a smaller flavor, a guest without these disks."""
 
 from collections.abc import Sequence
 
@@ -50,8 +50,8 @@ async def size_gib(world: World, server: Server, disk: DiskName) -> float:
 async def test_an_ephemeral_disk_is_not_made_smaller(flavor: Flavor) -> None:
     world, engine, server = await booted(ONE_CELL, ROOMY)
     before = await books(world)
-    told = await requests.plan(world.cloud, server, await requests.resize_facts(world.cloud, server, flavor))
-    assert "Unable to resize disk down" in str(told)
+    result = await requests.plan(world.cloud, server, await requests.resize_facts(world.cloud, server, flavor))
+    assert "Unable to resize disk down" in str(result)
     now = await resized(world, engine, server, flavor)
     [run] = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize",)))
     assert (now.vm_state, now.task_state, run.state) == ("active", None, "undone")
@@ -83,7 +83,7 @@ async def test_a_guest_that_is_older_than_such_disks_gets_them_with_its_next_mov
 
 
 async def make_older(world: World, server: Server) -> None:
-    """Have its guest as hosts made guests before there were such disks."""
+    """Make its guest as hosts made guests before there were such disks."""
     [run] = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("create",)))
     assert target_of(run).cell == CellName("c1")
     hypervisor, spec = world.hypervisors[HostName("h1")], target_spec(run)

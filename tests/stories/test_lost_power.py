@@ -1,4 +1,4 @@
-"""A host loses its power: what ran on it is said to be off, as Nova says it, and can be started again by its owner."""
+"""A host loses its power: its servers are SHUTOFF, as in Nova, and their owners can start them again."""
 
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server

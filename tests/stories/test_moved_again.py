@@ -1,10 +1,10 @@
-"""A server goes back and moves again: what is left over from its first move does the second no harm."""
+"""A server is reverted and moves again: leftovers of the first move do not harm the second."""
 
 import pytest
 
 from tests.stories.again import knows_no_epochs, late_in_a_later_move, wakes_in_a_later_move
 from tests.stories.choosing import chosen
-from tests.stories.telling import STORIES
+from tests.stories.move_stories import STORIES
 from tests.stories.test_crashes import touches_of
 from tools.scenarios.moves import Story
 

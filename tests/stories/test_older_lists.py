@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.stories.ruins import crashes
-from tests.stories.telling import STORIES
-from tests.stories.test_crashes import check, tell, tell_on, touches_of
+from tests.stories.crash_snapshots import crashes
+from tests.stories.move_stories import STORIES
+from tests.stories.test_crashes import check, play, play_on, touches_of
 from tools.scenarios.incarnations import sleeping
-from tools.scenarios.moves import Story, Telling
+from tools.scenarios.moves import Story, Trial
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.sim.faults.chaos import Fault
@@ -31,11 +31,11 @@ VERSION_1 = tuple(replace(story, list_version=1) for story in STORIES if story.n
 @pytest.mark.parametrize("story", VERSION_1, ids=str)
 def test_every_crash(story: Story) -> None:
     async def every() -> None:
-        told, ruins = await crashes(story, lambda _: True)
-        assert {run.version for run in await told.world.cloud.journal.find(MOVES)} == {1}
-        await check(told, story, may_be_nothing=False)
-        for ruin in ruins:
-            await tell_on(ruin)
+        result, snapshots = await crashes(story, lambda _: True)
+        assert {run.version for run in await result.world.cloud.journal.find(MOVES)} == {1}
+        await check(result, story, may_be_nothing=False)
+        for snapshot in snapshots:
+            await play_on(snapshot)
 
     asyncio.run(every())
 
@@ -44,7 +44,7 @@ def test_every_crash(story: Story) -> None:
 def test_every_call_without_an_answer_and_every_sleeper(story: Story) -> None:
     async def every() -> None:
         for touch in range(len(await touches_of(story))):
-            await tell(story, {touch: Fault.UNANSWERED})
-            await check(await sleeping(Telling(story, {touch: Fault.SLEEP})), story)
+            await play(story, {touch: Fault.UNANSWERED})
+            await check(await sleeping(Trial(story, {touch: Fault.SLEEP})), story)
 
     asyncio.run(every())

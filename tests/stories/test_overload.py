@@ -1,4 +1,4 @@
-"""A control plane with ten times more to do than it can do at once: everything ends well, later."""
+"""A control plane with ten times its capacity of work: everything ends correctly, later."""
 
 import asyncio
 from collections import Counter

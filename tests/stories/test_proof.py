@@ -1,14 +1,14 @@
-"""A proof at every instant of every story, and while they go on: nothing is wrong, and nothing is said to be."""
+"""A proof at every instant of every story finds no violation."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from tests.stories import attaching, living, test_lives
+from tests.stories import attaching, lifecycle, test_lifecycle
 from tests.stories.choosing import chosen, of
-from tests.stories.telling import STORIES
-from tools.scenarios.moves import Story, Telling
+from tests.stories.move_stories import STORIES
+from tools.scenarios.moves import Story, Trial
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.sim.checks.invariants import Violation
 from whimbrel.sim.faults.chaos import Chaos, Fault, Plan, changes
@@ -32,37 +32,37 @@ def check(proof: Proof, after: str) -> None:
         raise Violation(f"after {after}: {[one.sentence for one in proof.violations]}, {proof.not_checked}")
 
 
-class ProvedTelling(Proved, Telling):
+class ProvedTrial(Proved, Trial):
     pass
 
 
-class ProvedLife(Proved, living.Living):
+class ProvedLife(Proved, lifecycle.Lifecycle):
     pass
 
 
-class ProvedErrand(Proved, attaching.Operation):
+class ProvedOperation(Proved, attaching.Operation):
     pass
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
 async def test_every_instant_of_a_move(story: Story) -> None:
-    telling = ProvedTelling(story)
-    await telling.tell()
-    assert telling.proofs > 20
+    trial = ProvedTrial(story)
+    await trial.play()
+    assert trial.proofs > 20
 
 
-@pytest.mark.parametrize("tale", test_lives.TALES, ids=str)
-async def test_every_instant_of_the_rest_of_a_life(tale: living.Tale) -> None:
-    telling = ProvedLife(tale)
-    await telling.tell()
-    assert telling.proofs > 2
+@pytest.mark.parametrize("scenario", test_lifecycle.SCENARIOS, ids=str)
+async def test_every_instant_of_the_rest_of_a_life(scenario: lifecycle.Scenario) -> None:
+    trial = ProvedLife(scenario)
+    await trial.play()
+    assert trial.proofs > 2
 
 
-@pytest.mark.parametrize("tale", attaching.TALES, ids=str)
-async def test_every_instant_of_an_errand(tale: attaching.Tale) -> None:
-    telling = ProvedErrand(tale)
-    await telling.tell()
-    assert telling.proofs > 2
+@pytest.mark.parametrize("scenario", attaching.SCENARIOS, ids=str)
+async def test_every_instant_of_an_operation(scenario: attaching.Scenario) -> None:
+    trial = ProvedOperation(scenario)
+    await trial.play()
+    assert trial.proofs > 2
 
 
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.CRASH_AFTER, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
@@ -70,15 +70,15 @@ async def test_every_instant_of_an_errand(tale: attaching.Tale) -> None:
 async def test_every_instant_after_a_fault(name: str, fault: Fault) -> None:
     """On the way back too, with debts, and after another one took over."""
     [story] = [story for story in STORIES if story.name == name]
-    telling = Telling(story)
-    await telling.tell()
-    touches = telling.lives[0].touches
+    trial = Trial(story)
+    await trial.play()
+    touches = trial.incarnations[0].touches
     chooses = of("agent", "placement", "network", "volumes") if fault is Fault.REFUSED else bool
     for touch, _ in chosen(touches, chooses, range(0, len(touches), 7)):
-        await ProvedTelling(story, {touch: fault}).tell()
+        await ProvedTrial(story, {touch: fault}).play()
 
 
-class Alternating(Telling):
+class Alternating(Trial):
     """Waits after each touch until it is its turn."""
 
     def __init__(self, story: Story) -> None:
@@ -106,22 +106,22 @@ async def test_moves_step_while_the_books_are_read(story: Story) -> None:
 
 
 async def both(story: Story, head_start: int, touches_a_turn: int) -> None:
-    telling = Alternating(story)
+    trial = Alternating(story)
 
     async def go_on(touches: int) -> None:
         for _ in range(touches):
-            telling.turns.release()
+            trial.turns.release()
         for _ in range(20 * touches):
             await asyncio.sleep(0)
 
     async def after_each(touch: str) -> None:
         await go_on(touches_a_turn)
 
-    moving = asyncio.create_task(telling.tell())
-    await telling.has_begun_to_live.wait()
+    moving = asyncio.create_task(trial.play())
+    await trial.has_begun_to_live.wait()
     await go_on(head_start)
     assert not moving.done()
     while not moving.done():
-        check(await prove(Chaos({}, after_each).wrap(telling.world.cloud)), f"{head_start}, {touches_a_turn} a turn")
+        check(await prove(Chaos({}, after_each).wrap(trial.world.cloud)), f"{head_start}, {touches_a_turn} a turn")
     await moving
-    await telling.world.close()
+    await trial.world.close()

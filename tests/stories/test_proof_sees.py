@@ -1,4 +1,4 @@
-"""A proof is not blind: what an adversary could hide from it, while a move waits for a verdict and beside all moves."""
+"""A proof finds violations that an adversary hides in parked moves and beside all moves."""
 
 import json
 
@@ -29,7 +29,7 @@ from whimbrel.servers import lookup
 
 
 async def park(scene: Scene, server: Server, host: str = "h3") -> Server:
-    """Have a server wait for a verdict there."""
+    """Make a server wait for a verdict there."""
     world, engine = scene.world, scene.world.engine("e")
     await requests.migrate(world.cloud, engine, world.requester(), server, HostName(host))
     await world.settle(engine)
@@ -107,7 +107,7 @@ async def it_holds_nothing_at_the_source(scene: Scene) -> None:
 
 
 async def begin(scene: Scene) -> None:
-    """Have a move begin that nobody drives."""
+    """Make a move begin that nobody drives."""
     world = scene.world
     engine = world.engine("e", adopt=lambda run: True)
     await requests.migrate(world.cloud, engine, world.requester(), scene.plain, HostName("h3"))
@@ -127,7 +127,7 @@ async def a_device_that_its_move_does_not_know(scene: Scene) -> None:
 
 
 async def it_waits_for_nobody(scene: Scene) -> None:
-    """Have its record say that it waits for a verdict; there is no move that would take one."""
+    """Make its record say that it waits for a verdict; there is no move that would take one."""
     of_it = records.c.id == scene.plain.id
     async with scene.world.remains.databases["cell_c1"].write() as tx:
         record = json.loads((await tx.run(sa.select(records.c.record).where(of_it))).scalar())
@@ -136,7 +136,7 @@ async def it_waits_for_nobody(scene: Scene) -> None:
 
 
 async def its_columns_lie(scene: Scene) -> None:
-    """Have lists find it where it is not."""
+    """Make lists find it where it is not."""
     await change(scene, scene.plain.id, host="h3", vm_state="stopped")
 
 
@@ -146,12 +146,12 @@ async def the_directory_has_it_of_another_project(scene: Scene) -> None:
 
 
 async def a_move_is_leased_for_ever(scene: Scene) -> None:
-    """Have a conductor that is no more hold a run until the year 5138."""
+    """Make a conductor that is no more hold a run until the year 5138."""
     await begin(scene)
     await run(scene, "global", sa.update(runs).where(runs.c.state == "open").values(owner="ghost", due_at=1e11))
 
 
-async def its_devices_were_let_go(scene: Scene) -> None:
+async def its_devices_were_released(scene: Scene) -> None:
     await run(scene, "cell_c1", sa.update(pci_devices).values(server_id=None, slot=None, request=None))
 
 
@@ -161,7 +161,7 @@ async def it_holds_every_device(scene: Scene) -> None:
 
 
 async def a_volume_of_two_servers(scene: Scene) -> None:
-    """Have a volume kept for a second server, as if it might be for several."""
+    """Make a volume kept for a second server, as if it might be for several."""
     storage, volume_id = scene.world.remains.volumes, scene.rich.volumes[0].volume_id
     volume = storage._volumes[volume_id]
     storage._volumes[volume_id] = replace(volume, is_multiattach=True)
@@ -170,7 +170,7 @@ async def a_volume_of_two_servers(scene: Scene) -> None:
 
 
 async def an_attachment_is_loose(scene: Scene) -> None:
-    """Have the attachment of a running server connected to nothing."""
+    """Make the attachment of a running server connected to nothing."""
     storage, attachment_id = scene.world.remains.volumes, scene.rich.volumes[0].attachment_id
     storage._attachments[attachment_id] = replace(storage._attachments[attachment_id], status="reserved")
 
@@ -207,7 +207,7 @@ SEEN: dict[Act, set[str]] = {
     its_columns_lie: {"columns_differ"},
     the_directory_has_it_of_another_project: {"columns_differ"},
     a_move_is_leased_for_ever: {"never_due"},
-    its_devices_were_let_go: {"devices_differ"},
+    its_devices_were_released: {"devices_differ"},
     it_holds_every_device: {"devices_differ", "leaked_device"},
     a_volume_of_two_servers: {"attached_twice", "stray_attachment"},
     a_volume_is_attached_on_another_host: {"attached_elsewhere"},
@@ -241,7 +241,7 @@ async def test_nothing_is_said_of_a_move_that_waits(scene: Scene, is_rich: bool)
     assert proof.holds, proof.violations
 
 
-async def test_a_run_that_was_leased_for_ever_goes_on_when_it_is_told_to(scene: Scene) -> None:
+async def test_a_run_that_was_leased_for_ever_goes_on_when_it_is_retried(scene: Scene) -> None:
     world, engine = scene.world, scene.world.engine("other")
     await a_move_is_leased_for_ever(scene)
     [move] = await world.cloud.journal.find(RunFilter(subject=scene.plain.id, only_open=True))
@@ -251,7 +251,7 @@ async def test_a_run_that_was_leased_for_ever_goes_on_when_it_is_told_to(scene: 
     assert (await prove(world.cloud)).holds
 
 
-async def test_places_of_a_group_are_told_by_the_names_of_hosts(scene: Scene) -> None:
+async def test_places_of_a_group_are_shown_by_the_names_of_hosts(scene: Scene) -> None:
     hosts = {HostName("h3"): ProviderId("a-root")}
     places = GroupLocations(held=frozenset({(scene.plain.id, ProviderId("a-root"))}))
     one = Grouped(group=group_of(scene), places=places, claimed=frozenset(), living=frozenset(), hosts=hosts)
@@ -271,7 +271,7 @@ async def test_a_group_that_holds_something_of_a_provider_not_seen_before_breaks
     assert [server for server, _ in one.claimed] == [scene.plain.id]
 
 
-async def test_zones_are_told_by_their_names(scene: Scene) -> None:
+async def test_zones_are_shown_by_their_names(scene: Scene) -> None:
     await scene.world.cloud.zones.ensure(Zone(id="an-id", name="Zürich"))
     await run(scene, "placement", sa.insert(host_zones).values(
         root=await provider(scene.world, "h3"), zone="an-id", version=1

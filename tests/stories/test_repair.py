@@ -1,4 +1,4 @@
-"""What hands broke is named exactly, mended, and then nothing is wrong; what cannot be decided is left as it is."""
+"""Each inconsistency is named exactly and repaired, and no violation is left; what cannot be decided stays."""
 
 import pytest
 
@@ -14,7 +14,7 @@ _SCENE: list[Scene] = []
 
 
 async def a_scene() -> Scene:
-    """Have the cloud that is broken: made once, copied for each."""
+    """Return the cloud that is broken: built once, copied for each test."""
     if not _SCENE:
         _SCENE.append(await breaking.scene())
     return await _SCENE[0].copy()
@@ -28,7 +28,7 @@ async def find(scene: Scene, broken: Break) -> list[Finding]:
     return findings
 
 
-async def mend_all(scene: Scene, findings: list[Finding]) -> None:
+async def repair_all(scene: Scene, findings: list[Finding]) -> None:
     world = scene.world
     engine = world.engine("repair")
     for one in findings:
@@ -48,7 +48,7 @@ async def test_what_was_broken_is_named_and_mended(scene: Scene, broken: Break) 
     await broken.act(scene)
     findings = await find(scene, broken)
     assert all(one.plan.actions and not one.plan.left for one in findings), findings
-    await mend_all(scene, findings)
+    await repair_all(scene, findings)
     proof = await prove(scene.world.cloud)
     assert proof.holds, proof.violations
     after = await books(scene.world)
@@ -58,7 +58,7 @@ async def test_what_was_broken_is_named_and_mended(scene: Scene, broken: Break) 
 
 async def test_a_guest_that_was_moved_by_hand_is_adopted(scene: Scene) -> None:
     await ADOPTED.act(scene)
-    await mend_all(scene, await find(scene, ADOPTED))
+    await repair_all(scene, await find(scene, ADOPTED))
     assert (await prove(scene.world.cloud)).holds
     [now] = [one for one in (await books(scene.world))["servers"].values() if one.id == scene.plain.id]
     assert (now.host, now.slot) == ("h3", "by-hand")
@@ -73,7 +73,7 @@ async def test_what_nobody_can_decide_is_left(scene: Scene, broken: Break) -> No
     assert [one.plan.actions for one in findings] == [()] * len(findings)
     assert all(one.plan.left for one in findings)
     with pytest.raises((Conflict, Invalid)):
-        await mend_all(scene, findings)
+        await repair_all(scene, findings)
     assert await books(scene.world) == before
 
 
@@ -107,6 +107,6 @@ async def test_several_things_at_once_are_all_named_and_mended(scene: Scene) -> 
         kinds |= broken.names
     proof, findings = await survey(scene.world.cloud)
     assert {one.kind for one in proof.violations} == kinds
-    await mend_all(scene, findings)
+    await repair_all(scene, findings)
     assert (await prove(scene.world.cloud)).holds
     assert await books(scene.world) == before

@@ -1,4 +1,4 @@
-"""A repair promises no claim that would be refused: that it cannot be made is said with the plan; the rest is done."""
+"""A repair plans no claim that Placement would refuse: the plan says so, and the rest is repaired."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,8 +11,8 @@ from tests.broken_ports import held, hold, provider
 from tests.stories import breaking
 from tests.stories.breaking import Scene
 from tests.stories.test_harmless_repair import changed, left
-from tests.stories.test_repair import mend_all
-from tests.stories.test_wishes import offer
+from tests.stories.test_repair import repair_all
+from tests.stories.test_resource_requests import offer
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import RequestedNic
@@ -29,7 +29,7 @@ A_GPU = {"resources1:CUSTOM_GPU": "1"}
 
 
 async def asks_for(scene: Scene, server: Server, specs: dict[str, str]) -> None:
-    """Have its record say that its flavor asks for this too."""
+    """Make its record say that its flavor asks for this too."""
     flavor = replace(server.flavor, extra_specs={**server.flavor.extra_specs, **specs})
     await changed(scene, server.id, flavor=msgspec.to_builtins(flavor))
 
@@ -71,7 +71,7 @@ async def test_the_rest_is_repaired(scene: Scene) -> None:
     [one] = findings
     assert [action.kind for action in one.plan.actions] == ["destroy_guest"]
     assert [REFUSED[groups_that_its_host_has_not] in words for words in one.plan.left] == [True]
-    await mend_all(scene, findings)
+    await repair_all(scene, findings)
     assert [one.kind for one in (await prove(scene.world.cloud)).violations] == ["wrong_claim"]
 
 
@@ -81,9 +81,9 @@ async def test_what_can_be_claimed_is(scene: Scene) -> None:
     await groups_that_are_taken(scene)
     _, findings = await survey(world.cloud)
     assert [{action.kind for action in one.plan.actions} for one in findings] == [{"release_claim"}, set()]
-    await mend_all(scene, findings[:1])
+    await repair_all(scene, findings[:1])
     _, findings = await survey(world.cloud)
-    await mend_all(scene, findings)
+    await repair_all(scene, findings)
     assert (await prove(world.cloud)).holds
     [claim] = (await held(world, scene.plain.id)).values()
     assert claim["CUSTOM_GPU"] == 1
@@ -93,7 +93,7 @@ async def test_what_can_be_claimed_is(scene: Scene) -> None:
 
 
 async def with_a_port_that_asks(**more: Any) -> Scene:
-    """Have a server on h2 with one port, which asks for bandwidth."""
+    """Create a server on h2 with one port, which asks for bandwidth."""
     world = await World.build(cells={"c1": ("h1", "h2", "h3")}, equipped=True)
     nics = (RequestedNic(port_id=equipment.PORT, network_id=equipment.NETWORK),)
     server, engine = replace(world.new_server("plain"), requested_nics=nics), world.engine("setup")

@@ -1,4 +1,4 @@
-"""Repairs under every fault: it is mended in the end, what was right stays right, and nothing else ever changes."""
+"""Repairs under every fault: they complete in the end, and nothing else changes."""
 
 from contextlib import suppress
 from typing import Any
@@ -11,7 +11,7 @@ from tests.stories.choosing import Chooses, chosen, may_come_late, of
 from tests.stories.test_proof_sees import its_lock_is_lost
 from tests.stories.test_repair_older import OLDER
 from tests.stories.test_repair_owners import and_holds_nothing, both_say_another_project
-from tools.scenarios.incarnations import Lives, sleeping, watched
+from tools.scenarios.incarnations import Incarnations, sleeping, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
@@ -53,7 +53,7 @@ BREAKS = (*(one for one in MENDED if one.name in TOLD), *OF_OWNERS, *OLDER, ADOP
 
 
 async def all_books(world: World) -> Books:
-    """Give also what only hands can have wrong: uses, zones, whose all is, and by what lists find it."""
+    """Return also what only hands can have wrong: uses, zones, whose all is, and by what lists find it."""
     servers = [one.id for one in await listing(world.cloud, ServerQuery())]
     entries = await world.cloud.directory.entries(servers)
     return {
@@ -73,7 +73,7 @@ async def _columns(world: World) -> Books:
     return {server: (row.host, row.vm_state) for rows in held for server, row in rows.items()}
 
 
-class Repairing(Lives):
+class Repairing(Incarnations):
     """Has one break repaired."""
 
     def __init__(self, broken: Break, *plans: Plan) -> None:
@@ -109,7 +109,7 @@ class Repairing(Lives):
                 raise Violation(f"after {touch} {key} is {value}")
 
     async def end(self) -> None:
-        """Have it repaired again where it was turned back."""
+        """Repair it again if the repair was rolled back."""
         proof, findings = await survey(self.world.cloud)
         engine = self.world.engine("at last")
         for one in findings:
@@ -124,7 +124,7 @@ _SCENES: dict[str, tuple[Scene, ServerId, Books]] = {}
 
 
 async def _scene(broken: Break) -> tuple[Scene, ServerId, Books]:
-    """Have it broken, and see how it is when it is repaired without faults."""
+    """Break it, and record the result of a repair without faults."""
     scene = await breaking.scene()
     await broken.act(scene)
     _, findings = await survey(scene.world.cloud)
@@ -137,22 +137,22 @@ async def _scene(broken: Break) -> tuple[Scene, ServerId, Books]:
 
 
 async def touches_of(broken: Break) -> list[str]:
-    ended = await Repairing(broken).tell()
-    touches = ended.lives[0].touches
+    ended = await Repairing(broken).play()
+    touches = ended.incarnations[0].touches
     await ended.world.close()
     return touches
 
 
-async def tell(broken: Break, *plans: Plan) -> None:
+async def play(broken: Break, *plans: Plan) -> None:
     try:
-        ended = await Repairing(broken, *plans).tell()
+        ended = await Repairing(broken, *plans).play()
         assert len(ended.fired) == len(plans), "the fault did not happen"
     except (AssertionError, Violation, WorldError) as error:
         raise AssertionError(f"{broken} with {plans}: {error}") from error
     await ended.world.close()
 
 
-def told_of(touches: list[str], chooses: Chooses = lambda _: True) -> list[tuple[int, str]]:
+def named(touches: list[str], chooses: Chooses = lambda _: True) -> list[tuple[int, str]]:
     """Choose touches that change anything, and some that only read, from where the repair is in the journal."""
     begins = touches.index("journal.accept")
     among = [touch for touch in range(begins, len(touches)) if changes(touches[touch]) or touch % 5 == 0]
@@ -162,23 +162,23 @@ def told_of(touches: list[str], chooses: Chooses = lambda _: True) -> list[tuple
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.LOST_ANSWER, Fault.UNANSWERED], ids=lambda one: one.name)
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
 async def test_every_fault(broken: Break, fault: Fault) -> None:
-    for touch, _ in told_of(await touches_of(broken)):
-        await tell(broken, {touch: fault})
+    for touch, _ in named(await touches_of(broken)):
+        await play(broken, {touch: fault})
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
 async def test_every_refusal(broken: Break) -> None:
-    for touch, _ in told_of(await touches_of(broken), of("agent", "placement", "network", "volumes")):
-        await tell(broken, {touch: Fault.REFUSED})
+    for touch, _ in named(await touches_of(broken), of("agent", "placement", "network", "volumes")):
+        await play(broken, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
 async def test_every_order_that_arrives_late(broken: Break) -> None:
     """It is asked again and done; then the first one arrives, and changes nothing."""
-    for touch, name in told_of(await touches_of(broken), may_come_late):
-        ended = await Repairing(broken, {touch: Fault.LATE}).tell()
+    for touch, name in named(await touches_of(broken), may_come_late):
+        ended = await Repairing(broken, {touch: Fault.LATE}).play()
         after = await all_books(ended.world)
-        [late] = ended.lives[0].late
+        [late] = ended.incarnations[0].late
         with suppress(WorldError):
             await late()
         assert await all_books(ended.world) == after, f"{broken}: {name} came late and did harm"
@@ -188,11 +188,11 @@ async def test_every_order_that_arrives_late(broken: Break) -> None:
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
 async def test_every_sleeper(broken: Break) -> None:
     """Who sleeps in the middle of a repair and wakes when another has done it can do no harm."""
-    for touch, _ in told_of(await touches_of(broken)):
-        telling = Repairing(broken, {touch: Fault.SLEEP})
-        ended = await sleeping(telling)
+    for touch, _ in named(await touches_of(broken)):
+        trial = Repairing(broken, {touch: Fault.SLEEP})
+        ended = await sleeping(trial)
         assert ended.fired
-        assert await all_books(ended.world) == telling.right
+        assert await all_books(ended.world) == trial.right
         await ended.world.close()
 
 

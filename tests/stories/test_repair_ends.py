@@ -1,4 +1,4 @@
-"""A repair whose world changes under it does no harm, and ends: no server stays locked by it."""
+"""The world changes during a repair: it does no harm and ends, and no server stays locked."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -23,7 +23,7 @@ Act = Callable[[Scene], Awaitable[None]]
 
 
 async def interrupted(scene: Scene, step: str, act: Act, subject: ServerId | None = None) -> Run:
-    """Have plain repaired as far as this step; then something happens, and it goes on. Give how it ends."""
+    """Repair plain up to this step; then something happens, and the repair continues. Return how it ends."""
     world = scene.world
     engine = world.engine("r", adopt=lambda run: True)  # only this test drives it
     begun, _ = await repair(world.cloud, engine, world.requester(), subject or scene.plain.id)
@@ -93,7 +93,7 @@ async def test_the_guest_that_stands_as_recorded_is_stopped(scene: Scene) -> Non
     assert (await lookup.find(scene.world.cloud, scene.plain.id)).task_state is None
 
 
-async def test_a_host_falls_silent_on_which_it_may_be_in_use(scene: Scene) -> None:
+async def test_a_host_becomes_unreachable_on_which_it_may_be_in_use(scene: Scene) -> None:
     async def unreachable(scene: Scene) -> None:
         agents: Any = scene.world.cloud.cells[CELL].agents
         agents._agents.pop(HostName("h3"))

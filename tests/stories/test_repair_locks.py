@@ -1,4 +1,4 @@
-"""The lock of a server that waits for a verdict: given back to its move, where that is proved, and else left."""
+"""The lock of a parked server: returned to its move if the owner is proved, otherwise left."""
 
 from collections.abc import Awaitable, Callable
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.stories.breaking import Scene, run
 from tests.stories.test_harmless_repair import UNKNOWN, changed, left
 from tests.stories.test_proof_sees import its_lock_is_lost, park
-from tests.stories.test_repair import mend_all
+from tests.stories.test_repair import repair_all
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.server import Server
@@ -50,7 +50,7 @@ async def test_who_waits_has_its_lock_again_and_takes_its_verdict(
     assert {one.kind for one in proof.violations} == {"lost_lock"}
     [[action]] = [one.plan.actions for one in findings]
     assert action.kind == "give_lock"
-    await mend_all(scene, findings)
+    await repair_all(scene, findings)
     proof = await prove(world.cloud)
     assert proof.holds, proof.violations
     engine = world.engine("verdict")
@@ -62,8 +62,8 @@ async def test_who_waits_has_its_lock_again_and_takes_its_verdict(
     await Invariants(world).check()
 
 
-async def test_a_repair_that_is_turned_back_leaves_the_lock_as_it_was(scene: Scene) -> None:
-    """And while it is under way no verdict is taken."""
+async def test_a_repair_that_is_rolled_back_leaves_the_lock_as_it_was(scene: Scene) -> None:
+    """And while it is in progress no verdict is taken."""
     world = scene.world
     engine = world.engine("repair", adopt=lambda run: True)  # and does not drive it
     await its_lock_is_lost(scene)

@@ -1,4 +1,4 @@
-"""A record or the directory is older than the hosts: written anew as its only whole guest is, or left."""
+"""A record or the directory is older than the hosts: rewritten from the only complete guest, or left."""
 
 import pytest
 import sqlalchemy as sa
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.stories import breaking
 from tests.stories.breaking import Act, Break, Scene, run
 from tests.stories.test_harmless_repair import left, silence
-from tests.stories.test_repair import mend_all
+from tests.stories.test_repair import repair_all
 from tests.stories.test_repair_ends import interrupted
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.flavor import Flavor
@@ -82,7 +82,7 @@ async def test_a_record_is_written_as_its_only_whole_guest_is(scene: Scene, brok
     assert {one.kind for one in proof.violations} == broken.names
     assert not [words for one in findings for words in one.plan.left]
     guests = (await books(scene.world))["guests"]
-    await mend_all(scene, findings)
+    await repair_all(scene, findings)
     proof = await prove(scene.world.cloud)
     assert proof.holds, proof.violations
     assert (await books(scene.world))["guests"] == guests
@@ -91,7 +91,7 @@ async def test_a_record_is_written_as_its_only_whole_guest_is(scene: Scene, brok
 
 async def test_the_record_says_cell_flavor_and_power_of_the_guest(scene: Scene) -> None:
     await larger_guest_of_one_flavor(scene)
-    await mend_all(scene, (await survey(scene.world.cloud))[1])
+    await repair_all(scene, (await survey(scene.world.cloud))[1])
     server = await now(scene)
     assert (server.host, server.slot, server.vm_state, server.flavor) == ("h3", "by-hand", "stopped", LARGE)
 
@@ -110,14 +110,14 @@ async def test_of_two_whole_guests_a_person_chooses(scene: Scene) -> None:
     words = await left(scene)
     assert any("h2 (running" in one and "h3 (stopped" in one for one in words), words
     await breaking.no_guest(scene)
-    await mend_all(scene, (await survey(scene.world.cloud))[1])
+    await repair_all(scene, (await survey(scene.world.cloud))[1])
     assert (await prove(scene.world.cloud)).holds
     server = await now(scene)
     assert (server.host, server.vm_state) == ("h3", "stopped")
 
 
 @pytest.mark.parametrize("broken", [OLDER[1], OLDER[2], OLDER[3]], ids=str)
-async def test_nothing_is_written_while_a_host_is_silent(scene: Scene, broken: Break) -> None:
+async def test_nothing_is_written_while_a_host_is_unreachable(scene: Scene, broken: Break) -> None:
     await broken.act(scene)
     silence(scene, "h1")
     assert any("while host h1 does not answer" in one for one in await left(scene))
@@ -127,7 +127,7 @@ async def test_a_guest_that_is_not_whole_beside_it_is_destroyed(scene: Scene) ->
     """As the target of a move that was overtaken half way: what is left is the whole guest."""
     await waits_without_a_move(scene)
     await scene.world.hypervisors[HostName("h3")].reserve(breaking.spec_of(scene.plain, "by-hand"))
-    await mend_all(scene, (await survey(scene.world.cloud))[1])
+    await repair_all(scene, (await survey(scene.world.cloud))[1])
     proof = await prove(scene.world.cloud)
     assert proof.holds, proof.violations
     assert (await now(scene)).host == "h2"
@@ -145,7 +145,7 @@ async def test_the_guest_goes_at_any_step_and_no_record_is_lost(scene: Scene, st
 
 
 @pytest.mark.parametrize("step", ["settle_record", "enter_cell", "erase_left", "claim_due", "repaired"])
-async def test_it_is_turned_back_at_any_step_and_repaired_again(scene: Scene, step: str) -> None:
+async def test_it_is_rolled_back_at_any_step_and_repaired_again(scene: Scene, step: str) -> None:
     async def stopped(scene: Scene) -> None:
         [open_run] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, only_open=True))
         if step != "repaired":
@@ -155,7 +155,7 @@ async def test_it_is_turned_back_at_any_step_and_repaired_again(scene: Scene, st
     await interrupted(scene, step, stopped)
     await scene.world.settle(scene.world.engine("later"))
     for _ in range(2):
-        await mend_all(scene, [one for one in (await survey(scene.world.cloud))[1] if one.plan.actions])
+        await repair_all(scene, [one for one in (await survey(scene.world.cloud))[1] if one.plan.actions])
     proof = await prove(scene.world.cloud)
     assert proof.holds, proof.violations
     server = await now(scene)

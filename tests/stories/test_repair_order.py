@@ -1,4 +1,4 @@
-"""What is to be repaired comes in one order: what makes room first, and then law by law."""
+"""The order of repairs: first what frees capacity, then by invariant."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """Whose a server is, is said by its record, the directory and Placement; where they differ two of a kind decide.
 
-Law: the directory's row and the record are written by one request, beside the journal's row of the creation; what
+Invariant: the directory's row and the record are written by one request, beside the journal's row of the creation; what
 Placement says is a copy.
 """
 
@@ -14,7 +14,7 @@ from tests.stories import breaking
 from tests.stories.breaking import Scene, run
 from tests.stories.test_harmless_repair import changed, left
 from tests.stories.test_proof_sees import placement_has_it_of_another_project, the_directory_has_it_of_another_project
-from tests.stories.test_repair import mend_all
+from tests.stories.test_repair import repair_all
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import runs
 from whimbrel.adapters.sql.tables.placement import consumers
@@ -82,7 +82,7 @@ async def test_whose_it_is_is_written_anew(scene: Scene, act: Act) -> None:
     proof, findings = await survey(world.cloud)
     assert {one.kind for one in proof.violations} == MENDED[act]
     assert all(one.plan.actions and not one.plan.left for one in findings), findings
-    await mend_all(scene, findings)
+    await repair_all(scene, findings)
     proof = await prove(world.cloud)
     assert proof.holds, proof.violations
     assert await books(world) == before
@@ -130,7 +130,7 @@ async def test_a_guest_that_was_moved_by_hand_is_claimed_for_whom_it_was_made(sc
     world = scene.world
     await its_record_alone_says_another_project(scene)
     await breaking.moved_by_hand(scene)
-    await mend_all(scene, (await survey(world.cloud))[1])
+    await repair_all(scene, (await survey(world.cloud))[1])
     proof = await prove(world.cloud)
     assert proof.holds, proof.violations
     [owner] = (await world.placement.owners([ConsumerId(scene.plain.id)])).values()
@@ -144,6 +144,6 @@ async def test_columns_are_written_where_the_directory_alone_is_wrong(scene: Sce
     await run(scene, "cell_c1", sa.update(records).where(records.c.id == scene.plain.id).values(host="h3"))
     _, findings = await survey(scene.world.cloud)
     assert {action.kind for one in findings for action in one.plan.actions} == {"write_columns", "enter_project"}
-    await mend_all(scene, findings)
+    await repair_all(scene, findings)
     assert (await prove(scene.world.cloud)).holds
     assert await books(scene.world) == before

@@ -6,10 +6,10 @@ them are drawn here, spread over the move; docs/generated/restored-map.md has mo
 
 import pytest
 
-from tests.stories.telling import STORIES
+from tests.stories.move_stories import STORIES
 from tests.stories.test_crashes import touches_of
 from tools.scenarios.moves import Story
-from tools.scenarios.restored import Restored, tell
+from tools.scenarios.restored import Restored, play
 from whimbrel.proof.ledgers import check
 from whimbrel.sim.faults.chaos import changes
 
@@ -35,19 +35,19 @@ async def _touches(story: Story, first: int, every: int) -> list[int]:
     return found
 
 
-def _check_restored(told: Restored) -> None:
+def _check_restored(result: Restored) -> None:
     """Check that nothing is wrong in the end, and nothing is left to a person."""
-    assert told.proof.holds, (told.touch, told.left, told.proof.violations)
+    assert result.proof.holds, (result.touch, result.left, result.proof.violations)
 
 
 @pytest.mark.parametrize("story", TOLD, ids=str)
 async def test_a_restored_journal_harms_no_server_and_the_cloud_is_restored(story: Story) -> None:
     noticed = 0
     for touch in await _touches(story, 0, 4):
-        told = await tell(story, touch, ("global",))
-        assert told.held_at_once == bool(told.noticed), told.touch
-        _check_restored(told)
-        noticed += bool(told.noticed)
+        result = await play(story, touch, ("global",))
+        assert result.held_at_once == bool(result.noticed), result.touch
+        _check_restored(result)
+        noticed += bool(result.noticed)
     assert noticed > 2
 
 
@@ -55,9 +55,9 @@ async def test_a_restored_journal_harms_no_server_and_the_cloud_is_restored(stor
 async def test_orders_of_a_restored_journal_are_refused_where_no_start_has_noticed_it(story: Story) -> None:
     stopped = 0
     for touch in await _touches(story, 2, 4):
-        told = await tell(story, touch, ("global",), checked=False)
-        _check_restored(told)
-        stopped += bool(told.stopped_by)
+        result = await play(story, touch, ("global",), checked=False)
+        _check_restored(result)
+        stopped += bool(result.stopped_by)
     assert stopped > 2
 
 
@@ -67,15 +67,15 @@ async def test_other_restored_databases_harm_no_server_and_the_cloud_is_restored
     story: Story, which: tuple[str, ...]
 ) -> None:
     for touch in await _touches(story, len(which[0]) % 6, 6):
-        _check_restored(await tell(story, touch, which, checked=False))
+        _check_restored(await play(story, touch, which, checked=False))
 
 
 @pytest.mark.parametrize("which", ["cell", "placement"])
 @pytest.mark.parametrize("story", [story for story in TOLD if story.end == "confirm"], ids=str)
 async def test_an_older_copy_beside_a_current_journal_is_noticed_once(story: Story, which: str) -> None:
     first, *_ = await _touches(story, 0, 6)
-    told = await tell(story, first, (which,))
-    assert told.held_at_once
-    assert all("is an older copy" in each for each in told.noticed)
-    _check_restored(told)
-    assert await check(told.world.cloud) == []
+    result = await play(story, first, (which,))
+    assert result.held_at_once
+    assert all("is an older copy" in each for each in result.noticed)
+    _check_restored(result)
+    assert await check(result.world.cloud) == []

@@ -1,4 +1,4 @@
-"""Servers on routed networks: they are made where a segment reaches, and stay with the segment of their address."""
+"""Servers on routed networks: created on hosts of a segment, and kept in the segment of their address."""
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ PROJECT, H1 = ProjectId("p"), HostName("h1")
 
 
 async def routed(rules: Rules = ASKS, **places: tuple[str, ...]) -> World:
-    """Have a routed network of two segments; places: which hosts are in the aggregates of which."""
+    """Make a routed network of two segments; places: which hosts are in the aggregates of which."""
     world = await World.build(rules=rules)
     network = world.remains.network
     for name, subnet in ((ROUTED, "near"), (FLAT, "flat")):

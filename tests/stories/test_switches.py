@@ -1,9 +1,9 @@
-"""The owner changes his server's record at every instant of a move between cells: what he was told is done, is done."""
+"""The owner changes the record at every instant of a move between cells: acknowledged changes are kept."""
 
 import pytest
 
-from tests.stories.telling import STORIES
-from tools.scenarios.moves import Story, Telling
+from tests.stories.move_stories import STORIES
+from tools.scenarios.moves import Story, Trial
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.server import Server
 from whimbrel.servers import edit, lookup
@@ -12,7 +12,7 @@ from whimbrel.sim.faults.chaos import changes
 TOLD = tuple(story for story in STORIES if story.name.startswith("resize to another cell") and story.end != "turn back")
 
 
-class Edited(Telling):
+class Edited(Trial):
     """Its owner looks at the record after one touch, and changes what he saw so many touches later."""
 
     def __init__(self, story: Story, at: int, later: int) -> None:
@@ -24,7 +24,7 @@ class Edited(Telling):
 
     async def after_each(self, touch: str) -> None:
         await super().after_each(touch)
-        number = len(self.lives[0].touches)
+        number = len(self.incarnations[0].touches)
         if number == self._looks:
             self._seen = await lookup.find(self.world.cloud, self.server.id)
         if number == self._changes and self._seen:
@@ -43,19 +43,19 @@ async def test_what_an_owner_changes_is_in_the_record_wherever_it_goes(story: St
 
 
 async def edited_at_every_touch(story: Story, later: int) -> None:
-    told = await Telling(story).tell()
-    await told.world.close()
-    touches = told.lives[0].touches
+    result = await Trial(story).play()
+    await result.world.close()
+    touches = result.incarnations[0].touches
     breaks = [at for at in range(len(touches) - later) if changes(touches[at + later])]
     answers = [await _edited(story, at, later) for at in breaks]
     assert answers.count("yes") > len(answers) / 2, "a move keeps nobody from that for long"
 
 
 async def _edited(story: Story, at: int, later: int) -> str:
-    telling = Edited(story, at, later)
-    told = await telling.tell()
-    now = await lookup.find(told.world.cloud, told.server.id)
-    await told.world.close()
+    trial = Edited(story, at, later)
+    result = await trial.play()
+    now = await lookup.find(result.world.cloud, result.server.id)
+    await result.world.close()
     kept = now.metadata == {"changed": "yes"}
-    assert kept is (telling.answer == "yes"), f"{story}: told {telling.answer!r} at touch {at}, and has {now.metadata}"
-    return telling.answer
+    assert kept is (trial.answer == "yes"), f"{story}: told {trial.answer!r} at touch {at}, and has {now.metadata}"
+    return trial.answer

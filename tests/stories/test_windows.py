@@ -1,4 +1,4 @@
-"""A resize is confirmed by itself when its window has passed, and not a second earlier."""
+"""A resize is confirmed automatically after the configured time, and not earlier."""
 
 from whimbrel.domain.ids import HostName
 from whimbrel.moves import requests

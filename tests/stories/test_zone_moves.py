@@ -1,4 +1,4 @@
-"""A pinned server that was moved to another zone: whatever fails meanwhile, the pin follows when it is confirmed."""
+"""A pinned server moves to another zone: after confirm it is pinned to that one, whatever fails meanwhile."""
 
 from contextlib import suppress
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.stories.living import Books, Living, Tale, check, confirmed
-from tools.scenarios.incarnations import Told
+from tests.stories.lifecycle import Books, Lifecycle, Scenario, check, confirmed
+from tools.scenarios.incarnations import Result
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.host import Zone
 from whimbrel.domain.ids import HostName
@@ -23,7 +23,7 @@ NORTH = Zone(id="7", name="north")
 
 
 async def pinned(world: World, server: Server) -> None:
-    """Have it pinned to the default zone, and another zone beside that."""
+    """Make it pinned to the default zone, and another zone beside that."""
     cloud = world.cloud
     await cloud.zones.ensure(NORTH)
     aggregate = await cloud.aggregates.create("north", cloud.ids.uuid(), {"availability_zone": NORTH.id}, 1.0)
@@ -47,24 +47,24 @@ async def confirm(cloud: Cloud, engine: Engine, requester: Requester, server: Se
         await requests.confirm(cloud, engine, requester, server)
 
 
-async def confirmed_and_pinned(told: Told) -> Books:
-    books = await confirmed(told)
+async def confirmed_and_pinned(result: Result) -> Books:
+    books = await confirmed(result)
     [(server_id, record)] = books["servers"].items()
     return {**books, "servers": {server_id: replace(record, spec=replace(record.spec, zone_pin=NORTH.id))}}
 
 
-CONFIRM = Tale("confirm", confirm, confirmed_and_pinned, (pinned, moved_to_the_other_zone), insists=True)
+CONFIRM = Scenario("confirm", confirm, confirmed_and_pinned, (pinned, moved_to_the_other_zone), insists=True)
 
 
-async def told(plan: Plan) -> Living:
-    living = Living(CONFIRM, plan)
-    await check(await living.tell(), CONFIRM)
-    return living
+async def result(plan: Plan) -> Lifecycle:
+    lifecycle = Lifecycle(CONFIRM, plan)
+    await check(await lifecycle.play(), CONFIRM)
+    return lifecycle
 
 
 @pytest.mark.parametrize(
     "fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name
 )
 async def test_the_pin_follows_whatever_fails(fault: Fault) -> None:
-    for touch in range(len((await told({})).acts)):
-        await told({touch: fault})
+    for touch in range(len((await result({})).acts)):
+        await result({touch: fault})

@@ -37,7 +37,7 @@ WORDS = {
 
 @cache
 def told() -> set[str]:
-    """Give the names of all figures that a process tells."""
+    """Return the names of all figures that a process tells."""
 
     async def look() -> str:
         world = await World.build()
@@ -59,13 +59,13 @@ def rules() -> list[dict[str, Any]]:
 
 
 def named(text: str) -> set[str]:
-    """Give the figures that a text names, histograms by their own name."""
+    """Return the figures that a text names, histograms by their own name."""
     names = set(re.findall(r"\bwhimbrel_[a-z_]+\b", text))
     return {re.sub(r"_(bucket|count|sum)$", "", name) if name not in told() else name for name in names}
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
-def test_an_alarm_asks_for_figures_that_are_told_and_names_a_page(rule: dict[str, Any]) -> None:
+def test_an_alarm_asks_for_figures_that_are_shown_and_names_a_page(rule: dict[str, Any]) -> None:
     assert named(rule["expr"]) <= told()
     assert named(rule["expr"]) or "up" in rule["expr"]
     for label, words in re.findall(r'(\w+)=~?"([\w|]+)"', rule["expr"]):

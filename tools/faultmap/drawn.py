@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from zlib import crc32
 
-from tools.faultmap.outcomes import Outcome, Unfired, first_told, tell
+from tools.faultmap.outcomes import Outcome, Unfired, first_result, play
 from tools.faultmap.points import find
 from tools.faultmap.troubles import Trouble
 from tools.faultmap.variants import Variant
@@ -29,7 +29,7 @@ async def draw(variant: Variant, one_in: int = 1) -> Rows:
 
 async def _cells(variant: Variant, one_in: int) -> AsyncIterator[tuple[str, Trouble, str]]:
     story = variant.story
-    rows, touches = await first_told(story)
+    rows, touches = await first_result(story)
     for row in rows:
         for trouble in Trouble:
             found = find(row, trouble, touches)
@@ -40,7 +40,7 @@ async def _cells(variant: Variant, one_in: int) -> AsyncIterator[tuple[str, Trou
             else:
                 touch, strike = found
                 try:
-                    outcome, _ = await tell(story, {touch: strike})
+                    outcome, _ = await play(story, {touch: strike})
                 except Unfired as unfired:
                     outcome = Outcome("red", f"the fault did not happen: {unfired}")
                 yield row.name, trouble, cell_of(outcome)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from tools.faultmap.environment import COPYING, LONG, CloudSnapshot
 from tools.faultmap.rows import Marking, Row, rows_of
 from tools.faultmap.troubles import AGENTS_RESTART, Strike, Strikes, Trouble, Troubled
-from tools.scenarios.incarnations import Told, release_late_effects, sleeping
-from tools.scenarios.moves import Story, Telling, expected_after
+from tools.scenarios.incarnations import Result, release_late_effects, sleeping
+from tools.scenarios.moves import Story, Trial, expected_after
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.run import Run
 from whimbrel.ports.stores.journal import RunFilter
@@ -35,7 +35,7 @@ class Unfired(Exception):
     """The fault did not occur, so the point has no outcome."""
 
 
-class MapTelling(Telling):
+class MapTrial(Trial):
     """Runs a story with faults, one plan for each incarnation."""
 
     def __init__(self, story: Story, *strikes: Strikes, copying: bool = False) -> None:
@@ -62,8 +62,10 @@ class MapTelling(Telling):
         self._invariants = Invariants(self.world)
 
     def chaos(self, plan: Plan) -> Chaos:
-        life = len(self.lives)
-        troubled = Troubled(self._strikes[life] if life < len(self._strikes) else {}, self.snapshot, self.after_each)
+        incarnation = len(self.incarnations)
+        troubled = Troubled(
+            self._strikes[incarnation] if incarnation < len(self._strikes) else {}, self.snapshot, self.after_each
+        )
         self.marking.new_life(troubled.touches)
         return troubled
 
@@ -107,44 +109,44 @@ def _waiting(run: Run) -> str:
 # One point
 
 
-async def tell(story: Story, *strikes: Strikes, copying: bool = False) -> tuple[Outcome, MapTelling]:
+async def play(story: Story, *strikes: Strikes, copying: bool = False) -> tuple[Outcome, MapTrial]:
     """Run a story with faults. copying: disk copies take time, even if none is interrupted. Raises: Unfired."""
-    struck = [strike for life in strikes for strike in life.values()]
-    telling = MapTelling(story, *strikes, copying=copying or any(cuts_a_copy(strike) for strike in struck))
+    struck = [strike for incarnation in strikes for strike in incarnation.values()]
+    trial = MapTrial(story, *strikes, copying=copying or any(cuts_a_copy(strike) for strike in struck))
     sleeps = any(strike.trouble is Trouble.SLEEP for strike in struck)
     try:
-        told = await (sleeping(telling) if sleeps else telling.tell())
-        if len(told.fired) < len(struck):
-            raise Unfired(f"only {told.fired} happened")
-        if any(chaos.overtaken for chaos in told.lives if isinstance(chaos, Troubled)):
+        result = await (sleeping(trial) if sleeps else trial.play())
+        if len(result.fired) < len(struck):
+            raise Unfired(f"only {result.fired} happened")
+        if any(chaos.overtaken for chaos in result.incarnations if isinstance(chaos, Troubled)):
             raise Unfired("nothing overtook it")
         if any(strike.trouble is Trouble.REORDERED for strike in struck):
-            await release_late_effects(told)  # a delayed request may have arrived after the rollback
-        outcome = await _judged(told, telling, story)
+            await release_late_effects(result)  # a delayed request may have arrived after the rollback
+        outcome = await _judged(result, trial, story)
     except (Exception, Violation) as error:
         if isinstance(error, Unfired):
             raise
         outcome = Outcome("red", f"{type(error).__name__}: {error}")
-    if hasattr(telling, "world"):  # else the fixture failed
-        await telling.world.close()
-    return outcome, telling
+    if hasattr(trial, "world"):  # else the fixture failed
+        await trial.world.close()
+    return outcome, trial
 
 
 def cuts_a_copy(strike: Strike) -> bool:
     return strike.trouble in AGENTS_RESTART and strike.touch.endswith(LONG)
 
 
-async def _judged(told: Told, telling: MapTelling, story: Story) -> Outcome:
-    if any(chaos.late for chaos in told.lives):
-        await _deliver(told)
-    run, after = await telling.run(), await books(told.world)
+async def _judged(result: Result, trial: MapTrial, story: Story) -> Outcome:
+    if any(chaos.late for chaos in result.incarnations):
+        await _deliver(result)
+    run, after = await trial.run(), await books(result.world)
     word = _word(run)
-    wanted = await expected_after(told, story) if word == "done" and story.end == "confirm" else told.before
+    wanted = await expected_after(result, story) if word == "done" and story.end == "confirm" else result.before
     if after != wanted:
         return Outcome("red", "; ".join(f"{k} is {after[k]}, not {wanted[k]}" for k in wanted if after[k] != wanted[k]))
-    if telling.waits:
-        return Outcome("waits", telling.waits)
-    by_another = any(changes(touch) for chaos in told.lives[1:] for touch in chaos.touches)
+    if trial.waits:
+        return Outcome("waits", trial.waits)
+    by_another = any(changes(touch) for chaos in result.incarnations[1:] for touch in chaos.touches)
     return Outcome(f"{word}+" if by_another else word)
 
 
@@ -155,22 +157,22 @@ def _word(run: Run | None) -> str:
     return "done"
 
 
-async def _deliver(told: Told) -> None:
+async def _deliver(result: Result) -> None:
     """Deliver late requests, and clean up after them. They must change nothing."""
-    before = await books(told.world)
-    for chaos in told.lives:
+    before = await books(result.world)
+    for chaos in result.incarnations:
         for late in chaos.late:
             with suppress(WorldError):
                 await late()
-    await release_late_effects(told)
-    if await books(told.world) != before:
+    await release_late_effects(result)
+    if await books(result.world) != before:
         raise Violation("what came late did harm")
 
 
-async def first_told(story: Story) -> tuple[list[Row], list[str]]:
+async def first_result(story: Story) -> tuple[list[Row], list[str]]:
     """Run a story without faults; return its steps and touches. Raises: Violation: it fails."""
-    outcome, telling = await tell(story, {})
+    outcome, trial = await play(story, {})
     if outcome.word != "done":
         raise Violation(f"{story} without any trouble: {outcome}")
-    [chaos] = telling.lives
-    return rows_of(chaos.touches, telling.marking.lives[0]), chaos.touches
+    [chaos] = trial.incarnations
+    return rows_of(chaos.touches, trial.marking.incarnations[0]), chaos.touches

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tools.faultmap.drawn import cell_of, word_of
-from tools.faultmap.outcomes import MapTelling, Unfired, cuts_a_copy, first_told, tell
+from tools.faultmap.outcomes import MapTrial, Unfired, cuts_a_copy, first_result, play
 from tools.faultmap.points import find
 from tools.faultmap.rows import Row, rows_of
 from tools.faultmap.troubles import Strike, Strikes, Trouble
@@ -52,7 +52,7 @@ Seconds = dict[str, str]
 async def firsts() -> list[First]:
     found = []
     for variant in TOLD:
-        rows, touches = await first_told(variant.story)
+        rows, touches = await first_result(variant.story)
         for row in rows:
             for trouble in FIRST:
                 point = find(row, trouble, touches)
@@ -64,9 +64,9 @@ async def firsts() -> list[First]:
 async def draw(first: First) -> Seconds:
     """Run a first fault with each possible second one."""
     story, struck, drawn = first.variant.story, {first.touch: first.strike}, Seconds()
-    for name, life, touch, strike in await _seconds(first):
+    for name, incarnation, touch, strike in await _seconds(first):
         try:
-            outcome, _ = await tell(story, *_with(struck, life, {touch: strike}))
+            outcome, _ = await play(story, *_with(struck, incarnation, {touch: strike}))
         except Unfired:
             continue  # the second fault does not occur any more: it is no pair
         drawn[name] = cell_of(outcome)
@@ -80,25 +80,25 @@ async def _seconds(first: First) -> list[tuple[str, int, int, Strike]]:
     """
     found = []
     for copying in (False, True):
-        _, telling = await tell(first.variant.story, {first.touch: first.strike}, copying=copying)
-        life = len(telling.lives) - 1
-        touches = telling.lives[life].touches
-        for number, row in enumerate(_left(telling, life, first.touch)):
+        _, trial = await play(first.variant.story, {first.touch: first.strike}, copying=copying)
+        incarnation = len(trial.incarnations) - 1
+        touches = trial.incarnations[incarnation].touches
+        for number, row in enumerate(_left(trial, incarnation, first.touch)):
             for trouble in SECOND:
                 point = find(row, trouble, touches)
                 if not isinstance(point, str) and cuts_a_copy(point[1]) == copying:
-                    found.append((f"{number} {row.name} | {trouble.value}", life, *point))
+                    found.append((f"{number} {row.name} | {trouble.value}", incarnation, *point))
     return found
 
 
-def _left(telling: MapTelling, life: int, touch: int) -> list[Row]:
+def _left(trial: MapTrial, incarnation: int, touch: int) -> list[Row]:
     """Return the steps after the first fault."""
-    rows = rows_of(telling.lives[life].touches, telling.marking.lives[life])
-    return [row for row in rows if life or row.first > touch]
+    rows = rows_of(trial.incarnations[incarnation].touches, trial.marking.incarnations[incarnation])
+    return [row for row in rows if incarnation or row.first > touch]
 
 
-def _with(first: Strikes, life: int, second: Strikes) -> tuple[Strikes, ...]:
-    return (first, second) if life else ({**first, **second},)
+def _with(first: Strikes, incarnation: int, second: Strikes) -> tuple[Strikes, ...]:
+    return (first, second) if incarnation else ({**first, **second},)
 
 
 # Output

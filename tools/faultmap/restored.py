@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tools.faultmap.outcomes import first_told
+from tools.faultmap.outcomes import first_result
 from tools.faultmap.rows import Row
 from tools.faultmap.variants import Variant, variants
 from tools.scenarios.moves import Story
-from tools.scenarios.restored import tell
+from tools.scenarios.restored import play
 from whimbrel.sim.checks.invariants import Violation
 
 WHICH: Mapping[str, Collection[str]] = {
@@ -38,7 +38,7 @@ Map = Mapping[str, Points]
 
 async def draw(variant: Variant) -> Points:
     """Run the points of a variant. Raises: Violation: it fails even without a restore."""
-    rows, _ = await first_told(variant.story)
+    rows, _ = await first_result(variant.story)
     first = [one.name for one in variants()].index(variant.name)
     drawn: Points = {}
     for number, row in enumerate((row for row in rows if row.effects), first):
@@ -51,13 +51,13 @@ async def draw(variant: Variant) -> Points:
 
 async def _outcome(story: Story, row: Row, which: Collection[str]) -> str:
     try:
-        told = await tell(story, row.effects[-1], which)
+        result = await play(story, row.effects[-1], which)
     except (Exception, Violation) as error:
         return f"red: {type(error).__name__}: {error}"
-    await told.world.close()
-    if told.proof.holds:
+    await result.world.close()
+    if result.proof.holds:
         return "restored"
-    return "named" if told.left else f"red: {'; '.join(one.sentence for one in told.proof.violations)}"
+    return "named" if result.left else f"red: {'; '.join(one.sentence for one in result.proof.violations)}"
 
 
 def totals(drawn: Map) -> Counter[str]:

@@ -40,17 +40,17 @@ class Marking:
     """Records when steps begin. marks: of the current incarnation."""
 
     def __init__(self) -> None:
-        self.lives: list[list[Mark]] = []
+        self.incarnations: list[list[Mark]] = []
         self._touches: Sequence[str] = ()
 
     def new_life(self, touches: Sequence[str]) -> None:
-        self.lives.append([])
+        self.incarnations.append([])
         self._touches = touches
 
     def note(self, row: str, run: Run) -> None:
         facts: Any = run.facts
         source, target = (place.host if place else None for place in (facts.source, facts.target))
-        self.lives[-1].append(Mark(row, len(self._touches), source, target))
+        self.incarnations[-1].append(Mark(row, len(self._touches), source, target))
 
     def marked(self, registry: SagaRegistry) -> SagaRegistry:
         """Return the same sagas; calls of the steps of moves are recorded."""

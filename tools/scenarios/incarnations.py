@@ -21,36 +21,36 @@ from whimbrel.sim.faults.chaos import Chaos, Crash, Plan, changes
 
 
 @dataclass
-class Told:
+class Result:
     """Result of a story."""
 
     world: World
     before: dict[str, Any]
     server: Server
-    lives: list[Chaos]
+    incarnations: list[Chaos]
 
     @property
     def fired(self) -> list[str]:
-        return [one for chaos in self.lives for one in chaos.fired]
+        return [one for chaos in self.incarnations for one in chaos.fired]
 
 
-class Lives:
+class Incarnations:
     """A user, and a control plane with a plan of faults for each incarnation; each one takes over from the last."""
 
     def __init__(self, *plans: Plan) -> None:
         self._plans = list(plans)
-        self.lives: list[Chaos] = []
+        self.incarnations: list[Chaos] = []
         self.world: World
         self.server: Server
         self._invariants: Invariants
 
-    async def tell(self) -> Told:
+    async def play(self) -> Result:
         await self.set_the_scene()
         before = await books(self.world)
         await self._live(self.move)
         await self.settle()
         await self.end()
-        return Told(self.world, before, self.server, self.lives)
+        return Result(self.world, before, self.server, self.incarnations)
 
     async def end(self) -> None:
         """Send the owner's verdict, and repeat it until it is accepted."""
@@ -83,12 +83,12 @@ class Lives:
 
     # Incarnations
 
-    def next_life(self) -> tuple[Chaos, Cloud, Engine]:
+    def next_incarnation(self) -> tuple[Chaos, Cloud, Engine]:
         """Start a new process under the next plan; it becomes the current one."""
-        number = len(self.lives)
+        number = len(self.incarnations)
         plan = self._plans[number] if number < len(self._plans) else {}
         chaos = self.chaos(plan)
-        self.lives.append(chaos)
+        self.incarnations.append(chaos)
         cloud = chaos.wrap(self.world.cloud)
         self._present = chaos, cloud, self.world.engine(f"life {number}", cloud)
         return self._present
@@ -98,18 +98,18 @@ class Lives:
 
     async def after_each(self, touch: str) -> None:
         """Check the world after each touch that can change it; shorter stories covered those before the last fault."""
-        if changes(touch) and sum(len(chaos.fired) for chaos in self.lives) >= len(self._plans):
+        if changes(touch) and sum(len(chaos.fired) for chaos in self.incarnations) >= len(self._plans):
             await self._invariants.check(touch)
 
     async def _live(self, act: Callable[[Cloud, Engine], Awaitable[None]]) -> None:
         """Run `act` in the current process. If it dies, the next one takes over, and the user repeats the request."""
-        if not self.lives:
-            self.next_life()
+        if not self.incarnations:
+            self.next_incarnation()
         _, cloud, engine = self._present
         try:
             await act(cloud, engine)
         except Crash:
-            self.next_life()
+            self.next_incarnation()
         except WorldError:
             pass  # the user gets the error; runs in progress go on or are undone
 
@@ -119,7 +119,7 @@ class Lives:
             try:
                 await self._finish()
             except Crash:
-                self.next_life()
+                self.next_incarnation()
             else:
                 return
         raise AssertionError("it dies again and again")
@@ -174,45 +174,45 @@ def _watched_step(step: Step, journal: Journal) -> Step:
     return replace(step, do=do)
 
 
-async def sleeping(telling: Lives) -> Told:
+async def sleeping(trial: Incarnations) -> Result:
     """Run a story in which the first conductor sleeps at a touch, the second finishes, and the first wakes."""
-    await telling.set_the_scene()
-    before = await books(telling.world)
-    chaos, cloud, engine = telling.next_life()
-    acting = asyncio.create_task(_both_acts(telling, cloud, engine))
+    await trial.set_the_scene()
+    before = await books(trial.world)
+    chaos, cloud, engine = trial.next_incarnation()
+    acting = asyncio.create_task(_both_acts(trial, cloud, engine))
     asleep = asyncio.create_task(chaos.asleep.wait())
     await asyncio.wait((acting, asleep), return_when=asyncio.FIRST_COMPLETED)
     asleep.cancel()
     if not acting.done():
-        await _finish_and_wake(telling, chaos, acting)
+        await _finish_and_wake(trial, chaos, acting)
     await acting
     chaos.wake.set()  # the touch occurs only at the end: no process is left to wake it
-    await telling.end()
-    return Told(telling.world, before, telling.server, telling.lives)
+    await trial.end()
+    return Result(trial.world, before, trial.server, trial.incarnations)
 
 
-async def _finish_and_wake(telling: Lives, sleeper: Chaos, acting: asyncio.Task[None]) -> None:
-    begun = await telling.has_begun()
-    telling.next_life()
-    await telling.settle()
-    await telling.end()
-    after = await books(telling.world)
+async def _finish_and_wake(trial: Incarnations, sleeper: Chaos, acting: asyncio.Task[None]) -> None:
+    begun = await trial.has_begun()
+    trial.next_incarnation()
+    await trial.settle()
+    await trial.end()
+    after = await books(trial.world)
     sleeper.wake.set()
     await acting
-    await release_late_effects(Told(telling.world, {}, telling.server, telling.lives))
+    await release_late_effects(Result(trial.world, {}, trial.server, trial.incarnations))
     if begun:  # else it slept before it sent its request, and sends it now
-        assert await books(telling.world) == after, "it woke, and changed what others had finished"
+        assert await books(trial.world) == after, "it woke, and changed what others had finished"
 
 
-async def release_late_effects(told: Told) -> None:
+async def release_late_effects(result: Result) -> None:
     """Clean up late effects in services without epochs, as conductors do once a minute."""
-    engine = told.world.engine("afterwards")
-    await told.world.cloud.clock.sleep(LATEST_S)
-    await reconcile_slowly(told.world.cloud, engine)
-    await told.world.settle(engine)
+    engine = result.world.engine("afterwards")
+    await result.world.cloud.clock.sleep(LATEST_S)
+    await reconcile_slowly(result.world.cloud, engine)
+    await result.world.settle(engine)
 
 
-async def _both_acts(telling: Lives, cloud: Cloud, engine: Engine) -> None:
-    for act in (telling.move, telling.say):
+async def _both_acts(trial: Incarnations, cloud: Cloud, engine: Engine) -> None:
+    for act in (trial.move, trial.say):
         with suppress(WorldError):
             await act(cloud, engine)

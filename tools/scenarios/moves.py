@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace as with_
 
-from tools.scenarios.incarnations import Lives, Told, watched
+from tools.scenarios.incarnations import Incarnations, Result, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
@@ -67,7 +67,7 @@ class Story:
         return with_(flavor, extra_specs={ALIAS: f"{GPU.name}:2"}) if self.alias else flavor
 
 
-class Telling(Lives):
+class Trial(Incarnations):
     """Runs the story of one move."""
 
     def __init__(self, story: Story, *plans: Plan) -> None:
@@ -141,9 +141,9 @@ async def _scene(story: Story) -> tuple[World, Server]:
     return world, await lookup.find(world.cloud, server.id)
 
 
-async def expected_after(told: Told, story: Story) -> dict[str, Any]:
+async def expected_after(result: Result, story: Story) -> dict[str, Any]:
     """Return the expected accounting of a story, computed from the initial state, not observed."""
-    world, server = told.world, told.server
+    world, server = result.world, result.server
     found = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize", "migrate"), limit=1))
     [move] = moves_of(found)
     target = target_of(move)
@@ -161,7 +161,7 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
         launched_at=now,
         volumes=tuple(with_(volume, attachment_id="", host=target.host) for volume in server.volumes),
     )
-    before = told.before
+    before = result.before
     power = "stopped" if story.stopped else "running"
     return {
         **before,
@@ -169,7 +169,7 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
         "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in target.parts.items()),
         "guests": [(target.host, server.id, move.id, power, flavor.vcpus, flavor.memory_mib, True)],
         "offers": [],
-        "disks": _carried_to(target, told.before["disks"], flavor, is_running=not story.stopped),
+        "disks": _carried_to(target, result.before["disks"], flavor, is_running=not story.stopped),
         "quota": {server.id: (flavor.vcpus, flavor.memory_mib)},
         "ports": [_bound_at(target, port) for port in before["ports"]],
         "attachments": sorted((who, volume, target.host, status) for who, volume, _, status in before["attachments"]),

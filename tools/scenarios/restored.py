@@ -6,7 +6,7 @@ The copies are made at one touch of the move. Hosts, ports and volumes are uncha
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from tools.scenarios.moves import Story, Telling
+from tools.scenarios.moves import Story, Trial
 from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName, ServerId
@@ -37,7 +37,7 @@ class Restored:
     proof: Proof
 
 
-class Copying(Telling):
+class Copying(Trial):
     """Runs a move, and copies databases after one of its touches."""
 
     def __init__(self, story: Story, touch: int, which: Collection[str], *plans: Plan) -> None:
@@ -49,23 +49,23 @@ class Copying(Telling):
 
     async def after_each(self, touch: str) -> None:
         await super().after_each(touch)
-        if not self.copies and sum(len(chaos.touches) for chaos in self.lives) > self._touch:
+        if not self.copies and sum(len(chaos.touches) for chaos in self.incarnations) > self._touch:
             databases = self.world.remains.databases
             self.copies = {name: databases[name].copy() for name in databases if name.split("_")[0] in self._which}
             self.name = touch
 
 
-async def tell(story: Story, touch: int, which: Collection[str], *, checked: bool = True) -> Restored:
+async def play(story: Story, touch: int, which: Collection[str], *, checked: bool = True) -> Restored:
     """Run the move to its end, replace databases by the copies, and restore the cloud.
 
     which: kinds of databases (global, cell, placement). checked: the start compares the ledgers, as it always does;
     False: it does not, which tests each further line of defence.
     Raises: Violation: a guest was lost, or ran twice.
     """
-    telling = Copying(story, touch, which)
-    await telling.tell()
-    assert telling.copies, f"the move has no touch {touch}"
-    world, server = _with(telling.world, telling.copies), telling.server.id
+    trial = Copying(story, touch, which)
+    await trial.play()
+    assert trial.copies, f"the move has no touch {touch}"
+    world, server = _with(trial.world, trial.copies), trial.server.id
     engine = world.engine("restored")
     noticed = await ledgers.check(world.cloud)
     if checked and noticed:
@@ -73,13 +73,13 @@ async def tell(story: Story, touch: int, which: Collection[str], *, checked: boo
     held_at_once = (await world.cloud.restores.state()).hold is not None
     for _ in range(ROUNDS):
         await _drive(world, engine)
-        await _see_guest(world, server, f"after a restore to {telling.name}")
+        await _see_guest(world, server, f"after a restore to {trial.name}")
     stopped_by = await _why_stopped(world, server)
     left = await restore(world.cloud, engine, world.requester, lambda: _drive_often(world, engine, 3))
     await _drive_often(world, engine, ROUNDS)
-    await _see_guest(world, server, f"after the repairs of a restore to {telling.name}")
+    await _see_guest(world, server, f"after the repairs of a restore to {trial.name}")
     proof = await prove(world.cloud)
-    return Restored(world, server, telling.name, noticed, held_at_once, stopped_by, left, proof)
+    return Restored(world, server, trial.name, noticed, held_at_once, stopped_by, left, proof)
 
 
 def _with(world: World, copies: dict[str, SqliteDatabase]) -> World:

@@ -65,7 +65,7 @@ async def test_requests_are_counted_by_route_and_code() -> None:
     assert seconds["compute", "GET", "/things/{id}"] == 4
 
 
-async def test_the_door_beside_one_service_takes_its_own_path_only() -> None:
+async def test_the_app_beside_one_service_takes_its_own_path_only() -> None:
     watch = Watch()
     app = watch.beside(watch.count_one(answer, "placement"), secret=None)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cloud") as client:
@@ -101,7 +101,7 @@ async def test_figures_are_for_those_who_know_the_secret(secret: str | None, giv
             assert (await client.post("/metrics", headers=headers)).status_code == 401
 
 
-async def test_choices_are_told_before_the_first_is_made_so_that_its_refusal_is_seen_to_rise() -> None:
+async def test_choices_are_shown_before_the_first_is_made_so_that_its_refusal_is_seen_to_rise() -> None:
     watch, world = Watch(), await World.build()
     watch.work(world.cloud, world.engine("c1"))
     async with httpx.AsyncClient(

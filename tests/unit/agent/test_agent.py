@@ -23,7 +23,7 @@ async def power(agent: HostAgent, key: GuestKey) -> str | None:
 
 
 async def slow_room(clock: HandClock, *specs: GuestSpec) -> Room:
-    """Give a room with these guests running on h1, where from now on start and stop take ten seconds."""
+    """Return a room with these guests running on h1, where from now on start and stop take ten seconds."""
     room = Room(clock=clock)
     for each in specs:
         await boot(room.agents[H1], each, order(f"build {each.name}"))

@@ -17,7 +17,7 @@ SLOW = Times(build_disk_s=10.0, copy_disk_s=10.0, snapshot_s=10.0)
 
 
 async def slow_room(clock: HandClock) -> Room:
-    """Give a room in which a copy takes ten seconds and askers wait three; ONE has its place on h1."""
+    """Return a room in which a copy takes ten seconds and askers wait three; ONE has its place on h1."""
     room = Room(clock=clock, times=SLOW)
     await room.agents[H1].prepare(order(), ONE)
     return room
@@ -89,7 +89,7 @@ async def test_an_asker_who_dies_leaves_the_job_running() -> None:
     assert (await agent.build_disk(order(epoch=2), ONE)).finished
 
 
-async def test_a_failure_is_told_once_and_then_it_starts_anew() -> None:
+async def test_a_failure_is_shown_once_and_then_it_starts_anew() -> None:
     clock = HandClock()
     room = await slow_room(clock)
     agent, host = room.agents[H1], room.hypervisors[H1]
@@ -102,7 +102,7 @@ async def test_a_failure_is_told_once_and_then_it_starts_anew() -> None:
     assert not (await again).finished
 
 
-async def test_a_failure_that_nobody_heard_is_told_to_who_asks_next() -> None:
+async def test_an_unread_failure_is_returned_to_the_next_request() -> None:
     clock = HandClock()
     room = Room(clock=clock, times=SLOW)
     h1, h2 = room.agents[H1], room.agents[H2]
@@ -119,7 +119,7 @@ async def test_a_failure_that_nobody_heard_is_told_to_who_asks_next() -> None:
 
 
 async def boot_stopped(room: Room, clock: HandClock) -> None:
-    """Have ONE on h1, with a disk, stopped."""
+    """Create ONE on h1, with a disk, stopped."""
     agent = room.agents[H1]
     await agent.prepare(order(), ONE)
     build = asyncio.ensure_future(agent.build_disk(order(), ONE))
@@ -165,7 +165,7 @@ async def test_who_discards_ends_a_copy_that_waits_for_its_turn() -> None:
 
 
 async def two_in_line(clock: HandClock) -> tuple[Room, "asyncio.Future[Progress]"]:
-    """Give a room in which the build of ONE is at work and that of NEW, by epoch 1, waits for its turn."""
+    """Return a room in which the build of ONE is at work and that of NEW, by epoch 1, waits for its turn."""
     room = Room(clock=clock, times=SLOW, wait_s=100.0)
     agent = room.agents[H1]
     for by, what in ((order("earlier"), NEW), (order(), ONE)):
@@ -189,7 +189,7 @@ async def test_a_job_that_waited_when_a_newer_order_came_does_nothing() -> None:
     assert await room.hypervisors[H1].disk(NEW.key) is None
 
 
-async def test_a_job_that_waited_belongs_to_the_newest_who_asked_for_it() -> None:
+async def test_a_job_that_waited_belongs_to_its_newest_requester() -> None:
     clock = HandClock()
     room, first = await two_in_line(clock)
     second = asyncio.ensure_future(room.agents[H1].build_disk(order("new", 2), NEW))

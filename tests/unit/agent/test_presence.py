@@ -131,7 +131,7 @@ async def test_an_agent_that_is_not_admitted_ends() -> None:
     assert not scene.serving
 
 
-async def test_a_silent_cloud_does_not_end_an_agent() -> None:
+async def test_an_unreachable_cloud_does_not_end_an_agent() -> None:
     scene = Scene()
     scene.control.session = 1
     scene.control.troubles = [Unavailable("no answer"), Refused("a release that does not know beats")]

@@ -186,7 +186,7 @@ def test_a_login_at_something_else(capsys: pytest.CaptureFixture[str], tmp_path:
             self.wfile.write(said)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Welcome) as server:
         (tmp_path / "clouds.yaml").write_text(CLOUDS.replace(":1/v3", f":{server.server_port}/v3"))

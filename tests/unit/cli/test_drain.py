@@ -109,7 +109,7 @@ def test_all_leave_so_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a (a) is on m1" in said
 
 
-def test_who_cannot_leave_is_told_of_with_the_reason_and_the_others_leave() -> None:
+def test_who_cannot_leave_is_reported_with_the_reason_and_the_others_leave() -> None:
     cloud = PlayedCloud(a="n1", b="n1", c="n2")
     cloud.refusals["a"] = "No host has room."
     cloud.ends_badly["b"] = "the target went away"

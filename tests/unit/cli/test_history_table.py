@@ -44,7 +44,7 @@ def lines(what: RenderableType, width: int = 120) -> list[str]:
     return [line.rstrip() for line in written.file.getvalue().splitlines()]
 
 
-def test_who_asked_is_told_by_name_where_it_is_known() -> None:
+def test_the_requester_is_shown_by_name_where_it_is_known() -> None:
     ada = {"user_id": "u1", "user_name": "[b]ada", "project_id": "p1", "project_name": "engines"}
     named = [
         entry(0, "asked", "resize", **ada),
@@ -59,7 +59,7 @@ def test_who_asked_is_told_by_name_where_it_is_known() -> None:
     ]
 
 
-def test_a_note_of_what_was_asked_is_told() -> None:
+def test_a_note_of_what_was_asked_is_shown() -> None:
     noted = [entry(0, "asked", "create", user_id="u1", project_id="p1", detail="user_data: not delivered")]
     assert lines(history_table.whole(read(entries=noted)))[2].endswith("user u1; user_data: not delivered")
 
@@ -80,7 +80,7 @@ def test_each_thing_is_a_line_with_who_and_why() -> None:
     ]
 
 
-def test_what_a_repair_is_to_do_is_told_with_its_sentence() -> None:
+def test_what_a_repair_is_to_do_is_shown_with_its_sentence() -> None:
     agreed = entry(0, "agreed", "bind_port", detail="bind port p to h2")
     seen = lines(history_table.whole(read(entries=[agreed])))
     assert seen[-1].split() == ["12:00:00.000", "is", "to", "bind_port", "bind", "port", "p", "to", "h2"]
@@ -90,7 +90,7 @@ def test_it_fits_a_terminal() -> None:
     assert max(map(len, lines(history_table.whole(read()), width=80))) <= 80
 
 
-def test_an_owner_is_told_of_a_take_over_without_names() -> None:
+def test_an_owner_sees_a_take_over_without_names() -> None:
     [line] = [
         line for line in lines(history_table.whole(read(entries=[entry(0, "takeover", "lease")]))) if "over" in line
     ]
@@ -133,6 +133,6 @@ def test_what_is_no_time_or_far_beyond_all_is_said_to_be(text: str) -> None:
         history_table.time_asked(text)
 
 
-def test_who_asked_from_another_project_is_told_with_it() -> None:
+def test_the_requester_from_another_project_is_shown_with_it() -> None:
     stranger = entry(0, "asked", "migrate", user_id="u2", project_id="p2")
     assert lines(history_table.whole(read(entries=[stranger])))[-1].endswith("user u2 of project p2")

@@ -49,7 +49,7 @@ def lines(capsys: pytest.CaptureFixture[str], *documents: Any) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_silent_host_is_said_once_for_as_long_as_it_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_host_is_said_once_for_as_long_as_it_is_unreachable(capsys: pytest.CaptureFixture[str]) -> None:
     unreachable = {"message": "no answer from host n2", "epoch": 4}
     seen = lines(
         capsys,

@@ -108,7 +108,7 @@ async def test_every_wrong_proof_reads_the_same(services: Opened, body: dict[str
         (by_password(scope={"project": {"name": "no domain"}}), 400),
     ],
 )
-async def test_nonsense_is_told_from_a_wrong_proof(services: Opened, body: Any, status: int) -> None:
+async def test_nonsense_is_distinguished_from_a_wrong_proof(services: Opened, body: Any, status: int) -> None:
     answer = await services.ask("", "POST", TOKENS, body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, status)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tests.unit.embedded.opened import Opened, opened
-from tests.unit.embedded.test_image_door import IMAGES, OCTETS, create, upload
+from tests.unit.embedded.test_image_http import IMAGES, OCTETS, create, upload
 from whimbrel.embedded.image.file_store import CHUNK_BYTES
 from whimbrel.ports.services.images import ImageLimits
 
@@ -47,7 +47,7 @@ async def test_a_project_has_so_many_bytes(tmp_path: Path) -> None:
         assert (await upload(services, third, b"x")).status_code == 204
 
 
-async def test_usage_is_told_with_the_names_of_unified_limits(tmp_path: Path) -> None:
+async def test_usage_is_shown_with_the_names_of_unified_limits(tmp_path: Path) -> None:
     async with opened(tmp_path, ImageLimits(images=5, size_bytes=10 * MIB)) as services:
         await upload(services, (await create(services))["id"], bytes(2 * MIB + 1))
         await create(services)

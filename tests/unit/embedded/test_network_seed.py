@@ -17,7 +17,7 @@ DIRECT = HostNic(name="ens7", physnet="direct", vnic_types=("direct",))
 
 
 async def seeded(projects: Sequence[str], hosts: Sequence[HostNet]) -> tuple[Network, Subnet]:
-    """Seed for one project after the other; give the one network and subnet that there are then."""
+    """Seed for one project after the other; return the one network and subnet that there are then."""
     database = open_database("sqlite://", "network")
     await create_all(database, "network")
     store = SqlNetworks(database)

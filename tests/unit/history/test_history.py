@@ -102,7 +102,7 @@ def test_what_has_the_same_time_stays_in_its_order() -> None:
     ]
 
 
-def test_a_debt_is_told_when_it_is_made_and_when_it_is_paid() -> None:
+def test_a_debt_is_shown_when_it_is_made_and_when_it_is_paid() -> None:
     log = (
         step(1.0, "bind_target", outcome="refused", detail="no"),
         step(2.0, "bind_target", "undo", "debt", detail="no answer"),
@@ -132,7 +132,7 @@ def test_a_verdict_stands_before_the_steps_that_serve_it() -> None:
     ]
 
 
-def test_what_is_in_the_way_of_an_open_run_is_told() -> None:
+def test_what_is_in_the_way_of_an_open_run_is_shown() -> None:
     waits = a_run("m", 1.0, at="bind_target", message="no answer", updated_at=7.0)
     [told] = tell(Past(actions=[], runs=[waits]))
     assert (told.at, told.kind, told.what, told.detail) == (7.0, "trouble", "bind_target", "no answer")
@@ -140,7 +140,7 @@ def test_what_is_in_the_way_of_an_open_run_is_told() -> None:
     assert told.detail == "it stopped at a bug"
 
 
-def test_take_overs_and_requests_without_a_run_are_told() -> None:
+def test_take_overs_and_requests_without_a_run_are_shown() -> None:
     run = a_run("m", 1.0, step(1.0, "lock"), step(9.0, "choose_target"))
     takeover = Takeover(run_id=run.id, at=5.0, was="a", by="b", epoch=2)
     told = tell(Past(actions=[reset(3.0)], runs=[run], takeovers=[takeover]))
@@ -199,7 +199,7 @@ def test_a_create_that_went_on_to_another_host() -> None:
     assert [stood(at, run).vm_state for at in (4.5, 5.5)] == ["building", "active"]
 
 
-def test_errands_set_the_state_and_a_delete_ends_it() -> None:
+def test_operations_set_the_state_and_a_delete_ends_it() -> None:
     runs = (
         operation("stop", 1.0, "active", step(1.0, "settle_stopped")),
         operation("start", 11.0, "stopped", step(11.0, "settle_started")),

@@ -88,7 +88,7 @@ async def plan_and_move(given: dict[str, Any], requested: Flavor | HostName | No
 
 
 async def furnish(world: World, given: dict[str, Any]) -> Server:
-    """Put a small server on h1 and others where they are to be; give hosts their zone."""
+    """Put a small server on h1 and others where they are to be; return hosts their zone."""
     cloud = world.cloud
     await cloud.flavors.create(HUGE, 0.0)
     zone = await cloud.zones.ensure(Zone(id="east-id", name="east", created_at=0.0))

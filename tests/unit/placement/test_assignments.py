@@ -267,7 +267,7 @@ def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Resource
         ),
     ],
 )
-def test_what_would_mend_it_is_said_of_all_that_is_lacking(what: ResourceRequest, suggestion: str | None) -> None:
+def test_what_would_repair_it_is_said_of_all_that_is_lacking(what: ResourceRequest, suggestion: str | None) -> None:
     assert lacks(what).suggestion == suggestion
 
 

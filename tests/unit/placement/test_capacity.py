@@ -123,7 +123,7 @@ def test_columns_tell_what_providers_have_while_these_change(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_where_a_wish_could_be_had_and_where_the_root_alone_gives_it(seed: int) -> None:
+def test_where_a_request_could_be_had_and_where_the_root_alone_gives_it(seed: int) -> None:
     drawn = Drawn(seed)
     nodes = drawn.nodes(drawn.random.randint(1, 20))
     capacity = IndexCapacity(Index(nodes, Random(seed)), HOSTS)
@@ -148,7 +148,7 @@ def nodes_by_root(nodes: list[Node]) -> dict[ProviderId, ProviderId]:
     return {node.provider.uuid: node.provider.root for node in nodes}
 
 
-def test_traits_of_a_wish_without_amounts_are_the_hosts() -> None:
+def test_traits_of_a_request_without_amounts_are_the_hosts() -> None:
     drawn = Drawn(1)
     root, *_ = [node for node in drawn.nodes(20) if node.provider.parent is None]
     index = Index([replace(root, traits=frozenset({"T1"}))], Random(0))

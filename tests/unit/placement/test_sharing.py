@@ -35,7 +35,7 @@ FOREST = NodeIndex(
 
 
 def assignments(policy: Any = "none", **groups: Wanted) -> list[str]:
-    """Give who serves each group, in their order."""
+    """Return who serves each group, in their order."""
     request = Request(groups={name.removeprefix("one"): wanted for name, wanted in groups.items()}, group_policy=policy)
     return sorted(
         " ".join("+".join(sorted(uuids)) for uuids in found.mappings.values()) for found in candidates(FOREST, request)

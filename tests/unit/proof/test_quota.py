@@ -22,7 +22,7 @@ ONE, PROJECT, USER, CELL = ServerId("s"), ProjectId("p"), UserId("u"), CellName(
 
 
 def allowed(flavor: Flavor, **where: Any) -> set[tuple[int, int]]:
-    """Give what a server with this flavor may count for; where: how its resize stands."""
+    """Return what a server with this flavor may count for; where: how its resize stands."""
     return {counted for cpus in (2, 3) for mib in (512, 1024) if is_right(counted := (cpus, mib), flavor, where)}
 
 

@@ -296,7 +296,7 @@ async def test_a_bug_stands_still_until_retried(room: Room) -> None:
     assert (await room.stored()).state == "parked"
 
 
-async def test_a_silent_first_step_is_undone(room: Room) -> None:
+async def test_an_unreachable_first_step_is_undone(room: Room) -> None:
     engine = room.engine()
     room.world.trouble["choose"] = [Unavailable("hello?")]
     with pytest.raises(Unavailable):
@@ -305,7 +305,7 @@ async def test_a_silent_first_step_is_undone(room: Room) -> None:
     assert (await room.stored()).state == "undone"
 
 
-async def test_a_silent_first_step_that_cannot_be_undone_is_asked_again(room: Room) -> None:
+async def test_an_unreachable_first_step_that_cannot_be_undone_is_asked_again(room: Room) -> None:
     """The lock may have been taken: who forgot it, or called it undone, would leave the server locked for ever."""
     only_forward = Saga("switch", 1, Facts, undoable=(), forward_only=(Step(first, in_request=True), Step(last)))
     room.registry = SagaRegistry(only_forward)
@@ -378,7 +378,7 @@ THREE_DOORS = Saga(
 )
 
 
-async def test_what_a_door_took_is_undone_though_nobody_wrote_it_down_since() -> None:
+async def test_what_an_app_took_is_undone_though_nobody_wrote_it_down_since() -> None:
     """The conductor that adopted the run died at once, and an operator turns it back."""
     room, engine, run = await accepted()
     await engine.begin(run)
@@ -389,7 +389,7 @@ async def test_what_a_door_took_is_undone_though_nobody_wrote_it_down_since() ->
     await room.database.close()
 
 
-async def test_a_door_that_is_refused_below_its_first_line_turns_the_run_back() -> None:
+async def test_an_app_that_is_refused_below_its_first_line_rolls_the_run_back() -> None:
     room, engine, run = await accepted()
     room.world.trouble["third"] = [Refused("no room for images")]
     with pytest.raises(Refused, match="no room for images"):
@@ -401,7 +401,7 @@ async def test_a_door_that_is_refused_below_its_first_line_turns_the_run_back() 
 
 
 async def accepted() -> tuple[Room, Engine, Run]:
-    """Give a run whose first line was written down with it, and an engine whose conductor never does anything."""
+    """Return a run whose first line was recorded with it, and an engine whose conductor never does anything."""
     room = Room()
     room.registry = SagaRegistry(THREE_DOORS)
     engine = room.engine(adopt=lambda run: True)
@@ -413,7 +413,7 @@ async def accepted() -> tuple[Room, Engine, Run]:
 
 
 async def at_the_last_line(room: Room) -> Run:
-    """Give a run of another engine that stands at its last line."""
+    """Return a run of another engine that stands at its last line."""
     engine = room.engine("other")
     await engine.drive(await room.accept(engine))
     await room.judge("confirm")

@@ -23,7 +23,7 @@ def flavored(name: str = "small", **extra_specs: str) -> Flavor:
 
 
 def passing(name: str, request: Request, now: Snapshot) -> set[str]:
-    """Give the hosts that pass."""
+    """Return the hosts that pass."""
     places = set(range(len(now)))
     for constraint in FILTERS[name](request, now):
         assert constraint.name == name

@@ -97,7 +97,7 @@ def test_nothing_is_to_be_changed_where_a_host_was_found_or_there_are_none() -> 
 
 @pytest.mark.parametrize("asked", [{}, {"zone": "z"}, {"host": HostName("secret1")}, {"excluded": {"secret1"}}])
 @pytest.mark.parametrize("free", [0, 2, 4])
-def test_an_owner_is_told_no_names(free: int, asked: dict[str, Any]) -> None:
+def test_an_owner_sees_no_names(free: int, asked: dict[str, Any]) -> None:
     hosts = [host("secret1"), host("secret2", enabled=False), host("secret3", seen_at=0.0)]
     group = GroupState(policy="anti-affinity", members={ProviderId("secret1"): 1})
     aggregates = [aggregate(1, ["secret1"], availability_zone="y", cpu_weight_multiplier="2")]

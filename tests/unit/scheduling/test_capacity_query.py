@@ -27,7 +27,7 @@ def test_where_nobody_has_dedicated_cpus_shared_ones_are_asked() -> None:
 
 
 @pytest.mark.parametrize("free", [0, 1])
-def test_what_is_free_is_told_of_whoever_in_the_tree_has_most(free: int) -> None:
+def test_what_is_free_is_reported_whoever_in_the_tree_has_most(free: int) -> None:
     now = snapshot([host("h")], below={"h": {"PCPU": free}})
     [wrong] = [
         one

@@ -83,7 +83,7 @@ class OneCell:
 
 @dataclass
 class Written:
-    """What is written down of aggregates, or of cells."""
+    """What is recorded of aggregates, or of cells."""
 
     has: list[Any] = field(default_factory=list)
     changes: int = 0

@@ -144,7 +144,7 @@ def test_where_no_host_has_a_class_at_all_something_else_is_asked() -> None:
 
 
 @given(st.lists(st.integers(0, 8), max_size=8), st.text(max_size=3))
-def test_what_is_chosen_has_room_and_all_are_told_of(free: list[int], spread: str) -> None:
+def test_what_is_chosen_has_room_and_all_are_reported(free: list[int], spread: str) -> None:
     names = [f"h{n}" for n in range(len(free))]
     room = {name: FREE | {"VCPU": amount} for name, amount in zip(names, free, strict=True)}
     request = asking(spread=spread)

@@ -32,7 +32,7 @@ HOSTS = {cell: [f"{cell}h1"] for cell in CELLS}
 
 
 def everywhere() -> list[Server]:
-    """Give servers in three cells, most of them in one; those without a host live in no cell."""
+    """Return servers in three cells, most of them in one; those without a host live in no cell."""
     rng = Random(2)
     servers = [replace(s, cell=rng.choice((C1, C1, C1, C1, C2, C3)) if s.host else None) for s in population(rng)]
     return [server for server in servers if server.cell or server.vm_state != "deleted"]
@@ -43,7 +43,7 @@ SERVERS = everywhere()
 
 @pytest.fixture(scope="module")
 def asked() -> Iterator[tuple[asyncio.Runner, World]]:
-    """Give a cloud that has all these servers, every fourth with a copy that counts for nothing, and a loop."""
+    """Return a cloud that has all these servers, every fourth with a copy that counts for nothing, and a loop."""
     with asyncio.Runner() as runner:
         world = runner.run(World.build(cells=HOSTS))
         for number, server in enumerate(SERVERS):
@@ -55,7 +55,7 @@ def asked() -> Iterator[tuple[asyncio.Runner, World]]:
 
 
 async def settle(cloud: Cloud, server: Server) -> Order:
-    """Have a server live where its record says."""
+    """Make a server live where its record says."""
     run = a_run(server.id, subject=server.id, project_id=server.project_id, saga="create")
     nowhere = replace(server, cell=None)
     order = Order(RunId(run.id), 1)
@@ -70,7 +70,7 @@ async def settle(cloud: Cloud, server: Server) -> Order:
 
 
 async def copy_elsewhere(cloud: Cloud, server: Server) -> None:
-    """Have a copy of a record in the next cell, on a host on which no server lives."""
+    """Make a copy of a record in the next cell, on a host on which no server lives."""
     assert server.cell
     order, other = Order(RunId("copies"), 1), next_to(server.cell)
     await cloud.cell(server.cell).servers.stand(order, server.id, "shared")
@@ -138,7 +138,7 @@ Deed = Callable[[Cloud], Awaitable[None]]
 
 
 def crossing(server: Server, source: CellName, target: CellName) -> list[Deed]:
-    """Give what a move between two cells does to records and directory, one after the other."""
+    """Return what a move between two cells does to records and directory, one after the other."""
     order = Order(RunId(f"move-{server.id}"), 1)
     there = replace(server, cell=target, host=HostName(f"{target}h1"))
     return [
@@ -156,7 +156,7 @@ async def _stand(cloud: Cloud, cell: CellName, order: Order, server_id: ServerId
 
 
 def landing(server: Server, cell: CellName, order: Order) -> list[Deed]:
-    """Give what creating does, and, at last, failing: it is in no cell, in one, in both, and in none again."""
+    """Return what creating does, and, at last, failing: it is in no cell, in one, in both, and in none again."""
     there = replace(server, cell=cell, host=HostName(f"{cell}h1"), vm_state="building")
     gone = replace(server, vm_state="error")
     return [
@@ -189,7 +189,7 @@ class Meanwhile:
 
 
 def while_it_happens(cloud: Cloud, deeds: list[Deed], pace: list[int]) -> Cloud:
-    """Give a cloud in which so many deeds are done, one number for each moment between calls."""
+    """Return a cloud in which so many deeds are done, one number for each moment between calls."""
     to_do, numbers = iter(deeds), iter(pace)
 
     async def happens() -> None:
@@ -211,7 +211,7 @@ EVERYBODY = {A.id, B.id, C.id, NEW.id}
 
 
 def interleaved(stories: list[list[Deed]], choice: list[int]) -> list[Deed]:
-    """Give the deeds of several stories in one order; each story's keep theirs."""
+    """Return the deeds of several stories in one order; each story's keep theirs."""
     stories, deeds = [list(story) for story in stories], []
     for number in choice:
         left = [story for story in stories if story]

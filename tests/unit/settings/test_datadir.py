@@ -30,7 +30,7 @@ def test_two_processes_cannot_use_it_in_one_role(tmp_path: Path) -> None:
         pass
 
 
-def test_who_finds_it_used_is_told_what_to_do(tmp_path: Path) -> None:
+def test_who_finds_it_used_gets_advice(tmp_path: Path) -> None:
     home = made(tmp_path)
     with home.used_as("up"), pytest.raises(Refused, match=r"or give this one another --data-dir$"), home.used_as("up"):
         pass
@@ -53,7 +53,7 @@ def test_clouds_yaml_has_both_clouds_and_is_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(home.path.stat().st_mode) == 0o700
 
 
-def test_where_the_doors_are_is_known_after_the_first_start(tmp_path: Path) -> None:
+def test_where_the_apps_are_is_known_after_the_first_start(tmp_path: Path) -> None:
     home = made(tmp_path)
     with pytest.raises(NotFound, match="whimbrel up"):
         home.running()

@@ -25,7 +25,7 @@ OTHERS: dict[str, Any] = {
 
 
 def another(rule: msgspec.structs.FieldInfo) -> Any:
-    """Give a value that is not the rule's default."""
+    """Return a value that is not the rule's default."""
     if rule.name in OTHERS:
         return OTHERS[rule.name]
     return not rule.default if isinstance(rule.default, bool) else rule.default + type(rule.default)("5")

@@ -56,7 +56,7 @@ RESET = AttributeError("'NoneType' object has no attribute 'getpeername'")
 
 
 @pytest.mark.parametrize("error", [SHUT, RESET], ids=repr)
-async def test_a_door_that_cannot_be_reached_is_unavailable(error: Exception) -> None:
+async def test_an_app_that_cannot_be_reached_is_unavailable(error: Exception) -> None:
     def fail(_: httpx.Request) -> httpx.Response:
         raise error
 
@@ -85,7 +85,7 @@ def endpoint(agents: Agents) -> httpx.AsyncClient:
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer other"}, {"authorization": "Bearer sécret"}])
-async def test_strangers_are_told_nothing(headers: dict[str, str]) -> None:
+async def test_strangers_see_nothing(headers: dict[str, str]) -> None:
     raw = {name: value.encode() for name, value in headers.items()}
     async with endpoint(LocalAgents(Room().agents)) as client:
         for path in ("/agents/h1/guests", "/agents/h1/nonsense"):
@@ -100,7 +100,7 @@ async def test_strangers_are_told_nothing(headers: dict[str, str]) -> None:
         ("/agents/h9/guests", b"{}", 409),
     ],
 )
-async def test_what_the_door_answers(path: str, body: bytes, status: int) -> None:
+async def test_what_the_app_answers(path: str, body: bytes, status: int) -> None:
     async with endpoint(LocalAgents(Room().agents)) as client:
         answer = await client.post(path, content=body, headers={"authorization": "Bearer secret"})
         assert answer.status_code == status
@@ -152,7 +152,7 @@ class BrokenAgent:
         raise ZeroDivisionError
 
 
-async def test_a_bug_behind_the_door_is_unavailable_before_it() -> None:
+async def test_a_bug_behind_the_app_is_unavailable_before_it() -> None:
     broken = LocalAgents({H1: cast(Agent, BrokenAgent())})
     async with endpoint(broken) as client:
         with pytest.raises(Unavailable, match="500"):

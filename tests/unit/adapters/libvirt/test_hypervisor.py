@@ -25,7 +25,7 @@ def test_only_the_processor_says_whether_guests_can_run_natively(cpuinfo: str, e
     assert has_virtualization(cpuinfo) is expected
 
 
-def test_the_processor_is_told_as_clients_read_it() -> None:
+def test_the_processor_is_shown_as_clients_read_it() -> None:
     capabilities = """<capabilities><host><cpu><arch>x86_64</arch><model>kvm64</model><vendor>AMD</vendor>
         <topology sockets='1' dies='1' cores='2' threads='1'/><feature name='ssse3'/><feature name='aes'/>
         </cpu></host></capabilities>"""
@@ -39,7 +39,7 @@ def test_the_processor_is_told_as_clients_read_it() -> None:
     assert cpu_info("<capabilities><host/></capabilities>") == "{}"
 
 
-def test_its_numa_nodes_are_told() -> None:
+def test_its_numa_nodes_are_shown() -> None:
     capabilities = """<capabilities><host><topology><cells num='2'>
         <cell id='0'><memory unit='KiB'>16777216</memory><cpus num='2'><cpu id='0'/><cpu id='2'/></cpus></cell>
         <cell id='1'><memory unit='KiB'>8388608</memory><cpus num='1'><cpu id='1'/></cpus></cell>
@@ -48,7 +48,7 @@ def test_its_numa_nodes_are_told() -> None:
     assert numa_nodes("<capabilities><host/></capabilities>") == ()
 
 
-def test_its_load_is_told_by_novas_names() -> None:
+def test_its_load_is_shown_by_novas_names() -> None:
     before, times = (
         {"user": 10, "idle": 80, "iowait": 0, "kernel": 10},
         {"user": 40, "idle": 130, "iowait": 10, "kernel": 20},

@@ -39,7 +39,7 @@ class Compute:
 
 
 async def settled(compute: Compute, told: list[list[ServerEvent]]) -> float:
-    """Tell the news and wait until all is delivered; give how long that took."""
+    """Send the events and wait until all are delivered; return how long that took."""
     clock = JumpingClock()
     base_url = "http://cloud/compute/v2.1"
     async with httpx.AsyncClient(transport=httpx.MockTransport(compute), base_url=base_url) as client:

@@ -14,7 +14,7 @@ ALL = {"alone", "one", "both", "other"}
 
 
 def now(one: dict[str, str], other: dict[str, str], **more: Any) -> Any:
-    """Give hosts of which `one` is in the first aggregate, `other` in the second, `both` in both."""
+    """Return hosts of which `one` is in the first aggregate, `other` in the second, `both` in both."""
     aggregates = [aggregate(1, ["one", "both"], **one), aggregate(2, ["other", "both"], **other)]
     return snapshot(HOSTS, aggregates=aggregates, **more)
 

@@ -32,7 +32,7 @@ def left(request: Request, now: Snapshot) -> set[str]:
 
 
 def only(request: Request, now: Snapshot) -> Constraint:
-    """Give the one constraint that leaves anybody out."""
+    """Return the one constraint that leaves anybody out."""
     [found] = [one for one in rank(request, now).constraints if not one.passes.all()]
     return found
 
@@ -97,7 +97,7 @@ def test_what_an_aggregate_says_does_not_reach_beyond_its_cell() -> None:
     assert left(asking(networks={"back": "network blue"}), now) == {"two", "three"}
 
 
-def test_the_reason_is_told_and_what_would_help() -> None:
+def test_the_reason_is_shown_and_what_would_help() -> None:
     now = cloud(info(C1, storage=frozenset()), info(C2, storage=frozenset()), info(C3, storage=frozenset()))
     record = make_trace(rank(asking(storage=frozenset({"ceph"})), now), {}, ())
     assert record.summary() == (
@@ -107,7 +107,7 @@ def test_the_reason_is_told_and_what_would_help() -> None:
     assert record.misses[0].remedies == ("the storage back end 'ceph' among those of its cell, c1",)
 
 
-def test_cells_that_did_not_answer_are_told_of_where_they_come_into_question() -> None:
+def test_cells_that_did_not_answer_are_reported_where_they_come_into_question() -> None:
     def told(asked: Request, *hosts: Host) -> str:
         now = snapshot(hosts, {"one": {}}, unreachable=["c2", "c3"])
         return make_trace(rank(asked, now), {}, ()).summary()

@@ -38,7 +38,7 @@ def test_the_filter_leaves_out_who_does_not_tell_what_is_weighed_by() -> None:
         assert passing("MetricsFilter", asking(), now) == who
 
 
-def test_what_is_told_is_added_up_by_its_ratios() -> None:
+def test_what_is_shown_is_added_up_by_its_ratios() -> None:
     assert order(metrics_weight_setting=("cpu.percent=-1",)) == ["idle", "busy"]
     assert order(metrics_weight_setting=("cpu.percent=1",)) == ["busy", "idle"]
     assert order(metrics_weight_setting=("cpu.percent=-1", "cpu.frequency=1"), metrics_weight_multiplier=-1.0) == [

@@ -58,7 +58,7 @@ def said(keys: list[str]) -> st.SearchStrategy[dict[str, str]]:
 
 @settings(max_examples=examples(300))
 @given(said(KEYS), said(PROPERTIES), st.booleans())
-def test_it_is_a_wish_or_a_sentence(specs: dict[str, str], properties: dict[str, str], has_local_root: bool) -> None:
+def test_it_is_a_request_or_a_sentence(specs: dict[str, str], properties: dict[str, str], has_local_root: bool) -> None:
     flavor = Flavor(flavor_id="1", name="m", vcpus=4, memory_mib=64, root_gib=1, extra_specs=specs)
     try:
         resources = resource_request(flavor, properties, has_local_root=has_local_root)

@@ -33,7 +33,7 @@ from whimbrel.scheduling.requirements.extra_specs import fulfils, specs_in
         ("> 5", ["> 5"], ["6"]),  # no operator of Nova's: the very words
     ],
 )
-def test_a_wish_is_fulfilled_by(wanted: str, good: list[str], bad: list[str]) -> None:
+def test_a_request_is_fulfilled_by(wanted: str, good: list[str], bad: list[str]) -> None:
     assert [value for value in good if not fulfils(value, wanted)] == []
     assert [value for value in bad if fulfils(value, wanted)] == []
 

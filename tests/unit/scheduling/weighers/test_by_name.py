@@ -23,7 +23,7 @@ SETTINGS: Mapping[str, Any] = {"num_instances_weight_multiplier": 1.0}  # off un
 
 
 def only(name: str, sign: float = 1.0) -> SchedulerRules:
-    """Have one weigher count as its rule says, or the other way round, and no other."""
+    """Make one weigher count as its rule says, or the other way round, and no other."""
     multiplier = WEIGHERS[name].multiplier
     its = SETTINGS.get(multiplier, getattr(SchedulerRules(), multiplier))
     others = {weigher.multiplier: 0.0 for weigher in WEIGHERS.values()}

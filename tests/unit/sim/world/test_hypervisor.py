@@ -87,7 +87,7 @@ async def test_two_reserves_at_once_do_not_take_the_same_room() -> None:
     assert [type(outcome) for outcome in outcomes] == [type(None), Refused]
 
 
-async def test_a_host_refuses_the_phases_it_is_told_to() -> None:
+async def test_a_host_refuses_the_phases_it_is_set_to() -> None:
     h1 = Room().hypervisors[H1]
     h1.refusing = {"reserve"}
     with pytest.raises(Refused, match="told to refuse"):

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.contracts.databases import Postgres, postgres
-from tests.postgres_door import Door
+from tests.postgres_proxy import Door
 from whimbrel.adapters.sql.engine.awaited import AwaitedDatabase
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.domain.errors import Invalid, Refused, Unavailable
@@ -64,7 +64,7 @@ async def test_a_database_that_goes_is_away_until_it_is_back(postgres: Postgres,
         await database.close()
 
 
-async def test_who_waits_for_a_database_that_falls_silent_is_told(postgres: Postgres) -> None:
+async def test_a_waiting_caller_gets_an_error_when_the_database_becomes_unreachable(postgres: Postgres) -> None:
     async with Door(postgres.url) as endpoint:
         database = AwaitedDatabase(endpoint.url, postgres.schema("cell_c1"), timeout_s=0.2)
         await database.check()

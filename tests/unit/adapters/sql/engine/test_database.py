@@ -69,7 +69,7 @@ async def ids(database: Database) -> set[int]:
         return {row.id for row in await tx.rows(sa.select(rows.c.id))}
 
 
-async def test_who_is_told_no_has_changed_nothing_and_who_is_told_yes_has(database: Database) -> None:
+async def test_a_refused_write_has_changed_nothing_and_a_confirmed_one_has(database: Database) -> None:
     """All of these come together; SQLite itself takes back a whole transaction in which the disk fills up."""
     sizes = {1: 10, 2: 10, 3: MUCH, 4: 10, 5: 10, 6: MUCH, 7: 10}
     answers = await asyncio.gather(*(put(database, number, size) for number, size in sizes.items()))

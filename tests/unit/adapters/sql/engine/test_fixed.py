@@ -58,7 +58,7 @@ ASKED: list[tuple[sa.Executable, Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 def told(statement: sa.Executable, values: Any) -> tuple[list[Any], list[Any], int, list[Any]]:
-    """Run a statement on the three things; give what it gave, and what is there afterwards."""
+    """Run a statement on the three things; return what it gave, and what is there afterwards."""
 
     async def tell() -> tuple[list[Any], list[Any], int, list[Any]]:
         database = SqliteDatabase(None)

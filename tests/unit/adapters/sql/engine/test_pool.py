@@ -83,7 +83,7 @@ async def test_where_the_server_takes_no_more_the_rest_waits_for_those_that_ther
     assert len(set(await asyncio.gather(*(use(pool) for _ in range(20))))) == 1
 
 
-async def test_without_any_connection_all_are_told_at_once() -> None:
+async def test_without_any_connection_all_get_an_error_at_once() -> None:
     pool = Pool(Server(limit=0).connect, 2)
     ended = await asyncio.gather(*(use(pool) for _ in range(10)), return_exceptions=True)
     assert all(isinstance(each, Unavailable | ConnectionError) for each in ended)

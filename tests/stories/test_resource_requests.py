@@ -1,4 +1,4 @@
-"""Servers whose flavors ask for more than sizes: they go where it is, hold it, and give it back, whatever happens."""
+"""Flavors that request more than sizes: servers are placed where it is, get it and release it, under every fault."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tools.scenarios.incarnations import Lives, Told, watched
+from tools.scenarios.incarnations import Incarnations, Result, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
@@ -47,7 +47,7 @@ NO_DISK = flavor("no disk", {"resources:DISK_GB": "0"})
 
 
 async def offer(world: World, host: str, traits: list[str], **amounts: int) -> None:
-    """Have a host offer this besides its sizes."""
+    """Make a host offer this besides its sizes."""
     state = await provider(world, host)
     node = await world.placement.node(state)
     stocks = {name: stock.inventory for name, stock in node.stocks.items()}
@@ -57,7 +57,7 @@ async def offer(world: World, host: str, traits: list[str], **amounts: int) -> N
 
 
 async def add_host_nic(world: World, host: str, name: str, traits: list[str]) -> ProviderId:
-    """Have a host a card with one VGPU below it."""
+    """Create a host a card with one VGPU below it."""
     uuid = ProviderId(world.cloud.ids.uuid())
     await world.placement.create_provider(uuid, f"{host}:{name}", await provider(world, host))
     await world.placement.set_inventories(uuid, None, {"VGPU": Inventory(total=1)})
@@ -91,7 +91,7 @@ async def made(world: World, flavor: Flavor, host: str | None = None) -> Server:
 
 
 async def held(world: World, server: Server) -> dict[str, Mapping[str, int]]:
-    """Give what a server and its moves hold, by the names of providers."""
+    """Return what a server and its moves hold, by the names of providers."""
     names = {one.id: one.name for one in await world.placement.providers()}
     return {names[one.provider]: one.resources for one in await world.placement.allocations([ConsumerId(server.id)])}
 
@@ -265,7 +265,7 @@ async def _resize(cloud: Cloud, world: World, server: Server) -> None:
 # Every crash
 
 
-class Requested(Lives):
+class Requested(Incarnations):
     """A server with two cards is resized to a flavor with a GPU on another host."""
 
     def __init__(self, end: str, *plans: Plan) -> None:
@@ -298,30 +298,30 @@ class Requested(Lives):
 _SCENE: list[tuple[World, Server]] = []
 
 
-async def _tell(end: str, *plans: Plan) -> list[str]:
+async def _play(end: str, *plans: Plan) -> list[str]:
     try:
-        told = await Requested(end, *plans).tell()
-        assert len(told.fired) == len(plans), "the fault did not happen"
-        await _check(told, end, plans)
+        result = await Requested(end, *plans).play()
+        assert len(result.fired) == len(plans), "the fault did not happen"
+        await _check(result, end, plans)
     except (AssertionError, Violation) as error:
         raise AssertionError(f"{end} with {plans}: {error}") from error
-    return told.lives[0].touches
+    return result.incarnations[0].touches
 
 
-async def _check(told: Told, end: str, plans: tuple[Plan, ...]) -> None:
-    claims = await held(told.world, told.server)
-    if await books(told.world) == told.before:
+async def _check(result: Result, end: str, plans: tuple[Plan, ...]) -> None:
+    claims = await held(result.world, result.server)
+    if await books(result.world) == result.before:
         assert end == "revert" or plans
         assert claims == {"h3": SIZES, "h3:red": {"VGPU": 1}, "h3:blue": {"VGPU": 1}}
     else:
         assert end == "confirm"
         assert claims == {"h2": {**SIZES, "CUSTOM_GPU": 1}}
-    await told.world.close()
+    await result.world.close()
 
 
 @pytest.mark.parametrize("end", ["confirm", "revert"])
 async def test_every_crash(end: str) -> None:
-    touches = await _tell(end)
+    touches = await _play(end)
     assert len(touches) > 20
     for touch in range(len(touches)):
-        await _tell(end, {touch: Fault.CRASH_BEFORE})
+        await _play(end, {touch: Fault.CRASH_BEFORE})

@@ -1,4 +1,4 @@
-"""A server is made, or deleted, after a copy of the databases; the copy is put back, and the cloud is restored."""
+"""A server is created or deleted after a backup; the databases are restored from it, and then the cloud."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from tests.stories import breaking
 from tests.stories.breaking import Scene, run
 from tests.stories.test_harmless_repair import left, silence
-from tests.stories.test_repair import a_scene, mend_all
+from tests.stories.test_repair import a_scene, repair_all
 from tools.scenarios import restored
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.ids import HostName
@@ -71,11 +71,11 @@ async def directory_has_not_heard(scene: Scene) -> None:
 
 async def test_an_entry_whose_server_was_deleted_is_closed(scene: Scene) -> None:
     await directory_has_not_heard(scene)
-    await mend_all(scene, (await survey(scene.world.cloud))[1])
+    await repair_all(scene, (await survey(scene.world.cloud))[1])
     assert (await prove(scene.world.cloud)).holds
 
 
-async def test_it_is_not_closed_while_a_host_is_silent(scene: Scene) -> None:
+async def test_it_is_not_closed_while_a_host_is_unreachable(scene: Scene) -> None:
     await directory_has_not_heard(scene)
     silence(scene, "h3")
     assert await left(scene)

@@ -1,4 +1,4 @@
-"""Tales of a server's life but for its moves: what is there before, what its owner asks for, and how it may end."""
+"""Scenarios of a server other than its moves: initial state, request of the owner, permitted results."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace as with_
 
-from tools.scenarios.incarnations import Lives, Told, watched
+from tools.scenarios.incarnations import Incarnations, Result, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.flavor import Flavor
@@ -40,15 +40,15 @@ Ask = Callable[[Cloud, Engine, Requester, Server], Awaitable[Any]]
 """What an owner asks for."""
 
 Set = Callable[[World, Server], Awaitable[None]]
-"""What is done before a tale begins."""
+"""What is done before a scenario begins."""
 
 Books = dict[str, Any]
-Meant = Callable[[Told], Awaitable[Books]]
-"""The books of a tale that ended as it was meant to: worked out from what was before, not observed."""
+Meant = Callable[[Result], Awaitable[Books]]
+"""The books of a scenario that ended as it was meant to: worked out from what was before, not observed."""
 
 
 @dataclass(frozen=True)
-class Tale:
+class Scenario:
     name: str
     ask: Ask
     meant: Meant
@@ -66,12 +66,12 @@ class Tale:
         return self.name
 
 
-class Living(Lives):
-    """Tells one tale."""
+class Lifecycle(Incarnations):
+    """Runs one scenario."""
 
-    def __init__(self, tale: Tale, *plans: Plan) -> None:
+    def __init__(self, scenario: Scenario, *plans: Plan) -> None:
         super().__init__(*plans)
-        self._tale = tale
+        self._tale = scenario
         self.asked: list[str] = []  # the touches of what its owner asked for first
         self.acts: list[str] = []  # the same, with what came of it
 
@@ -90,7 +90,7 @@ class Living(Lives):
         server = self.server if self._tale.new else await lookup.find(cloud, self.server.id)
         await self._tale.ask(cloud, engine, self.world.requester(), server)
         await self._drive(cloud, engine)
-        self.asked = self.asked or self.lives[0].touches[:]
+        self.asked = self.asked or self.incarnations[0].touches[:]
 
     async def _finish(self) -> None:
         """Do what is due, what conductors look after once a second, and what comes of that."""
@@ -101,7 +101,7 @@ class Living(Lives):
         await self.world.settle(engine)
 
     async def end(self) -> None:
-        self.acts = self.acts or self.lives[0].touches[:]
+        self.acts = self.acts or self.incarnations[0].touches[:]
         is_struck = self._tale.insists
         while is_struck:  # who insists asks again until nothing came between
             fired = self._fired()
@@ -111,38 +111,38 @@ class Living(Lives):
         await self._invariants.check()
 
     def _fired(self) -> int:
-        return sum(len(chaos.fired) for chaos in self.lives)
+        return sum(len(chaos.fired) for chaos in self.incarnations)
 
 
 _SCENES: dict[tuple[str, tuple[Set, ...]], tuple[World, Server]] = {}
 
 
-async def _scene(tale: Tale) -> tuple[World, Server]:
-    equipped = tale.devices or tale.function
-    world = await World.build(HOSTS, rules=tale.rules, equipped=equipped, functions=tale.function)
-    server = world.new_server("s", tale.flavor)
+async def _scene(scenario: Scenario) -> tuple[World, Server]:
+    equipped = scenario.devices or scenario.function
+    world = await World.build(HOSTS, rules=scenario.rules, equipped=equipped, functions=scenario.function)
+    server = world.new_server("s", scenario.flavor)
     if equipped:
-        server = with_devices(server) if tale.devices else server
-        server = with_a_function(server) if tale.function else server
-    if not tale.new:
+        server = with_devices(server) if scenario.devices else server
+        server = with_a_function(server) if scenario.function else server
+    if not scenario.new:
         await born(world, server)
-    for act in tale.scene:
+    for act in scenario.scene:
         await act(world, server)
-    return world, server if tale.new else await lookup.find(world.cloud, server.id)
+    return world, server if scenario.new else await lookup.find(world.cloud, server.id)
 
 
-# Before a tale
+# Before a scenario
 
 
 async def born(world: World, server: Server) -> None:
-    """Have a server that runs on h1."""
+    """Create a server that runs on h1."""
     engine = world.engine("setup")
     await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
 
 
 async def asked_for(world: World, server: Server) -> None:
-    """Have one whose building was accepted, no more."""
+    """Make one whose building was accepted, no more."""
     await create.accept(world.cloud, world.engine("setup"), world.requester(), [server])
 
 
@@ -153,7 +153,7 @@ async def stopped(world: World, server: Server) -> None:
 
 
 async def resized(world: World, server: Server) -> None:
-    """Have it wait for its owner's verdict."""
+    """Make it wait for its owner's verdict."""
     engine = world.engine("setup")
     await requests.resize(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id), LARGE)
     await world.settle(engine)
@@ -165,7 +165,7 @@ async def said_to_be_broken(world: World, server: Server) -> None:
 
 
 async def found_no_host(world: World, server: Server) -> None:
-    """Have a server that no host could take, instead of the one that runs."""
+    """Create a server that no host could take, instead of the one that runs."""
     engine = world.engine("setup")
     await delete.accept(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
     await world.settle(engine)
@@ -182,52 +182,52 @@ class NotSo(Exception):
     """It cannot have ended like that."""
 
 
-async def the_run(told: Told, saga: str) -> Run:
-    """Give the newest run of a saga. Raises: NotSo: there is none."""
-    runs = await told.world.cloud.journal.find(RunFilter(subject=told.server.id, sagas=[saga], limit=1))
+async def the_run(result: Result, saga: str) -> Run:
+    """Return the newest run of a saga. Raises: NotSo: there is none."""
+    runs = await result.world.cloud.journal.find(RunFilter(subject=result.server.id, sagas=[saga], limit=1))
     if not runs:
         raise NotSo(f"nobody began to {saga}")
     return runs[0]
 
 
-async def running_on_its_target(told: Told) -> Books:
+async def running_on_its_target(result: Result) -> Books:
     """A created server: where its run says, and nothing anywhere else."""
-    run = await the_run(told, "create")
+    run = await the_run(result, "create")
     if run.facts.target is None:
         raise NotSo("it has no target")
     target = run.facts.target
     server = with_(
-        told.server,
+        result.server,
         updated_at=0.0,
         vm_state="active",
         cell=target.cell,
         host=target.host,
         zone=target.zone,
         slot=run.id,
-        launched_at=(await lookup.find(told.world.cloud, told.server.id)).launched_at,
+        launched_at=(await lookup.find(result.world.cloud, result.server.id)).launched_at,
         nics=tuple(port.nic for port in run.facts.ports),
         volumes=tuple(with_(device, attachment_id="") for device in run.facts.volumes),
     )
     flavor = server.flavor
     claimed = target.parts.items()
     return {
-        **told.before,
+        **result.before,
         "servers": {server.id: server},
         "records": [(target.cell, server.id, "whole", None)],
         "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in claimed),
-        "ports": sorted([*_ports_at(run), *(port for port in told.before["ports"] if not _has(run, port[0]))]),
+        "ports": sorted([*_ports_at(run), *(port for port in result.before["ports"] if not _has(run, port[0]))]),
         "pci": [
             (target.host, FUNCTION.address, server.id, one) for one, vnic_type in _vnics(run) if vnic_type == DIRECT
         ],
         "attachments": sorted((server.id, one.volume_id, target.host, "attached") for one in server.volumes),
-        "volumes": sorted({*told.before["volumes"], *(one.volume_id for one in server.volumes)}),
+        "volumes": sorted({*result.before["volumes"], *(one.volume_id for one in server.volumes)}),
         "guests": [(target.host, server.id, run.id, "running", flavor.vcpus, flavor.memory_mib, True)],
         "quota": {server.id: (flavor.vcpus, flavor.memory_mib)},
     }
 
 
 def _ports_at(run: Run) -> list[tuple[Any, ...]]:
-    """Give the ports of a created server as the books have them: each bound to its host, and served there."""
+    """Return the ports of a created server as the books have them: each bound to its host, and served there."""
     target, facts = run.facts.target, run.facts
     lines = []
     for port, requested in zip(facts.ports, facts.requested_nics, strict=True):
@@ -246,25 +246,25 @@ def _vnics(run: Run) -> list[tuple[str, str]]:
     return [(port.nic.port_id, port.nic.vnic_type) for port in run.facts.ports]
 
 
-async def in_error(told: Told) -> Books:
+async def in_error(result: Result) -> Books:
     """A server that could not be built: it lives nowhere, says why, counts in the quota, and holds nothing."""
-    run = await the_run(told, "create")
-    record = await lookup.find(told.world.cloud, told.server.id)
+    run = await the_run(result, "create")
+    record = await lookup.find(result.world.cloud, result.server.id)
     assert record.fault, "no reason is given"
     assert record.fault["message"] == run.message
     return {
-        **told.before,
-        "servers": {told.server.id: with_(told.server, updated_at=0.0, vm_state="error", fault=record.fault)},
-        "quota": {told.server.id: (told.server.flavor.vcpus, told.server.flavor.memory_mib)},
+        **result.before,
+        "servers": {result.server.id: with_(result.server, updated_at=0.0, vm_state="error", fault=record.fault)},
+        "quota": {result.server.id: (result.server.flavor.vcpus, result.server.flavor.memory_mib)},
     }
 
 
-async def gone(told: Told) -> Books:
-    return {**{key: type(held)() for key, held in told.before.items()}, **_ownerless(told.world)}
+async def gone(result: Result) -> Books:
+    return {**{key: type(held)() for key, held in result.before.items()}, **_ownerless(result.world)}
 
 
 def _ownerless(world: World) -> Books:
-    """Give what is there without any server: its owner's port and volume, held by nobody."""
+    """Return what is there without any server: its owner's port and volume, held by nobody."""
     if not world.plan.equipped:
         return {}
     ports = (PORT, DIRECT_PORT) if world.plan.functions else (PORT,)
@@ -274,38 +274,38 @@ def _ownerless(world: World) -> Books:
 def in_state(vm_state: str, power_now: str) -> Meant:
     """Where it was, in this state."""
 
-    async def meant(told: Told) -> Books:
-        [(host, server, slot, _, *sizes)] = told.before["guests"]
+    async def meant(result: Result) -> Books:
+        [(host, server, slot, _, *sizes)] = result.before["guests"]
         return {
-            **told.before,
-            "servers": {server: with_(told.before["servers"][server], vm_state=vm_state)},
+            **result.before,
+            "servers": {server: with_(result.before["servers"][server], vm_state=vm_state)},
             "guests": [(host, server, slot, power_now, *sizes)],
         }
 
     return meant
 
 
-async def as_before(told: Told) -> Books:
-    return told.before
+async def as_before(result: Result) -> Books:
+    return result.before
 
 
-async def waiting_for_a_verdict(told: Told) -> Books:
+async def waiting_for_a_verdict(result: Result) -> Books:
     """A resized server: its move owns what it has on the source, its old guest is off and kept."""
-    run = await the_run(told, "resize")
+    run = await the_run(result, "resize")
     source, target, flavor = run.facts.source, run.facts.target, run.facts.new_flavor
-    [(host, server, slot, _, *sizes)] = told.before["guests"]
+    [(host, server, slot, _, *sizes)] = result.before["guests"]
     record = with_(
-        told.before["servers"][server],
+        result.before["servers"][server],
         vm_state="resized",
         host=target.host,
         zone=target.zone,
         slot=run.id,
         flavor=flavor,
-        launched_at=(await lookup.find(told.world.cloud, server)).launched_at,
+        launched_at=(await lookup.find(result.world.cloud, server)).launched_at,
     )
     claims = ((server, target, flavor), (run.id, source, run.facts.old_flavor))
     return {
-        **told.before,
+        **result.before,
         "servers": {server: record},
         "records": [(target.cell, server, "whole", run.id)],
         "claims": sorted((who, at.provider, tuple(sorted(what.resources().items()))) for who, at, what in claims),
@@ -319,40 +319,40 @@ async def waiting_for_a_verdict(told: Told) -> Books:
     }
 
 
-async def confirmed(told: Told) -> Books:
+async def confirmed(result: Result) -> Books:
     """A resized server whose old guest and claim are gone."""
-    run = await the_run(told, "resize")
+    run = await the_run(result, "resize")
     new = run.facts.target
-    record = told.before["servers"][told.server.id]
+    record = result.before["servers"][result.server.id]
     return {
-        **told.before,
-        "servers": {told.server.id: with_(record, vm_state="active")},
-        "records": [(new.cell, told.server.id, "whole", None)],
-        "claims": [claim for claim in told.before["claims"] if claim[1] == new.provider],
-        "guests": [guest for guest in told.before["guests"] if guest[0] == new.host],
+        **result.before,
+        "servers": {result.server.id: with_(record, vm_state="active")},
+        "records": [(new.cell, result.server.id, "whole", None)],
+        "claims": [claim for claim in result.before["claims"] if claim[1] == new.provider],
+        "guests": [guest for guest in result.before["guests"] if guest[0] == new.host],
     }
 
 
-async def check(told: Told, tale: Tale, *, may_be_nothing: bool = True, refused: bool = False) -> None:
+async def check(result: Result, scenario: Scenario, *, may_be_nothing: bool = True, refused: bool = False) -> None:
     """See that it ended as it was meant to, or as if it had never begun; then delete it, and see that nothing is left.
 
     may_be_nothing: whether it may be as before; what its owner asks for again and again may not.
     """
-    after = without_images(await books(told.world))
-    if not (may_be_nothing and not tale.insists and after == without_images(told.before)):
-        wanted = without_images(await _meant(told, tale, refused))
+    after = without_images(await books(result.world))
+    if not (may_be_nothing and not scenario.insists and after == without_images(result.before)):
+        wanted = without_images(await _meant(result, scenario, refused))
         assert after == wanted, "\n".join(
             f"{key} should be {wanted[key]}\nand is {after[key]}" for key in wanted if after[key] != wanted[key]
         )
-    await images_are_whole(told)
-    await delete_and_see_nothing(told.world, told.server.id)
-    await told.world.close()
+    await images_are_whole(result)
+    await delete_and_see_nothing(result.world, result.server.id)
+    await result.world.close()
 
 
-async def images_are_whole(told: Told) -> None:
+async def images_are_whole(result: Result) -> None:
     """A snapshot that was taken has its image, one that was undone has none; and there is no other that is new."""
-    cloud, taken = told.world.cloud, set[str]()
-    for run in await cloud.journal.find(RunFilter(subject=told.server.id, sagas=["snapshot"])):
+    cloud, taken = result.world.cloud, set[str]()
+    for run in await cloud.journal.find(RunFilter(subject=result.server.id, sagas=["snapshot"])):
         status = None
         with suppress(NotFound):
             image = await cloud.images.show(run.facts.image_id)
@@ -360,7 +360,7 @@ async def images_are_whole(told: Told) -> None:
             status = image.status
         assert status == ("active" if run.state == "done" else None)
         taken |= {run.facts.image_id} if status else set()
-    assert {*told.world.images.ids()} == {*told.before["images"]} | taken
+    assert {*result.world.images.ids()} == {*result.before["images"]} | taken
 
 
 def without_images(held: Books) -> Books:
@@ -368,13 +368,13 @@ def without_images(held: Books) -> Books:
     return {key: value for key, value in held.items() if key != "images"}
 
 
-async def _meant(told: Told, tale: Tale, refused: bool) -> Books:
-    if (refused or tale.refusing) and tale.refused:
-        [run] = await told.world.cloud.journal.find(RunFilter(subject=told.server.id, limit=1))
+async def _meant(result: Result, scenario: Scenario, refused: bool) -> Books:
+    if (refused or scenario.refusing) and scenario.refused:
+        [run] = await result.world.cloud.journal.find(RunFilter(subject=result.server.id, limit=1))
         if run.state == "undone":
             assert run.turned == "refused"
-            return await tale.refused(told)
-    return await tale.meant(told)
+            return await scenario.refused(result)
+    return await scenario.meant(result)
 
 
 async def delete_and_see_nothing(world: World, server_id: ServerId) -> None:

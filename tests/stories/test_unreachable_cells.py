@@ -1,4 +1,4 @@
-"""A cell that does not answer is no no: who finds no host elsewhere waits for it. And nobody elsewhere waits."""
+"""A cell that does not answer: requests that fit nowhere else wait for it, all others do not."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +28,7 @@ class SilentHosts:
 
 
 def silence(world: World, cell: CellName) -> Cell:
-    """Have a cell not answer who asks for its hosts; give what it is."""
+    """Make a cell not answer who asks for its hosts; return what it is."""
     cells: Any = world.cloud.cells
     there: Cell = cells[cell]
     cells[cell] = replace(there, hosts=SilentHosts())
@@ -85,7 +85,7 @@ class SilentRecords:
 
 
 async def _waiting_in_both_cells(**rules: Any) -> tuple[World, list[Server]]:
-    """Have a server in each cell that waits for its verdict, the one in the second cell for longer."""
+    """Create a server in each cell that waits for its verdict, the one in the second cell for longer."""
     world = await World.build(cells={C1: ("h1", "h2"), C2: ("m1", "m2")}, rules=Rules(**rules))
     engine, waiting = world.engine("e"), []
     for name, host in (("there", "m1"), ("here", "h1")):
@@ -101,7 +101,7 @@ async def _waiting_in_both_cells(**rules: Any) -> tuple[World, list[Server]]:
 
 
 def _silence_records(world: World) -> Callable[[], None]:
-    """Have the second cell's records not answer; give what ends that."""
+    """Make the second cell's records not answer; return what ends that."""
     cells: Any = world.cloud.cells
     there: Cell = cells[C2]
     cells[C2] = replace(there, servers=SilentRecords())

@@ -1,4 +1,4 @@
-"""Flavors and images that ask placement for more than sizes, at the compute API: what is wrong is said at once."""
+"""Flavors and images that request more than sizes, at the compute API: errors are returned at once."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.front import Front, fault
 from tests.api.test_plans import planned
-from tests.stories.test_wishes import add_host_nic, offer
+from tests.stories.test_resource_requests import add_host_nic, offer
 from whimbrel.domain.ids import ConsumerId
 
 

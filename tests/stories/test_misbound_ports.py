@@ -1,4 +1,4 @@
-"""A late activation cuts a server off that waits for its verdict: its port is given back, and no verdict is harmed."""
+"""A late activation misbinds a port of a server that waits for its verdict: it is bound again, and no verdict fails."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.stories.attaching import Operation, Tale, cut_off, give_back, given_back
-from tests.stories.living import Ask, resized
-from tools.scenarios.incarnations import Told, release_late_effects
+from tests.stories.attaching import Operation, Scenario, cut_off, give_back, given_back
+from tests.stories.lifecycle import Ask, resized
+from tools.scenarios.incarnations import Result, release_late_effects
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import Run
@@ -25,15 +25,15 @@ from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Chaos, changes
 from whimbrel.sim.world.equipment import PORT
 
-CUT_OFF = Tale("cut off", "tidy", give_back, given_back, (resized, cut_off))
-WHOLE = Tale("not cut off", "tidy", give_back, given_back, (resized,))
+CUT_OFF = Scenario("cut off", "tidy", give_back, given_back, (resized, cut_off))
+WHOLE = Scenario("not cut off", "tidy", give_back, given_back, (resized,))
 VERDICTS = {"confirm": requests.confirm, "revert": requests.revert}
 
 
-async def scene(tale: Tale) -> tuple[World, Server]:
-    telling = Operation(tale)
-    await telling.set_the_scene()
-    return telling.world, telling.server
+async def scene(scenario: Scenario) -> tuple[World, Server]:
+    trial = Operation(scenario)
+    await trial.set_the_scene()
+    return trial.world, trial.server
 
 
 async def the_move(world: World, server: Server) -> Run:
@@ -43,7 +43,7 @@ async def the_move(world: World, server: Server) -> Run:
 
 
 async def judged(world: World, server: Server, verdict: str) -> dict[str, Any]:
-    """Give the verdict; give the books at rest."""
+    """Return the verdict; return the books at rest."""
     engine = world.engine("at last")
     await VERDICTS[verdict](world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
     return await at_rest(world, server)
@@ -52,7 +52,7 @@ async def judged(world: World, server: Server, verdict: str) -> dict[str, Any]:
 async def at_rest(world: World, server: Server) -> dict[str, Any]:
     for _ in range(3):
         await world.settle(world.engine("at last"))
-        await release_late_effects(Told(world, {}, server, []))
+        await release_late_effects(Result(world, {}, server, []))
     await Invariants(world).check()
     assert not await Invariants(world).at_rest()
     return await books(world)
@@ -98,7 +98,7 @@ class Mute(Chaos):
         await super()._before(fault, name)
 
 
-async def test_a_silent_network_service_keeps_no_verdict_waiting_for_good() -> None:
+async def test_an_unreachable_network_service_keeps_no_verdict_waiting_for_good() -> None:
     world, server = await scene(CUT_OFF)
     cloud = Mute({}).wrap(world.cloud)
     engine = world.engine("e", cloud)
@@ -137,7 +137,7 @@ async def _give_back(world: World, chaos: Chaos) -> None:
 
 
 async def said_meanwhile(judge: Ask, at: int, undisturbed: dict[str, Any]) -> bool:
-    """Give a verdict after a touch, and again if it was not heard; tell whether it was heard at once."""
+    """Return a verdict after a touch, and again if it was not heard; return whether it was heard at once."""
     world, server = await scene(CUT_OFF)
     heard: list[bool] = []
 
@@ -192,7 +192,7 @@ async def test_a_call_that_comes_late_meets_every_step_of_a_verdict(verdict: str
 
 
 async def met(verdict: str, late: Late, at: int, undisturbed: dict[str, Any]) -> bool:
-    """Have the call arrive after a touch of the way that the verdict began; False: that is shorter."""
+    """Make the call arrive after a touch of the way that the verdict began; False: that is shorter."""
     world, server = await scene(WHOLE)
 
     async def arrive(touch: str) -> None:

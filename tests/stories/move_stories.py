@@ -1,4 +1,4 @@
-"""The stories of moves that are told under every fault."""
+"""The stories of moves that are run under every fault."""
 
 from tools.scenarios.moves import Story
 

@@ -1,4 +1,4 @@
-"""A cell that does not answer is named, and nothing of its servers is proved or touched; all others are, and mended."""
+"""A cell that does not answer is named, and its servers are neither checked nor changed; all others are repaired."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace as with_
@@ -56,7 +56,7 @@ class Away:
 
 
 def without(cloud: Cloud, cell: CellName, *stores: str, answers: int = 0) -> Cloud:
-    """Give the same cloud with these stores of a cell away."""
+    """Return the same cloud with these stores of a cell away."""
     there: Cell = cloud.cells[cell]
     away: dict[str, Any] = {name: Away(getattr(there, name), answers) for name in stores}
     return with_(cloud, cells={**cloud.cells, cell: with_(there, **away)})
@@ -66,7 +66,7 @@ ALL = ("hosts", "servers", "devices")
 
 
 @pytest.mark.parametrize("broken", [one for one in MENDED if one.name not in ANYWHERE], ids=str)
-async def test_what_is_broken_in_one_cell_is_mended_while_another_is_silent(scene: Scene, broken: Break) -> None:
+async def test_what_is_broken_in_one_cell_is_repaired_while_another_is_unreachable(scene: Scene, broken: Break) -> None:
     before = await books(scene.world)
     await broken.act(scene)
     cloud, engine = without(scene.world.cloud, C2, *ALL), scene.world.engine("repair")
@@ -83,7 +83,7 @@ async def test_what_is_broken_in_one_cell_is_mended_while_another_is_silent(scen
 
 
 @pytest.mark.parametrize("broken", [one for one in MENDED if one.name in ANYWHERE], ids=str)
-async def test_what_may_be_of_the_silent_cell_waits_for_it(scene: Scene, broken: Break) -> None:
+async def test_what_may_be_of_the_unreachable_cell_waits_for_it(scene: Scene, broken: Break) -> None:
     await broken.act(scene)
     before, [wrong] = await books(scene.world), (await prove(scene.world.cloud)).violations
     cloud = without(scene.world.cloud, C2, *ALL)
@@ -95,7 +95,7 @@ async def test_what_may_be_of_the_silent_cell_waits_for_it(scene: Scene, broken:
 
 
 @pytest.mark.parametrize("stores", [ALL, ("servers",), ("devices",)], ids="+".join)
-async def test_what_servers_of_a_silent_cell_hold_elsewhere_is_theirs_still(
+async def test_what_servers_of_an_unreachable_cell_hold_elsewhere_is_theirs_still(
     scene: Scene, stores: tuple[str, ...]
 ) -> None:
     """However much of it had been read when it went away."""
@@ -104,7 +104,9 @@ async def test_what_servers_of_a_silent_cell_hold_elsewhere_is_theirs_still(
     assert proof.not_checked == ("cell c1 did not answer (its database is away): its servers (2) were not checked",)
 
 
-async def test_a_cell_that_goes_silent_before_the_second_look_has_no_violations_and_is_named(scene: Scene) -> None:
+async def test_a_cell_that_becomes_unreachable_before_the_second_look_has_no_violations_and_is_named(
+    scene: Scene,
+) -> None:
     [broken] = [one for one in MENDED if one.name == "a server counts for too much"]
     await broken.act(scene)
     proof = await prove(without(scene.world.cloud, C1, "hosts", answers=1))
@@ -119,7 +121,7 @@ async def test_a_record_that_nobody_can_read_is_named_and_the_other_cells_are_pr
     assert any(f"the record of server {scene.plain.id} cannot be read" in words for words in proof.not_checked)
 
 
-async def test_what_the_moves_of_a_silent_cell_hold_breaks_no_rule_of_a_group() -> None:
+async def test_what_the_moves_of_an_unreachable_cell_hold_breaks_no_rule_of_a_group() -> None:
     """One of the group waits for its verdict, and so is on two hosts."""
     world = await World.build(cells={C1: ("h1", "h2"), C2: ("m1",)})
     now, engine = world.cloud.clock.now(), world.engine("e")

@@ -1,4 +1,4 @@
-"""After a move the image service is asked for a disk that came late of those tries only that went to another cell."""
+"""After a move between cells, and only then, the image service is asked for late transfer images."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ CELLS = {"c1": ("h1", "h2"), "c2": ("m1",)}
 
 
 async def deletes(before: Callable[[World], object], lands_on: str) -> int:
-    """Have a server moved for good that may leave its cell; tell how often the image service is asked afterwards."""
+    """Move and confirm a server that may leave its cell; return how often the image service is called afterwards."""
     world = await World.build(cells=CELLS)
     engine, new = world.engine("one"), world.new_server("one")
     await create.accept(world.cloud, engine, world.requester(), [new], HostName("h1"))

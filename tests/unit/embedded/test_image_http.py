@@ -1,4 +1,4 @@
-"""The embedded image service over HTTP: what clients may say and see."""
+"""The embedded image service over HTTP: permitted requests, visible images."""
 
 import hashlib
 import os

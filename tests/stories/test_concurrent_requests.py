@@ -1,4 +1,4 @@
-"""Two users at once: whatever one has asked for, and however far it is, another one asks for something else."""
+"""Two users at once: at every touch of one request, another one is sent."""
 
 from dataclasses import dataclass
 from dataclasses import replace as with_
@@ -6,13 +6,13 @@ from dataclasses import replace as with_
 import pytest
 from msgspec.structs import replace
 
-from tests.stories.living import (
+from tests.stories.lifecycle import (
     Ask,
     Books,
-    Living,
+    Lifecycle,
     Meant,
     NotSo,
-    Tale,
+    Scenario,
     as_before,
     asked_for,
     confirmed,
@@ -27,7 +27,7 @@ from tests.stories.living import (
     waiting_for_a_verdict,
     without_images,
 )
-from tools.scenarios.incarnations import Told
+from tools.scenarios.incarnations import Result
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
@@ -82,7 +82,7 @@ async def whatever_is_due(cloud: Cloud, engine: Engine, requester: Requester, se
 
 
 async def delete_it(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
-    """A delete is never refused, whatever is under way: it is done at once or when that has ended."""
+    """A delete is never refused, whatever is in progress: it is done at once or when that has ended."""
     server = await lookup.find(cloud, server.id)
     try:
         await delete.accept(cloud, engine, requester, server)
@@ -93,12 +93,12 @@ async def delete_it(cloud: Cloud, engine: Engine, requester: Requester, server: 
 # How it may end
 
 
-async def reverted(told: Told) -> Books:
+async def reverted(result: Result) -> Books:
     """A resized server that is again as it was before it was resized."""
-    run = await the_run(told, "resize")
+    run = await the_run(result, "resize")
     source, flavor = run.facts.source, run.facts.old_flavor
     old = replace(
-        told.before["servers"][told.server.id],
+        result.before["servers"][result.server.id],
         vm_state="active",
         host=source.host,
         zone=source.zone,
@@ -107,32 +107,32 @@ async def reverted(told: Told) -> Books:
         launched_at=run.facts.launched_at,
     )
     return {
-        **told.before,
-        "servers": {told.server.id: old},
-        "records": [(source.cell, told.server.id, "whole", None)],
-        "claims": [(told.server.id, source.provider, tuple(sorted(flavor.resources().items())))],
+        **result.before,
+        "servers": {result.server.id: old},
+        "records": [(source.cell, result.server.id, "whole", None)],
+        "claims": [(result.server.id, source.provider, tuple(sorted(flavor.resources().items())))],
         "guests": [
-            (source.host, told.server.id, source.slot, "running", flavor.vcpus, flavor.memory_mib, True),
+            (source.host, result.server.id, source.slot, "running", flavor.vcpus, flavor.memory_mib, True),
         ],
-        "quota": {told.server.id: (flavor.vcpus, flavor.memory_mib)},
+        "quota": {result.server.id: (flavor.vcpus, flavor.memory_mib)},
     }
 
 
-async def created_and_resized(told: Told) -> Books:
-    return await waiting_for_a_verdict(with_(told, before=await running_on_its_target(told)))
+async def created_and_resized(result: Result) -> Books:
+    return await waiting_for_a_verdict(with_(result, before=await running_on_its_target(result)))
 
 
-async def consistent(told: Told) -> Books:
+async def consistent(result: Result) -> Books:
     """What its record says is so: the guest, the claim, the quota. A move may wait for its verdict."""
-    now = await books(told.world)
-    if told.server.id not in now["servers"]:
-        return await gone(told)
-    server = now["servers"][told.server.id]
+    now = await books(result.world)
+    if result.server.id not in now["servers"]:
+        return await gone(result)
+    server = now["servers"][result.server.id]
     assert server.task_state is None
-    run = await told.world.cloud.journal.open_run(server.id)
+    run = await result.world.cloud.journal.open_run(server.id)
     facts = run.facts if run else None
     was = facts.was if facts else server.vm_state
-    here = (await told.world.cloud.cell(server.cell).hosts.get(server.host)).id
+    here = (await result.world.cloud.cell(server.cell).hosts.get(server.host)).id
     claims = [(server.id, here, server.flavor)]
     guests = [(server.host, server.slot, {"active": "running", "stopped": "stopped"}[was], server.flavor)]
     if facts:
@@ -152,30 +152,30 @@ RUNNING, OFF = in_state("active", "running"), in_state("stopped", "stopped")
 
 @dataclass(frozen=True)
 class Together:
-    """A tale, what somebody else asks for meanwhile, and how both may end."""
+    """A scenario, what somebody else asks for meanwhile, and how both may end."""
 
-    tale: Tale
+    scenario: Scenario
     name: str
     other: Ask
     ends: tuple[Meant, ...]
     only_one: tuple[str, ...] = ()  # of the runs of these sagas there is one
 
     def __str__(self) -> str:
-        return f"{self.tale.name}, {self.name}"
+        return f"{self.scenario.name}, {self.name}"
 
 
-CREATE = Tale("create", create_it, running_on_its_target, new=True)
-RESIZE = Tale("resize", resize, waiting_for_a_verdict)
-CONFIRM = Tale("confirm", requests.confirm, confirmed, (resized,))
-REVERT = Tale("revert", requests.revert, reverted, (resized,))
-STOP = Tale("stop", power.stop, OFF)
-START = Tale("start", power.start, RUNNING, (stopped,))
-REBOOT = Tale("reboot", reboot, RUNNING)
-MIGRATE = Tale("migrate", migrate, consistent)
-SNAPSHOT = Tale("snapshot", take_a_snapshot, as_before)
-DELETE = Tale("delete", delete_it, gone)
-DELETE_BUILDING = Tale("delete of one that is built", delete_it, gone, (asked_for,), new=True)
-DELETE_RESIZED = Tale("delete of a resized one", delete_it, gone, (resized,))
+CREATE = Scenario("create", create_it, running_on_its_target, new=True)
+RESIZE = Scenario("resize", resize, waiting_for_a_verdict)
+CONFIRM = Scenario("confirm", requests.confirm, confirmed, (resized,))
+REVERT = Scenario("revert", requests.revert, reverted, (resized,))
+STOP = Scenario("stop", power.stop, OFF)
+START = Scenario("start", power.start, RUNNING, (stopped,))
+REBOOT = Scenario("reboot", reboot, RUNNING)
+MIGRATE = Scenario("migrate", migrate, consistent)
+SNAPSHOT = Scenario("snapshot", take_a_snapshot, as_before)
+DELETE = Scenario("delete", delete_it, gone)
+DELETE_BUILDING = Scenario("delete of one that is built", delete_it, gone, (asked_for,), new=True)
+DELETE_RESIZED = Scenario("delete of a resized one", delete_it, gone, (resized,))
 
 WHOLE: dict[str, tuple[Ask, ...]] = {
     "a whole resize": (resize, requests.confirm),
@@ -185,8 +185,8 @@ WHOLE: dict[str, tuple[Ask, ...]] = {
 }
 
 TOGETHER = (
-    *(Together(tale, "delete", delete_it, (gone,)) for tale in (RESIZE, CONFIRM, REVERT)),
-    *(Together(tale, "delete", delete_it, (gone,)) for tale in (STOP, START, REBOOT, SNAPSHOT)),
+    *(Together(scenario, "delete", delete_it, (gone,)) for scenario in (RESIZE, CONFIRM, REVERT)),
+    *(Together(scenario, "delete", delete_it, (gone,)) for scenario in (STOP, START, REBOOT, SNAPSHOT)),
     Together(CREATE, "delete", delete_it, (gone, running_on_its_target)),
     Together(CREATE, "resize", resize, (running_on_its_target, created_and_resized)),
     *(Together(DELETE, ask.__name__, ask, (gone,)) for ask in (resize, reboot, take_a_snapshot, delete_it)),
@@ -197,8 +197,8 @@ TOGETHER = (
     Together(DELETE, "a whole resize without verdict", over_at_once(resize), (gone,)),
     Together(DELETE, "a whole stop", over_at_once(power.stop), (gone,)),
     *(
-        Together(tale, name, over_at_once(*asks), (consistent,))
-        for tale in (RESIZE, MIGRATE, STOP, START, REBOOT, SNAPSHOT)
+        Together(scenario, name, over_at_once(*asks), (consistent,))
+        for scenario in (RESIZE, MIGRATE, STOP, START, REBOOT, SNAPSHOT)
         for name, asks in WHOLE.items()
     ),
     Together(RESIZE, "resize", resize, (waiting_for_a_verdict,), only_one=("resize",)),
@@ -209,18 +209,18 @@ TOGETHER = (
 )
 
 
-class Interrupted(Living):
-    """A tale in which somebody else asks for something right after a touch."""
+class Interrupted(Lifecycle):
+    """A scenario in which somebody else asks for something right after a touch."""
 
     def __init__(self, together: Together, at: int) -> None:
-        super().__init__(together.tale)
+        super().__init__(together.scenario)
         self._other = together.other
         self._at = at
         self.answers: list[WorldError | None] = []  # what the other one was told
 
     async def after_each(self, touch: str) -> None:
         await super().after_each(touch)
-        if len(self.lives) == 1 and len(self.lives[0].touches) == self._at + 1 and not self.answers:
+        if len(self.incarnations) == 1 and len(self.incarnations[0].touches) == self._at + 1 and not self.answers:
             self.answers.append(await self._ask())
             await self._invariants.check(f"{touch}, when somebody else had asked")
 
@@ -243,8 +243,8 @@ def worth_a_break(touches: list[str]) -> list[int]:
 
 @pytest.mark.parametrize("together", TOGETHER, ids=str)
 async def test_whenever_the_other_one_asks(together: Together) -> None:
-    undisturbed = Living(together.tale)
-    await (await undisturbed.tell()).world.close()
+    undisturbed = Lifecycle(together.scenario)
+    await (await undisturbed.play()).world.close()
     asked = 0
     for at in worth_a_break(undisturbed.acts):
         try:
@@ -255,24 +255,24 @@ async def test_whenever_the_other_one_asks(together: Together) -> None:
 
 
 async def disturbed(together: Together, at: int) -> bool:
-    """Tell it with a break after one touch; tell whether somebody could ask there."""
-    living = Interrupted(together, at)
-    told = await living.tell()
-    if not living.answers:
+    """Run it with a second request after one touch; return whether the request was possible there."""
+    lifecycle = Interrupted(together, at)
+    result = await lifecycle.play()
+    if not lifecycle.answers:
         return False  # the touch was refused: the world is no other one
-    after = await books(told.world)
-    assert any([await fits(told, end, after) for end in together.ends]), f"{living.answers}: {after}"
-    runs = await told.world.cloud.journal.find(RunFilter(subject=told.server.id))
+    after = await books(result.world)
+    assert any([await fits(result, end, after) for end in together.ends]), f"{lifecycle.answers}: {after}"
+    runs = await result.world.cloud.journal.find(RunFilter(subject=result.server.id))
     for saga in together.only_one:
         assert [run.saga for run in runs].count(saga) == 1
-    await images_are_whole(told)
-    await delete_and_see_nothing(told.world, told.server.id)
-    await told.world.close()
+    await images_are_whole(result)
+    await delete_and_see_nothing(result.world, result.server.id)
+    await result.world.close()
     return True
 
 
-async def fits(told: Told, end: Meant, after: Books) -> bool:
+async def fits(result: Result, end: Meant, after: Books) -> bool:
     try:
-        return without_images(after) == without_images(await end(told))
+        return without_images(after) == without_images(await end(result))
     except (NotSo, NotFound):
         return False

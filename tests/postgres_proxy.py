@@ -1,4 +1,4 @@
-"""A port before the PostgreSQL server of the tests that can be shut, as if the server went away."""
+"""A TCP proxy for the PostgreSQL server of the tests, which can be closed, as if the server were gone."""
 
 import asyncio
 

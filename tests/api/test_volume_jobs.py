@@ -1,4 +1,4 @@
-"""The works of the volume service: what was begun is finished after a crash, and what cannot be done is said."""
+"""The jobs of the volume service: they are finished after a crash, and failures are reported."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ class MortalDisk:
 
 
 async def _ordered(cloud: VolumeCloud, kind: str) -> str:
-    """Have a work ordered and not done."""
+    """Order a job and do not run it."""
     origin = await cloud.volume(name="origin")
     cloud.write(origin, FILE[:64])
     requested: dict[str, Any] = {"size": 1}
@@ -146,7 +146,7 @@ async def test_a_disk_that_fails_is_tried_again(tmp_path: Path) -> None:
         assert await cloud.status(volume) == "available"
 
 
-async def test_the_workshop_works_beside_the_requests(cloud: VolumeCloud) -> None:
+async def test_the_worker_runs_beside_the_requests(cloud: VolumeCloud) -> None:
     working = asyncio.create_task(cloud.worker.run())
     answer = await cloud.ask("ann", "POST", "/volumes", {"volume": {"size": 1, "imageRef": IMAGE}})
     volume = answer.json()["volume"]["id"]

@@ -1,4 +1,4 @@
-"""What is told of a failing story: of which kind it is, and its lines without what repeats itself."""
+"""Reports of failing seeds: the kind of failure, and the timeline without repetitions."""
 
 import pytest
 
@@ -24,11 +24,11 @@ ONE, OTHER = "0fa07a3f-2e29-4065-afa2-31e959acdd98", "642aad48-fcfc-4a81-b306-d7
         ("rest: nothing", None, False),
     ],
 )  # fmt: skip
-def test_a_kind_is_a_law_and_its_words(one: str, other: str | None, is_same: bool) -> None:
+def test_a_kind_is_an_invariant_and_its_words(one: str, other: str | None, is_same: bool) -> None:
     assert (kind_of(one) == kind_of(other)) is is_same
 
 
-def test_what_repeats_itself_is_told_once_with_how_often() -> None:
+def test_what_repeats_itself_is_shown_once_with_how_often() -> None:
     told = [
         Line(1.0, "door1", "owes, 7 tries"),
         Line(2.0, "door2", "waits"),

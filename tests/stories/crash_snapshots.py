@@ -1,14 +1,15 @@
-"""What processes leave that die: stories that are alike up to a crash are told once, and go on from copies.
+"""Snapshots of crashed processes: stories with a common beginning are run once, and continue from copies.
 
-Law: a story that goes on from there is the one that is told from its beginning with that crash; a test compares them.
+Invariant: a story that continues from a snapshot equals the one that is run from its beginning with that crash; a test
+compares them.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tools.scenarios.incarnations import Told, watched
-from tools.scenarios.moves import Story, Telling
+from tools.scenarios.incarnations import Result, watched
+from tools.scenarios.moves import Story, Trial
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
@@ -22,7 +23,7 @@ ACTS = 4
 
 
 @dataclass(frozen=True)
-class Ruin:
+class CrashSnapshot:
     """The world as a process leaves it that dies before a touch."""
 
     touch: str
@@ -30,7 +31,7 @@ class Ruin:
     world: World
     server: Server
     before: dict[str, Any]
-    lives: tuple[Chaos, ...]  # those that are over
+    incarnations: tuple[Chaos, ...]  # those that are over
     acts: int  # how many its owner has begun
 
 
@@ -38,18 +39,18 @@ Keeps = Callable[[str], bool]
 """Whether what a crash before a touch of this name leaves is of interest."""
 
 
-class Unfolding(Telling):
+class Unfolding(Trial):
     """Tells a story from its beginning, or on from where a process died, and keeps what the next crash would leave."""
 
-    def __init__(self, story: Story, keeps: Keeps, since: Ruin | None = None) -> None:
+    def __init__(self, story: Story, keeps: Keeps, since: CrashSnapshot | None = None) -> None:
         super().__init__(story)
-        self.ruins: list[Ruin] = []
+        self.snapshots: list[CrashSnapshot] = []
         self._keeps = keeps
         self._since = since
         self._acts = 0
         self._before: dict[str, Any] = {}
 
-    async def tell(self) -> Told:
+    async def play(self) -> Result:
         if self._since:
             self._take_over(self._since)
         else:
@@ -61,14 +62,19 @@ class Unfolding(Telling):
             await self._live(self.say)
             await self.settle()
         await self._invariants.check()
-        return Told(self.world, self._before, self.server, self.lives)
+        return Result(self.world, self._before, self.server, self.incarnations)
 
-    def _take_over(self, ruin: Ruin) -> None:
-        self.world, self.server, self._before, self._acts = ruin.world, ruin.server, ruin.before, ruin.acts
+    def _take_over(self, snapshot: CrashSnapshot) -> None:
+        self.world, self.server, self._before, self._acts = (
+            snapshot.world,
+            snapshot.server,
+            snapshot.before,
+            snapshot.acts,
+        )
         self.world.registry = watched(SAGAS, self.world)
         self._invariants = Invariants(self.world)
-        self.lives = list(ruin.lives)
-        self.next_life()
+        self.incarnations = list(snapshot.incarnations)
+        self.next_incarnation()
 
     async def _live(self, act: Callable[[Cloud, Engine], Awaitable[None]]) -> None:
         self._acts += 1
@@ -80,8 +86,10 @@ class Unfolding(Telling):
     async def _keep(self, touch: str, present: Chaos) -> None:
         if not self._keeps(touch):
             return
-        world, lives = await self.world.copy(), (*self.lives[:-1], _dead(present, touch))
-        self.ruins.append(Ruin(touch, self._story, world, self.server, self._before, lives, self._acts))
+        world, incarnations = await self.world.copy(), (*self.incarnations[:-1], _dead(present, touch))
+        self.snapshots.append(
+            CrashSnapshot(touch, self._story, world, self.server, self._before, incarnations, self._acts)
+        )
 
 
 def _dead(chaos: Chaos, touch: str) -> Chaos:
@@ -103,18 +111,18 @@ class _Photographed(Chaos):
         return await super().touch(name, call)
 
 
-async def crashes(story: Story, keeps: Keeps) -> tuple[Told, list[Ruin]]:
-    """Tell a story without faults; give what a crash before each of these touches leaves."""
+async def crashes(story: Story, keeps: Keeps) -> tuple[Result, list[CrashSnapshot]]:
+    """Run a story without faults; return the snapshots of a crash before each of these touches."""
     unfolding = Unfolding(story, keeps)
-    return await unfolding.tell(), unfolding.ruins
+    return await unfolding.play(), unfolding.snapshots
 
 
-async def next_crashes(ruin: Ruin, keeps: Keeps) -> tuple[Told, list[Ruin]]:
-    """Tell how it goes on; give what is left when the next process dies too, before each of these touches."""
-    unfolding = Unfolding(ruin.story, keeps, ruin)
-    return await unfolding.tell(), unfolding.ruins
+async def next_crashes(snapshot: CrashSnapshot, keeps: Keeps) -> tuple[Result, list[CrashSnapshot]]:
+    """Continue it; return the snapshots of a second crash before each of these touches."""
+    unfolding = Unfolding(snapshot.story, keeps, snapshot)
+    return await unfolding.play(), unfolding.snapshots
 
 
-async def go_on(ruin: Ruin) -> Told:
-    """Tell how it goes on without any more trouble."""
-    return (await next_crashes(ruin, lambda _: False))[0]
+async def go_on(snapshot: CrashSnapshot) -> Result:
+    """Continue it without further faults."""
+    return (await next_crashes(snapshot, lambda _: False))[0]

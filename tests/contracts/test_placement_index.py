@@ -1,4 +1,4 @@
-"""The providers in memory are those of the database, whoever changed them and however transactions overlap."""
+"""The index in memory equals the database, for all writers and overlapping transactions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -53,7 +53,7 @@ WRITES: dict[str, Write] = {
 
 
 async def is_current(reader: SqlPlacement, database: Database) -> bool:
-    """Tell whether what a reader has in memory is what one who reads all anew has, and what each provider is."""
+    """Check whether what a reader has in memory is what one who reads all anew has, and what each provider is."""
     provider_index, anew = await reader.provider_index(), await SqlPlacement(database).provider_index()
     if provider_index.nodes != anew.nodes:
         return False

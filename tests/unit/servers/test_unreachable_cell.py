@@ -1,11 +1,11 @@
-"""A cell on a PostgreSQL server that falls silent: real sockets, on which nobody says that nobody answers."""
+"""A cell on a PostgreSQL server that stops answering, over real sockets."""
 
 from dataclasses import replace as but
 
 from msgspec.structs import replace
 
 from tests.contracts.databases import Postgres, postgres
-from tests.postgres_door import Door
+from tests.postgres_proxy import Door
 from tests.processes import HANG_S
 from tests.unit.servers.test_lookup import C1, C2, HOSTS, A, B, settle
 from whimbrel.adapters.sql.cell.servers import SqlServers
@@ -20,7 +20,7 @@ from whimbrel.sim.cloud.cloud import World
 __all__ = ["postgres"]
 
 
-async def test_a_silent_server_is_given_up_and_used_again_when_it_talks(postgres: Postgres) -> None:
+async def test_an_unreachable_server_is_given_up_and_used_again_when_it_talks(postgres: Postgres) -> None:
     async def story(endpoint: Door) -> None:
         schema = postgres.schema("cell_c2")
         prepare(postgres.url, schema)

@@ -1,4 +1,4 @@
-"""What a living server holds and its record does not name is let go only if its guest is seen and does not use it."""
+"""What a server has and its record does not name is released only if its guest was read and does not use it."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -24,7 +24,7 @@ Act = Callable[[Scene], Awaitable[None]]
 
 
 async def look_after(scene: Scene) -> int:
-    """Have the rounds made that follow the last run of rich; give how often anything was let go."""
+    """Run the rounds that follow the last run of rich; return how often something was released."""
     world, engine, began = scene.world, scene.world.engine("afterwards"), 0
     for _ in range(3):
         await world.cloud.clock.sleep(LATEST_S)
@@ -38,7 +38,7 @@ async def kinds(scene: Scene) -> set[str]:
 
 
 async def came_late(scene: Scene) -> None:
-    """Have a binding, a volume kept, one kept again, and a port taken for rich, all of runs that are over."""
+    """Make a binding, a volume kept, one kept again, and a port taken for rich, all of runs that are over."""
     await scene.world.cloud.network.create_binding(scene.rich.nics[1].port_id, HostName("h3"), "normal", {})
     await kept_for("rich")(scene)
     await breaking.kept_again(scene)
@@ -46,7 +46,7 @@ async def came_late(scene: Scene) -> None:
 
 
 async def cut_off(scene: Scene) -> None:
-    """Have two late calls of a run that is over bind a port on another host, and have it served there."""
+    """Make two late calls of a run that is over bind a port on another host, and have it served there."""
     network, port = scene.world.cloud.network, scene.rich.nics[1].port_id
     await network.create_binding(port, HostName("h3"), "normal", {})
     await network.activate_binding(port, HostName("h3"))
@@ -124,16 +124,16 @@ KEPT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("act", "told_of"), KEPT, ids=lambda one: getattr(one, "__name__", ""))
-async def test_what_a_guest_uses_or_may_use_is_not_let_go(scene: Scene, act: Act, told_of: set[str]) -> None:
+@pytest.mark.parametrize(("act", "named"), KEPT, ids=lambda one: getattr(one, "__name__", ""))
+async def test_what_a_guest_uses_or_may_use_is_not_released(scene: Scene, act: Act, named: set[str]) -> None:
     await act(scene)
     before = await books(scene.world)
     assert await look_after(scene) == 0
     assert await books(scene.world) == before
-    assert told_of <= await kinds(scene)
+    assert named <= await kinds(scene)
 
 
-async def test_a_port_that_a_guest_of_another_server_has_is_not_let_go(scene: Scene) -> None:
+async def test_a_port_that_a_guest_of_another_server_has_is_not_released(scene: Scene) -> None:
     """It says that it is plain's, and the guest of rich beside it has it."""
     world, plain = scene.world, scene.plain
     world.remains.network._change(scene.rich.nics[1].port_id, device_id=plain.id)
@@ -146,7 +146,7 @@ async def test_a_port_that_a_guest_of_another_server_has_is_not_let_go(scene: Sc
     assert "stray_port" in await kinds(scene)
 
 
-async def test_what_came_late_is_let_go(scene: Scene) -> None:
+async def test_what_came_late_is_released(scene: Scene) -> None:
     before = await books(scene.world)
     await came_late(scene)
     assert await look_after(scene) == 1
@@ -177,7 +177,7 @@ async def test_a_port_is_given_back_whatever_comes_between(scene: Scene, fault: 
 
 
 async def _tidied(scene: Scene, plan: Plan) -> list[str]:
-    """Have rich tidied under a plan of faults; give what was touched."""
+    """Clean up rich under a plan of faults; return the touches."""
     world, chaos = scene.world, Chaos(plan)
     cloud = chaos.wrap(world.cloud)
     engine, record = world.engine("e", cloud), await lookup.find(world.cloud, scene.rich.id)
@@ -187,7 +187,7 @@ async def _tidied(scene: Scene, plan: Plan) -> list[str]:
     return chaos.touches
 
 
-async def test_nothing_is_let_go_while_the_host_is_silent(scene: Scene) -> None:
+async def test_nothing_is_released_while_the_host_is_unreachable(scene: Scene) -> None:
     world = scene.world
     await came_late(scene)
     agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
@@ -204,7 +204,7 @@ async def test_nothing_is_let_go_while_the_host_is_silent(scene: Scene) -> None:
     )
 
 
-async def test_a_host_that_falls_silent_under_it_has_it_undone_and_looked_after_again(scene: Scene) -> None:
+async def test_a_host_that_becomes_unreachable_under_it_has_it_undone_and_looked_after_again(scene: Scene) -> None:
     world, engine = scene.world, scene.world.engine("e")
     await came_late(scene)
     agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
