@@ -99,8 +99,10 @@ class CloudBus:
 
 
 @asynccontextmanager
-async def cloud_bus(directory: Path, count: int = 1, cells: tuple[CellName, ...] = (C1,)) -> AsyncIterator[CloudBus]:
-    """Start servers whose accounts are there. directory: empty, for their files."""
+async def cloud_bus(
+    directory: Path, count: int = 1, cells: tuple[CellName, ...] = (C1,), tls: Path | None = None
+) -> AsyncIterator[CloudBus]:
+    """Start servers whose accounts are there. directory: empty, for their files. tls: of a CA, with `nats.crt`."""
     database = open_database("sqlite://", "global")
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
@@ -113,6 +115,8 @@ async def cloud_bus(directory: Path, count: int = 1, cells: tuple[CellName, ...]
                 name=f"n{number}",
                 listen=f"127.0.0.1:{server.port}",
                 directory=directory / f"accounts{number}",
+                certificate=tls and tls / "nats.crt",
+                key=tls and tls / "nats.key",
                 cluster_listen=f"127.0.0.1:{cluster[number]}" if cluster else "",
                 routes=tuple(f"nats-route://127.0.0.1:{port}" for port in cluster),
             )
@@ -122,7 +126,7 @@ async def cloud_bus(directory: Path, count: int = 1, cells: tuple[CellName, ...]
         for server in servers:
             await server.until_ready()
         urls = tuple(f"nats://127.0.0.1:{server.port}" for server in servers)
-        bus = CloudBus(servers, keys, BusServers(urls=urls))
+        bus = CloudBus(servers, keys, BusServers(urls=urls, ca_file=tls and tls / "ca.crt"))
         for cell in cells:
             await keys.account(cell_account(cell))
         await bus.push()
