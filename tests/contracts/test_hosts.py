@@ -4,6 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from tests.contracts.listings import a_server
@@ -178,8 +179,14 @@ async def test_each_start_of_an_agent_has_a_higher_session(open_store: Opener) -
         assert (second.session, second.enabled, second.vcpus, second.id) == (2, True, 16, first.id)
         assert await hosts.get(A) == second
         assert await hosts.agents() == {A: newer}
+        assert [await hosts.agent(each) for each in (before, first, second)] == [AgentInfo(), newer, newer]
+        newest = AgentInfo(release="0.6.0")
+        third = await hosts.begin_session(host("a"), newest, description("a", vcpus=16))
+        assert await hosts.agent(third) == newest
+        with pytest.raises(NotFound):
+            await SqlHosts(db, CELL).agent(replace(third, name=HostName("gone")))
         assert await hosts.descriptions() == {A: description("a", vcpus=16)}
-        assert (await hosts.register(host("a"))).session == 2
+        assert (await hosts.register(host("a"))).session == 3
 
 
 async def test_agents_that_start_at_once_have_different_sessions(open_store: Opener) -> None:

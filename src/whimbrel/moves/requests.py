@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, OverQuota, Refused, Superseded, WrongState
 from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, RunId, Slot
 from whimbrel.domain.run import Run, Verdict, has_facts
 from whimbrel.domain.server import Server
@@ -136,6 +137,7 @@ async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
     host = await cloud.cell(server.cell).hosts.get(server.host)
     if not host.is_up(cloud.clock.now()):
         raise Conflict(f"Service of host {server.host} is unavailable: the server cannot be moved from it now.")
+    await _check_agent(cloud, server, host)
     return MoveFacts(
         owner=Owner(server.project_id, server.user_id),
         name=server.name,
@@ -205,6 +207,17 @@ def _take_up(engine: Engine, run: Run) -> Run:
     """Wake the conductor of this process. The run has no owner: any conductor takes it at its next poll."""
     engine.ring()
     return run
+
+
+async def _check_agent(cloud: Cloud, server: Server, host: Host) -> None:
+    """Raises: Conflict: the agent of the host is too old to move the server."""
+    if not host.session or not server.nics:
+        return
+    if release := await needs.too_old(host, await cloud.network.ports_of([server.id]), cloud):
+        raise Conflict(
+            "Moving a server with ports having resource requests, like a port with a QoS minimum bandwidth policy, is"
+            f" not yet supported on the source compute: the agent of host {host.name} is of release {release}."
+        )
 
 
 def _check_state(server: Server, action: str) -> None:

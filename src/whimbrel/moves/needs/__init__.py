@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, MoveFacts, target_of
+from whimbrel.moves.needs.agent_releases import too_old
 from whimbrel.moves.needs.attached import see_attached
 from whimbrel.moves.needs.groups import group_of, group_rule, group_state
 from whimbrel.moves.needs.hints import hinted_hosts
@@ -39,6 +40,7 @@ __all__ = [
     "of_server",
     "requested_devices",
     "rules_of_claim",
+    "too_old",
     "wants_pci",
     "zone_request",
 ]

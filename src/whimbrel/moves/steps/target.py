@@ -33,6 +33,7 @@ MOST_ASSIGNMENTS = 4
 """The maximum number of assignments that are tried on one host."""
 
 PCI = "PciPassthroughFilter"
+AGENT = "AgentReleaseFilter"
 UNKNOWN = Shortfall(words="placement does not know it")
 
 
@@ -147,6 +148,8 @@ async def _look_closely(
             found = assignments[location]
             if not isinstance(found, NearMiss) and ranking.request.wants_pci:
                 found = await _with_devices(ranking, location, found, facts, cloud)
+            if not isinstance(found, NearMiss):
+                found = await _with_agent(ranking, location, found, facts, cloud)
             if isinstance(found, NearMiss):
                 near_misses[location] = found
                 continue
@@ -188,6 +191,18 @@ def _near_misses(shortfall: Shortfall) -> NearMiss:
         free=shortfall.free,
     )
     return NearMiss(reason, shortfall.suggestion)
+
+
+async def _with_agent(
+    ranking: Ranking, location: int, found: tuple[Assignment, ...], facts: MoveFacts, cloud: Cloud
+) -> tuple[Assignment, ...] | NearMiss:
+    """Return the assignments if the host's agent is new enough for the move."""
+    host = ranking.snapshot.fleet.hosts[location]
+    release = await needs.too_old(host, facts.ports, cloud) if facts.source else None
+    if release is None:
+        return found
+    words = f"its agent is of release {release}, which does not move servers with ports that request resources"
+    return NearMiss(Reason(constraint=AGENT, words=words), f"upgrade the agent of host {host.name}")
 
 
 async def _with_devices(

@@ -102,6 +102,13 @@ class Hosts(Protocol):
         """Return the stored descriptions; hosts of an older release have none until they are registered again."""
         ...
 
+    async def agent(self, host: Host) -> AgentInfo:
+        """Return the agent that began the session of this host; without a session one that says nothing.
+
+        Read once for each session. Raises: NotFound: the host is gone.
+        """
+        ...
+
     async def agents(self) -> dict[HostName, AgentInfo]:
         """Return the agents of all hosts that have had a session."""
         ...

@@ -83,6 +83,7 @@ _RAISE = (
 )
 _DESCRIPTIONS = fixed(sa.select(hosts.c.name, hosts.c.description))
 _AGENTS = fixed(sa.select(hosts.c.name, hosts.c.agent).where(hosts.c.session > 0))
+_AGENT = fixed(sa.select(hosts.c.session, hosts.c.agent).where(_NAMED))
 _LAST_BEATS = fixed(
     sa.select(hosts.c.name, hosts.c.session, hosts.c.seen_at, hosts.c.description, hosts.c.metrics).where(
         hosts.c.name.in_(sa.bindparam("names", expanding=True))
@@ -127,6 +128,7 @@ class SqlHosts(Counting):
     def __init__(self, db: Database, cell: CellName) -> None:
         super().__init__(db)
         self._cell = cell
+        self._agents: dict[HostName, tuple[int, AgentInfo]] = {}  # host -> session, its agent
         self._register = _REGISTERS[db.dialect]
         self._failed = _FAILED[db.dialect]
 
@@ -203,6 +205,18 @@ class SqlHosts(Counting):
         async with self._db.read() as tx:
             rows = await tx.rows(_DESCRIPTIONS)
         return {HostName(name): _description(text) for name, text in rows if text != NOTHING_TOLD}
+
+    async def agent(self, host: Host) -> AgentInfo:
+        if not host.session:
+            return AgentInfo()
+        known = self._agents.get(host.name)
+        if known is None or known[0] < host.session:
+            async with self._db.read() as tx:
+                row = await tx.row(_AGENT, {"named": host.name})
+            if row is None:
+                raise NotFound(f"Compute host {host.name} could not be found.")
+            known = self._agents[host.name] = row.session, _agent(row.agent)
+        return known[1]
 
     async def agents(self) -> dict[HostName, AgentInfo]:
         async with self._db.read() as tx:
