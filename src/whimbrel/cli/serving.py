@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from whimbrel.bootstrap import http_server
+from whimbrel.bootstrap.http_server.certificates import Certificates
 from whimbrel.cli.service_command import keep_what_is_loaded, say
 from whimbrel.domain.errors import Invalid, WorldError
 from whimbrel.settings import CloudConfig
@@ -48,6 +49,8 @@ class Ports:
 def listen(host: str, port: int, config: CloudConfig) -> "socket.socket":
     """Bind the port of HTTP applications. Raises: Refused; Invalid: secrets would arrive there without TLS."""
     check_listener(host, config.tls)
+    if config.tls.is_on:
+        Certificates(config.tls)  # refused now rather than when everything is open
     return http_server.listen(host, port)
 
 

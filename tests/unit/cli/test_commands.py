@@ -81,6 +81,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["image"],
         ["volume"],
         ["bootstrap"],
+        ["bus", "init"],
         ["db", "upgrade"],
         ["db", "show"],
     )
