@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ from whimbrel.adapters.bus.account_store import keep_accounts, push_accounts
 from whimbrel.adapters.bus.nats_agents import NatsAgents
 from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
 from whimbrel.adapters.bus.nats_control_plane import serve_control
+from whimbrel.adapters.bus.nats_subjects import cell_account
 from whimbrel.adapters.bus.nats_wake_ups import NatsWakeUps
-from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.domain.errors import NotFound, Refused, Unavailable, WorldError
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.cloud import Cell
 from whimbrel.ports.hosts.agent import Agent, Agents
@@ -76,6 +77,7 @@ class CloudBus:
         return NatsAgents(connection, lambda host: self._session_of(cell, host))
 
     async def _attend(self, cell: CellName, connection: BusConnection) -> None:
+        await self._store_account(cell)
         async with AsyncExitStack() as opened:
             await opened.enter_async_context(connection)
             if self.answering:
@@ -84,6 +86,12 @@ class CloudBus:
                     serve_control(connection, answering.control_plane, lambda host: self._claims(cell, host, answering))
                 )
             await asyncio.Event().wait()
+
+    async def _store_account(self, cell: CellName) -> None:
+        """Store the account of a new cell on the servers now; if that fails, it happens within LOOK_S."""
+        with suppress(WorldError):
+            await self._keys.account(cell_account(cell))
+            await push_accounts(self._system, self._keys)
 
     async def _session_of(self, cell: CellName, host: HostName) -> int:
         try:

@@ -10,6 +10,7 @@ from cyclopts import App
 
 from whimbrel import settings
 from whimbrel.cli import log_setup
+from whimbrel.cli.role_options import SettingsFile
 from whimbrel.cli.service_command import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.settings.agentdir import DEFAULT, AgentDir
 
@@ -23,7 +24,7 @@ app.command("whimbrel.cli.agent_join:join", help="Join a cloud with a token of w
 
 @app.default
 def agent(
-    *, dir: Path = DEFAULT, settings_file: Path | None = None, insecure: bool = False, verbose: bool = False
+    *, dir: Path = DEFAULT, settings_file: SettingsFile = None, insecure: bool = False, verbose: bool = False
 ) -> None:
     """Serve as the agent of this machine's host, until SIGTERM or Ctrl-C.
 

@@ -16,6 +16,7 @@ def configure(verbose: bool) -> None:
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each TLS connection that its peer closes
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(level),
         processors=[
