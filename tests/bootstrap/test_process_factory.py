@@ -45,12 +45,13 @@ class Home:
         self._file.write_text(text)
         return settings.load(self._file)
 
-    async def start(self, text: str) -> Process:
-        config = self.config(text)
-        prepare_stores(self.data.database_url)
+    async def start(self, text: str, database_url: str = "") -> Process:
+        """database_url: of an empty database; none: SQLite."""
+        config, url = self.config(text), database_url or self.data.database_url
+        prepare_stores(url)
         record = this_process("up", "main", "here", "lock")
         role = replace(UP, has_conductor=False)
-        return await process_factory.open_process(Start(role, config, self.data.database_url, record, self.data))
+        return await process_factory.open_process(Start(role, config, url, record, self.data))
 
     async def hosts(self, text: str) -> dict[str, str]:
         """Start with these settings; return the hosts that are known, with their cells."""

@@ -1,6 +1,6 @@
 """What one resize and its confirm cost PostgreSQL: statements, round trips and commits, counted where they are sent.
 
-The counts are exact and the same on every machine: nothing else is in progress in the process, and what it does now and
+The counts are exact and the same on every machine: nothing else is under way in the process, and what it does now and
 then (polls, heartbeats, leases) is not due.
 """
 
@@ -14,16 +14,12 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from msgspec.structs import replace
 
 from tests.bootstrap.test_process_factory import CELL, Home
 from tests.bootstrap.wire_counts import counting
 from tests.contracts.databases import own_postgres, postgres
-from whimbrel.bootstrap import apps, http_server, process_factory
+from whimbrel.bootstrap import apps, http_server
 from whimbrel.bootstrap.process import Process
-from whimbrel.bootstrap.process_base import Start, prepare_stores
-from whimbrel.bootstrap.registration import this_process
-from whimbrel.bootstrap.roles import UP
 from whimbrel.conductor.conductor import Conductor, Pace
 from whimbrel.conductor.parts import engine_parts
 from whimbrel.embedded import tick_guest
@@ -87,13 +83,10 @@ class Cloud:
 async def opened(path: Path, url: str) -> AsyncIterator[Cloud]:
     """Open a whole cloud in this process on an empty PostgreSQL database; its conductor looks for runs if told to."""
     home = Home(path)
-    prepare_stores(url)
-    record = this_process("up", "main", "here", "lock")
-    role = replace(UP, has_conductor=False)
-    process = await process_factory.open_process(
-        Start(role, home.config(HOSTS), url, record, home.data, "http://cloud")
-    )
-    conductor = Conductor(process.cloud, engine_parts(process.cloud, record.id, Random(0)), pace=NEVER)
+    process = await home.start(HOSTS, url)
+    registration = process.registration
+    parts = engine_parts(process.cloud, registration.record.id, Random(0), known_to_all=registration.known_to_all)
+    conductor = Conductor(process.cloud, parts, pace=NEVER)
     process.engine = conductor.engine
     image = await furnish(process, home)
     front = http_server.front(apps.endpoints(process, home.data, None))
@@ -113,7 +106,7 @@ async def opened(path: Path, url: str) -> AsyncIterator[Cloud]:
 
 
 async def furnish(process: Process, home: Home) -> str:
-    """Make an image and the first accounts; return the image's id."""
+    """Make an image and the first accounts; give the image's id."""
     image = Image(
         id=seed_id("one"),
         name="one",
