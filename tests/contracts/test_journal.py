@@ -592,6 +592,35 @@ async def test_a_verdict_is_heard_by_one_that_is_about_to_park(store: Store) -> 
     assert await store.journal.get(run.id) == parked
 
 
+async def test_a_parked_run_is_saved_awake_with_its_verdict(store: Store) -> None:
+    run = replace(await store.accept("a"), state="parked", parked_at=NOW)
+    await store.journal.save(run)
+    more: dict[str, Any] = {"at": "after", "owner": "me", "due_at": NOW + 3, "parked_at": None, "facts": Facts("h2")}
+    woken = replace(run, state="open", epoch=run.epoch + 1, verdict="confirm", action="req-2", status="s", **more)
+    action = an_action(run, "c", request_id="req-2")
+    assert await store.journal.judge(replace(woken, epoch=run.epoch + 2), action) is None
+    assert await store.journal.judge(woken, action) == woken == await store.journal.get(run.id)
+    assert await store.journal.judge(woken, action) is None
+    assert [one.request_id for one in await store.journal.actions(run.subject)] == ["req-2", "req-a"]
+
+
+async def test_a_run_is_not_woken_beside_another(store: Store) -> None:
+    move = await parked(store)
+    await beside(store, move)
+    woken = replace(move, state="open", epoch=move.epoch + 1, verdict="confirm", parked_at=None, owner="me")
+    assert await store.journal.judge(woken, an_action(move, "c", request_id="req-2")) is None
+    assert await store.journal.get(move.id) == move
+
+
+async def test_the_usage_of_a_server_is_written_with_its_run(store: Store) -> None:
+    run = await store.create("a")
+    await store.journal.save(run, usage=QuotaUsage(vcpus=7, memory_mib=70))
+    assert await store.usage() == Usage(instances=1, cores=7, ram_mib=70)
+    with pytest.raises(Superseded):
+        await store.journal.save(replace(run, epoch=run.epoch + 1), usage=BOOKING)
+    assert await store.usage() == Usage(instances=1, cores=7, ram_mib=70)
+
+
 @pytest.mark.parametrize("fields", [{"at": "claim"}, {"at": "switch", "way": "back"}], ids=str)
 async def test_a_verdict_is_heard_at_named_steps_on_the_way_forward_only(store: Store, fields: dict[str, Any]) -> None:
     run = await store.accept("a", **fields)

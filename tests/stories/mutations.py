@@ -7,7 +7,7 @@ from unittest import mock
 
 from msgspec.structs import replace as with_
 
-from tests.stories.leaving_out import Mutant, lines_left_out, nothing
+from tests.stories.leaving_out import Mutant, Patch, lines_left_out, nothing
 from tests.stories.restored_mutations import RESTORED, of_restored
 from whimbrel.adapters.sql.cell import pci_devices as sql_devices
 from whimbrel.adapters.sql.cell import servers as sql_servers
@@ -22,7 +22,6 @@ from whimbrel.domain.run import Run
 from whimbrel.moves.resize import MIGRATE, RESIZE
 from whimbrel.moves.steps import build_failures, disk, guest, ports, record, volumes
 from whimbrel.moves.steps.target import choose_target
-from whimbrel.ports.stores.journal import Evidence
 from whimbrel.reconcilers import rounds
 from whimbrel.reconcilers.late_effects_round import release_late_effects
 from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
@@ -87,12 +86,12 @@ def _about(step: Step) -> str:
 
 
 def _fences() -> Iterator[Mutant]:
-    yield Mutant("no fence at the servers' records", nothing((sql_servers, "pass_fence")))
-    yield Mutant("no fence at the servers' records, told of cells", nothing((sql_servers, "pass_fence")), "cell")
-    yield Mutant("no fence at the devices", nothing((sql_devices, "pass_fence")), "function")
+    yield Mutant("no fence at the servers' records", _no_fence(sql_servers, "pass_fence"))
+    yield Mutant("no fence at the servers' records, told of cells", _no_fence(sql_servers, "pass_fence"), "cell")
+    yield Mutant("no fence at the devices", _no_fence(sql_devices, "pass_fence"), "function")
     # What it books a resize cannot miss, for it books the same again; the switch between cells it can.
     yield Mutant("no fence at the directory", nothing((SqlDirectory, "_fence")), "cell")
-    yield Mutant("no fence at placement", nothing((placement, "raise_fence")))
+    yield Mutant("no fence at placement", _no_fence(placement, "raise_fence"))
     yield Mutant("no fence at the hosts", _open_fence)
     yield Mutant("hosts look once only", lambda: mock.patch.object(Fence, "check", return_value=None), HELD_UP)
     yield Mutant("the journal takes any epoch", _any_epoch)
@@ -134,6 +133,15 @@ def _looks() -> Iterator[Mutant]:
 # How
 
 
+def _no_fence(module: Any, name: str) -> Patch:
+    """Let every order pass, with the statements that are sent with it."""
+
+    async def ask(tx: Any, _: Any, *asked: Any) -> Any:
+        return await tx.ask(*asked)
+
+    return lambda: mock.patch.object(module, name, ask)
+
+
 def _open_fence() -> AbstractContextManager[Any]:
     """Make hosts note epochs, and refuse none."""
     is_news = Fence._is_news
@@ -172,10 +180,10 @@ def _never_whole() -> AbstractContextManager[Any]:
 def _any_epoch() -> AbstractContextManager[Any]:
     save = SqlJournal.save
 
-    async def careless(self: SqlJournal, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
+    async def careless(self: SqlJournal, run: Run, raised: bool = False, *more: Any) -> None:
         known = await self.get(run.id)
         if not known.is_over:
-            await save(self, with_(run, epoch=known.epoch), False, evidence)
+            await save(self, with_(run, epoch=known.epoch), False, *more)
 
     return mock.patch.object(SqlJournal, "save", careless)
 
@@ -184,8 +192,8 @@ def _any_epoch() -> AbstractContextManager[Any]:
 def _still_epoch() -> Iterator[None]:
     save = Engine._save
 
-    async def still(self: Engine, run: Run, raised: bool = False, evidence: Evidence | None = None) -> Run:
-        return await save(self, with_(run, epoch=run.epoch - raised), False, evidence)
+    async def still(self: Engine, run: Run, raised: bool = False, **more: Any) -> Run:
+        return await save(self, with_(run, epoch=run.epoch - raised), False, **more)
 
     with mock.patch.object(Engine, "_save", still):
         yield

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from whimbrel.domain.errors import Unavailable
-from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cell, Rules
+from whimbrel.ports.stores.hosts import HostNews
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create, delete
@@ -23,7 +23,7 @@ class SilentHosts:
 
     changes = 0
 
-    async def all(self) -> list[Host]:
+    async def news(self, *_: object, **__: object) -> HostNews:
         raise Unavailable("no answer")
 
 

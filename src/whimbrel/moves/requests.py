@@ -290,15 +290,28 @@ async def _limits(cloud: Cloud, server: Server) -> Limits:
     return Limits(cores=limits["cores"], ram_mib=limits["ram"])
 
 
+async def _is_locked_by(run: Run, server: Server, cloud: Cloud) -> bool:
+    """Check that the run may be woken here; a conductor finds out what is wrong with any other."""
+    if server.cell is None or run.state != "parked":
+        return False
+    held = (await cloud.cell(server.cell).servers.holds([server.id])).get(server.id)
+    return held is not None and held.run == run.id
+
+
 async def _judge(cloud: Cloud, engine: Engine, requester: Requester, server: Server, verdict: Verdict) -> None:
     run = await cloud.journal.open_run(server.id)
     arrived = run is not None and (run.state == "parked" or run.verdict or server.vm_state == "resized")
     if run is None or run.saga not in MOVE_SAGAS or not arrived:
         raise Invalid("Instance has not been resized.")
     action = new_action(cloud, requester, server, _ACTION[verdict], run.id)
-    run = await cloud.journal.give_verdict(run.id, verdict, _STATUS[verdict], action, cloud.clock.now(), _HEARD_AT)
+    if await _is_locked_by(run, server, cloud) and (
+        woken := await engine.judge(run, verdict, _STATUS[verdict], action)
+    ):
+        run = woken
+    else:
+        run = await cloud.journal.give_verdict(run.id, verdict, _STATUS[verdict], action, cloud.clock.now(), _HEARD_AT)
+        engine.ring()
     if verdict == "revert" and has_facts(run, MoveFacts):
         # The conductor shows it too; done here, the user's next request already sees it.
         with suppress(Superseded):
             await record.show_reverting(run, cloud)
-    engine.ring()

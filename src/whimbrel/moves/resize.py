@@ -28,7 +28,7 @@ _UNDOABLE: tuple[Step[MoveFacts], ...] = (
     Step(record.lock, undo=record.unlock, event="conductor_migrate_server", undo_event=_FINISH_REVERT,
          in_request=True, status="pre-migrating",
          after=(guest.stop_on_source, record.switch_home)),  # idle only when back on the source and as before
-    Step(choose_target, again=next_alternate, event="cold_migrate"),  # only decides
+    Step(choose_target, again=next_alternate, event="cold_migrate", passive=True),  # only decides
     Step(claims.hold_source, undo=claims.return_source, event="cold_migrate", undo_event=_FINISH_REVERT,
          after=(guest.prepare_target,)),  # the move owns the source's claim
     Step(claims.claim_target, event="cold_migrate"),  # the server owns the target's; the write that returns the
@@ -49,8 +49,9 @@ _UNDOABLE: tuple[Step[MoveFacts], ...] = (
          undo_event=_FINISH_REVERT, status="migrating", shows="resize_migrating",
          after=(guest.start_on_target, volumes.leave_volumes)),  # never two guests: first the target's is gone
     # Undo only: the source gets its volumes and ports back before its guest starts.
-    Step(volumes.leave_volumes, undo=volumes.return_volumes, undo_event=_FINISH_REVERT, after=(guest.start_on_target,)),
-    Step(ports.leave_ports, undo=ports.return_ports, only_if=moves_ports, after=(ports.activate_target,)),
+    Step(volumes.leave_volumes, undo=volumes.return_volumes, undo_event=_FINISH_REVERT, idle=True,
+         after=(guest.start_on_target,)),
+    Step(ports.leave_ports, undo=ports.return_ports, only_if=moves_ports, idle=True, after=(ports.activate_target,)),
     Step(disk.carry_disk, undo=disk.discard_carried, only_if=needs_disks, event="compute_resize_instance",
          undo_event=_REVERT, after=(guest.start_on_target,)),
     Step(volumes.hand_over, only_if=moves_volumes, event="compute_finish_resize"),
@@ -73,7 +74,7 @@ _FORWARD_ONLY: tuple[Step[MoveFacts], ...] = (
     Step(pci_devices.release_old_devices, only_if=needs.had_pci, event="compute_confirm_resize"),
     Step(claims.release_source, event="compute_confirm_resize"),
     Step(home_cell.erase_at_source, only_if=crosses_cells, event="compute_confirm_resize"),
-    Step(quota_usage.book_new, only_if=changes_size),
+    Step(quota_usage.book_new, only_if=changes_size, passive=True),
     Step(record.unlock_resized, event="compute_confirm_resize"),
 )
 

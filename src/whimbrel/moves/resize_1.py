@@ -56,7 +56,7 @@ _UNDOABLE: tuple[Step[MoveFacts], ...] = (
     Step(record.lock, undo=record.unlock, event="conductor_migrate_server", undo_event=_FINISH_REVERT,
          in_request=True, status="pre-migrating",
          after=(guest.stop_on_source, record.switch_home)),  # idle only when back on the source and as before
-    Step(choose_target, again=next_alternate, event="cold_migrate"),  # only decides
+    Step(choose_target, again=next_alternate, event="cold_migrate", passive=True),  # only decides
     Step(claims.hold_source, undo=claims.return_source, event="cold_migrate", undo_event=_FINISH_REVERT,
          after=(guest.prepare_target,)),  # the move owns the source's claim
     Step(claims.claim_target, event="cold_migrate"),  # the server owns the target's; the write that returns the
@@ -98,7 +98,7 @@ _FORWARD_ONLY: tuple[Step[MoveFacts], ...] = (
     Step(pci_devices.release_old_devices, only_if=needs.had_pci, event="compute_confirm_resize"),
     Step(claims.release_source, event="compute_confirm_resize"),
     Step(home_cell.erase_at_source, only_if=crosses_cells, event="compute_confirm_resize"),
-    Step(quota_usage.book_new, only_if=changes_size),
+    Step(quota_usage.book_new, only_if=changes_size, passive=True),
     Step(record.unlock_resized, event="compute_confirm_resize"),
 )
 

@@ -1,6 +1,7 @@
 """The engine: drives a run through the steps of its saga and, after a refusal, through their undos.
 
-Invariants: what a step learned is saved before the next step acts. An answer has three values: done, refused,
+Invariants: what a step learned is saved before the next step acts. What follows without acting (a decision, the end of
+a wait) shares a save with what precedes it: after a crash both are repeated. An answer has three values: done, refused,
 unknown; an unknown answer is asked for again and never assumed. After the pivot nothing is undone: the run retries and
 its trouble is shown. An undo that cannot be done yet is a debt: it is shown and retried indefinitely, and blocks only
 the undos that wait for it. After every unanswered call and every change of direction the epoch rises, so that
@@ -25,7 +26,7 @@ from whimbrel.domain.errors import (
     WorldError,
     WrongState,
 )
-from whimbrel.domain.run import Action, Facts, LogEntry, Run
+from whimbrel.domain.run import Action, Facts, LogEntry, Run, Verdict
 from whimbrel.ports.stores.journal import Evidence, QuotaUsage, RunFilter
 from whimbrel.saga.backoff import pause_s
 from whimbrel.saga.lease import renewed
@@ -187,6 +188,39 @@ class Engine:
             return False
         return True
 
+    async def judge(self, run: Run, verdict: Verdict, status: str, action: Action) -> Run | None:
+        """Wake a parked run with a verdict, leased to this engine, and drive it.
+
+        Return None, and change nothing, if it is not parked any more as it was read, or if no conductor is here.
+        Raises: Unavailable.
+        """
+        if run.state != "parked" or run.is_foreign or self.parts.adopt is None:
+            return None
+        saga, now = self.registry.of(run), self._clock.now()
+        woken = replace(
+            run,
+            state="open",
+            verdict=verdict,
+            status=status,
+            action=action.request_id,
+            owner=self.name,
+            epoch=run.epoch + 1,
+            due_at=now + self.lease_s,
+            since=now,
+            updated_at=now,
+            parked_at=None,
+        )
+        if verdict == "confirm":
+            woken = self._past_idle(self._advanced(woken, saga, saga.step(run.at), now, None), saga)
+        judged = await self._journal.judge(woken, action)
+        if judged is None:
+            return None
+        woken = judged
+        if not self.parts.adopt(woken):
+            await self._journal.save(replace(woken, owner=None, due_at=0.0))
+            self.ring()
+        return woken
+
     # Drive: what a conductor does
 
     async def drive(self, run: Run, *, begun_here: bool = False) -> None:
@@ -256,13 +290,20 @@ class Engine:
             return await self._ask_again(run, saga, step, began, refusal)
         except (Unavailable, Conflict) as silence:
             return await self._ask_again(run, saga, step, began, silence)
-        evidence = _evidence(step, began, learned)
-        facts = learned.facts if isinstance(learned, Decided) else learned
-        return await self._save(self._advanced(run, saga, step, began, facts), evidence=evidence)
+        advanced = self._past_idle(self._advanced(run, saga, step, began, learned), saga)
+        evidence, usage = _evidence(step, began, learned), learned.usage if isinstance(learned, Decided) else None
+        after = saga.step(advanced.at) if advanced.state == "open" else None
+        if after and not evidence and not usage:
+            if after.parks and run.verdict is None:
+                return await self._park(advanced, after)
+            if after.passive:
+                return _unsaved(run, advanced)
+        return await self._save(advanced, evidence=evidence, usage=usage)
 
     def _advanced(self, run: Run, saga: Saga, step: Step, began: float, learned: Any) -> Run:
         now = self._clock.now()
-        facts = run.facts if learned is None else learned
+        decided = learned.facts if isinstance(learned, Decided) else learned
+        facts = run.facts if decided is None else decided
         after = saga.following(step.name, facts)
         detail = f"after {run.tries + 1} tries" if run.tries else None
         run = replace(
@@ -278,15 +319,25 @@ class Engine:
             return replace(run, state="done", status=saga.done_status, owner=None, finished_at=now)
         return replace(run, at=after.name, status=after.status or run.status)
 
+    def _past_idle(self, run: Run, saga: Saga) -> Run:
+        """Advance past the steps that do nothing."""
+        while run.state == "open" and (step := saga.step(run.at)).idle:
+            run = self._advanced(run, saga, step, self._clock.now(), None)
+        return run
+
     async def _wait(self, run: Run, saga: Saga, step: Step) -> Run:
         now = self._clock.now()
         if run.verdict == "confirm":
-            return await self._save(self._advanced(run, saga, step, run.since, None))
+            return await self._save(self._past_idle(self._advanced(run, saga, step, run.since, None), saga))
         if run.verdict == "revert":
             return await self._turn(run, step, "reverted", now, None)
-        return await self._journal.park(
-            replace(run, state="parked", status=step.status or run.status, owner=None, parked_at=now, updated_at=now)
-        )
+        return await self._park(run, step)
+
+    async def _park(self, run: Run, step: Step) -> Run:
+        """Save the run at a step that waits, parked; open if the verdict has come meanwhile."""
+        now, status = self._clock.now(), step.status or run.status
+        parked = replace(run, state="parked", status=status, owner=None, parked_at=now, updated_at=now, unsaved=0)
+        return await self._journal.park(parked)
 
     async def _ask_again(self, run: Run, saga: Saga, step: Step, began: float, trouble: WorldError) -> Run:
         now = self._clock.now()
@@ -416,12 +467,14 @@ class Engine:
         self.parts.took_step(run, entry)
         return entry
 
-    async def _save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> Run:
+    async def _save(
+        self, run: Run, raised: bool = False, evidence: Evidence | None = None, usage: QuotaUsage | None = None
+    ) -> Run:
         """Save the run; while this engine owns it, this also extends the lease."""
         if run.owner:  # otherwise the due time that was read would revert a renewal
             run = replace(run, due_at=self._clock.now() + self.lease_s)
         run = replace(run, unsaved=0)
-        await self._journal.save(run, raised, evidence)
+        await self._journal.save(run, raised, evidence, usage)
         return run
 
     async def _stand_still(self, run: Run, problem: str, message: str) -> None:
@@ -431,6 +484,11 @@ class Engine:
             await self._journal.save(stopped)
         except WorldError as trouble:
             log.error("the problem of a run could not be written down", run=run.id, reason=trouble.reason)
+
+
+def _unsaved(before: Run, run: Run) -> Run:
+    """Return a run that has advanced since `before`, and whose next save is shared."""
+    return replace(run, unsaved=before.unsaved + len(run.log) - len(before.log))
 
 
 def _why_turned(run: Run) -> str | None:

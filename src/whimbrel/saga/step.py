@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeAlias
 from typing_extensions import TypeVar
 
 from whimbrel.domain.run import Run
+from whimbrel.ports.stores.journal import QuotaUsage
 
 Facts = TypeVar("Facts", default=Any)
 """The facts of a saga's runs. The engine, which drives all sagas, leaves the type open."""
@@ -27,10 +28,11 @@ Facts = TypeVar("Facts", default=Any)
 
 @dataclass(frozen=True)
 class Decided(Generic[Facts]):
-    """New facts of a step that decides, and the evidence for the decision, which is kept beside the run."""
+    """What a step wants written with the save after it, in the same transaction."""
 
-    facts: Facts
-    evidence: bytes
+    facts: Facts | None = None  # None: as before
+    evidence: bytes | None = None  # for the decision; kept beside the run
+    usage: QuotaUsage | None = None  # of the subject
 
 
 Do: TypeAlias = Callable[[Run[Facts], Any], Awaitable[Facts | Decided[Facts] | None]]
@@ -47,6 +49,8 @@ class Step(Generic[Facts]):
     accepted: bool = False  # saved in one write with the run itself, which begins after it
     in_request: bool = False  # taken by the request before it is answered; after the accepted steps, before all others
     unlocks: bool = False  # releases the lock of the subject; if no step does, the last one
+    idle: bool = False  # `do` does nothing: the step is there for its undo
+    passive: bool = False  # changes nothing, except in the journal's own transaction: no save is needed before it
     parks: bool = False  # waits here for a verdict, without an owner
     status: str | None = None  # the status of the migration from here on
     shows: str | None = None  # the task state of the subject from here on

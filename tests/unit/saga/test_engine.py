@@ -1,7 +1,7 @@
 """The engine with a saga that has never heard of servers: three switches, the journal real, the world a dictionary."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.global_.journal import SqlJournal
-from whimbrel.domain.errors import Refused, Superseded, Unavailable
+from whimbrel.domain.errors import Refused, Superseded, Unavailable, WorldError
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Action, Run
 from whimbrel.saga.engine import DEBTS, NEVER, Engine
 from whimbrel.saga.parts import EngineParts
-from whimbrel.saga.step import Saga, SagaRegistry, Step
+from whimbrel.saga.step import Decided, Saga, SagaRegistry, Step
 from whimbrel.sim.world.clock import JumpingClock
 
 
@@ -130,12 +130,15 @@ class Room:
     async def stored(self) -> Run:
         return await self.journal.get(RunId("r"))
 
-    async def judge(self, what: Any) -> None:
-        action = Action(
+    def action(self, what: str) -> Action:
+        return Action(
             server_id=ServerId("s"), request_id=f"req-{what}", name=what, project_id=ProjectId("p"),
             user_id=UserId("u"), started_at=self.clock.now(),
         )  # fmt: skip
-        await self.journal.give_verdict(RunId("r"), what, "judged", action, self.clock.now(), ("verdict",))
+
+    async def judge(self, what: Any, heard_at: Sequence[str] = ("verdict",)) -> None:
+        action = self.action(what)
+        await self.journal.give_verdict(RunId("r"), what, "judged", action, self.clock.now(), heard_at)
 
     async def take(self, engine: Engine) -> None:
         for run in await self.journal.take(engine.name, self.clock.now(), 3.0, 10):
@@ -356,13 +359,142 @@ async def test_a_saved_step_extends_the_lease() -> None:
 async def test_a_verdict_that_comes_before_it_parks_is_heard(room: Room) -> None:
     engine = room.engine()
     run = await room.accept(engine)
-    while run.at != "verdict":
+    while run.at != "third":
         run = await engine._step(run)
-    await room.judge("confirm")
+    await room.judge("confirm", heard_at=("third", "verdict"))
     await engine.drive(run)
     done = await room.stored()
     assert (done.state, done.log[-1].action) == ("done", "req-confirm")
     assert room.world.on[-1] == "last"
+
+
+# A verdict that is carried out where it is given
+
+
+@pytest.mark.parametrize(("given", "at"), [("confirm", "last"), ("revert", "verdict")])
+async def test_a_parked_run_goes_on_where_its_verdict_is_given(room: Room, given: Any, at: str) -> None:
+    taken: list[Run] = []
+    engine = room.engine(adopt=lambda run: bool(taken.append(run)) or True)
+    await engine.drive(await room.accept(engine))
+    parked = await room.stored()
+    woken = await engine.judge(parked, given, "judged", room.action(given))
+    assert woken
+    assert [woken] == taken
+    stored = await room.stored()
+    assert stored == woken
+    assert (stored.state, stored.at, stored.owner, stored.epoch) == ("open", at, "e", parked.epoch + 1)
+    await engine.drive(woken)
+    assert (await room.stored()).status == {"confirm": "fine", "revert": "reverted"}[given]
+    assert (await room.stored()).log[-1].action == f"req-{given}"
+
+
+async def test_without_room_any_conductor_carries_a_verdict_out(room: Room) -> None:
+    rung: list[str] = []
+    engine = room.engine(adopt=lambda _: False, ring=lambda: rung.append("now"))
+    await engine.drive(await room.accept(engine))
+    assert await engine.judge(await room.stored(), "confirm", "judged", room.action("confirm"))
+    assert rung == ["now"]
+    await room.take(room.engine("other"))
+    assert (await room.stored()).status == "fine"
+
+
+async def test_a_verdict_on_what_is_not_parked_here_is_left_to_the_journal(room: Room) -> None:
+    engine = room.engine(adopt=lambda _: True)
+    run = await room.accept(engine)
+    assert await engine.judge(run, "confirm", "judged", room.action("confirm")) is None
+    await engine.drive(run)
+    parked = await room.stored()
+    assert await room.engine().judge(parked, "confirm", "judged", room.action("confirm")) is None  # no conductor
+    assert await room.stored() == parked
+    await room.judge("revert")
+    judged = await room.stored()
+    assert await engine.judge(parked, "confirm", "judged", room.action("confirm")) is None
+    assert await room.stored() == judged
+
+
+# What shares a save with the step before it
+
+
+async def weigh(run: Run, world: Switches) -> Decided[Facts]:
+    world.call("weigh")
+    return Decided(replace(run.facts, chosen="heavy"))
+
+
+async def rest(run: Run, world: Switches) -> None:
+    world.call("rest")
+
+
+async def wake(run: Run, world: Switches) -> None:
+    world.call("not rest")
+
+
+SHARING = Saga(
+    "switch",
+    1,
+    Facts,
+    undoable=(
+        Step(choose, in_request=True),
+        Step(first, undo=not_first),
+        Step(weigh, passive=True),
+        Step(second, undo=not_second),
+        Step(rest, undo=wake, idle=True),
+        Step(third, undo=not_third),
+    ),
+)
+
+
+@pytest.fixture
+def sharing(room: Room) -> Room:
+    room.registry = SagaRegistry(SHARING)
+    room.journal = SqlJournal(room.database, room.registry)
+    return room
+
+
+async def test_a_passive_step_is_repeated_with_the_one_before_it(sharing: Room) -> None:
+    engine = sharing.engine()
+    sharing.world.trouble["weigh"] = [asyncio.CancelledError()]
+    with pytest.raises(asyncio.CancelledError):
+        await engine.drive(await sharing.accept(engine))
+    assert (await sharing.stored()).at == "first"
+    sharing.clock.advance(10.0)
+    await sharing.take(sharing.engine("other"))
+    done = await sharing.stored()
+    assert (done.state, done.facts.chosen) == ("done", "heavy")
+    assert sharing.world.calls == ["choose", "first", "weigh", "first", "weigh", "second", "third"]
+    assert [entry.step for entry in done.log] == ["choose", "first", "weigh", "second", "rest", "third"]
+
+
+@pytest.mark.parametrize("trouble", [Refused("no"), Unavailable("silence")], ids=["refused", "silence"])
+async def test_trouble_of_a_passive_step_is_saved_with_what_was_not(sharing: Room, trouble: WorldError) -> None:
+    engine = sharing.engine()
+    sharing.world.trouble["weigh"] = [trouble]
+    await engine.drive(await sharing.accept(engine))
+    over = await sharing.stored()
+    if isinstance(trouble, Unavailable):
+        assert (over.state, sharing.world.calls.count("first")) == ("done", 1)
+    else:
+        assert (over.state, sharing.world.on) == ("undone", [])
+
+
+async def test_orders_name_the_progress_that_the_journal_holds(sharing: Room) -> None:
+    engine = sharing.engine()
+    run = await engine._step(await sharing.accept(engine))
+    run = await engine._step(run)
+    assert (run.at, run.unsaved, run.order.progress) == ("weigh", 1, (await sharing.stored()).order.progress)
+    run = await engine._step(run)
+    assert (run.at, run.unsaved) == ("second", 0)
+    assert await sharing.stored() == run
+
+
+async def test_what_only_an_undo_does_is_passed_and_undone(sharing: Room) -> None:
+    engine = sharing.engine()
+    sharing.world.trouble["third"] = [Refused("no")]
+    run = await sharing.accept(engine)
+    while run.at != "third":
+        run = await engine._step(run)
+    assert await sharing.stored() == run
+    await engine.drive(run)
+    assert sharing.world.calls[-4:] == ["not third", "not rest", "not second", "not first"]
 
 
 THREE_DOORS = Saga(

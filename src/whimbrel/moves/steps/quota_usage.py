@@ -1,9 +1,10 @@
 """The quota usage of a server: counted once, also while it moves."""
 
 from whimbrel.domain.flavor import Flavor
-from whimbrel.moves.facts import Move, old_flavor_of
+from whimbrel.moves.facts import Move, MoveFacts, old_flavor_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import QuotaUsage
+from whimbrel.saga.step import Decided
 
 
 def larger(old: Flavor, new: Flavor) -> QuotaUsage:
@@ -22,6 +23,7 @@ async def book_old(move: Move, cloud: Cloud) -> None:
     await cloud.directory.book(move.order, move.subject, old.vcpus, old.memory_mib)
 
 
-async def book_new(move: Move, cloud: Cloud) -> None:
+async def book_new(move: Move, cloud: Cloud) -> Decided[MoveFacts]:
+    """Count the new flavor, in the transaction that saves the move."""
     new = move.facts.new_flavor
-    await cloud.directory.book(move.order, move.subject, new.vcpus, new.memory_mib)
+    return Decided(usage=QuotaUsage(vcpus=new.vcpus, memory_mib=new.memory_mib))

@@ -125,10 +125,12 @@ class Journal(Protocol):
         """
         ...
 
-    async def save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
+    async def save(
+        self, run: Run, raised: bool = False, evidence: Evidence | None = None, usage: QuotaUsage | None = None
+    ) -> None:
         """Save the run. raised: its epoch is one more than the one under which it was read.
 
-        evidence: what its last step decided by.
+        evidence: what its last step decided by. usage: of its subject from now on.
 
         Raises: Superseded; Unavailable.
         """
@@ -169,7 +171,7 @@ class Journal(Protocol):
         ...
 
     async def park(self, run: Run) -> Run:
-        """Park a run until a verdict, without an owner; return it open if a verdict has come meanwhile.
+        """Save a run, parked until a verdict and without an owner; open, under its lease, if the verdict has come.
 
         Raises: Superseded; Unavailable.
         """
@@ -182,6 +184,14 @@ class Journal(Protocol):
 
         Repeatable with the same verdict. Raises: Conflict: the other verdict was given, the run is not going forward,
         or another run is open beside it.
+        """
+        ...
+
+    async def judge(self, run: Run, action: Action) -> Run | None:
+        """Save a run that its verdict wakes, with the verdict and its action: open, under the next epoch.
+
+        Return None, and change nothing, unless it was parked under the epoch before, without a verdict and without
+        another open run beside it. Raises: Unavailable: all runs are held.
         """
         ...
 

@@ -87,9 +87,9 @@ CREATE = Saga(
     MoveFacts,
     undoable=(
         Step(greet, undo=bury, in_request=True, after=(place,)),  # the undo leaves it in error, in the directory
-        Step(choose_target, again=next_alternate, event="conductor_schedule_and_build_instances"),
+        Step(choose_target, again=next_alternate, event="conductor_schedule_and_build_instances", passive=True),
         Step(claims.claim_target, undo=claims.release_target, event=_EVENT, after=(guest.prepare_target,)),
-        Step(build_failures.trust_host, undo=build_failures.count_failure),
+        Step(build_failures.trust_host, undo=build_failures.count_failure, idle=True),
         Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=needs.wants_pci, event=_EVENT,
              after=(guest.prepare_target, guest.start_on_target)),
         Step(guest.prepare_target, undo=guest.abandon_target, event=_EVENT,

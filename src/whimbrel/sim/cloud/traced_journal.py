@@ -7,7 +7,6 @@ from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.global_.run_rows import Sagas
 from whimbrel.domain.run import Action, Facts, Run, Verdict
-from whimbrel.ports.stores.journal import Evidence
 
 
 class TracedJournal(SqlJournal):
@@ -22,8 +21,8 @@ class TracedJournal(SqlJournal):
         self._tell(run, "is accepted")
         return accepted
 
-    async def save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
-        await super().save(run, raised, evidence)
+    async def save(self, run: Run, *more: Any) -> None:
+        await super().save(run, *more)
         self._tell(run, standing(run))
 
     async def park(self, run: Run) -> Run:

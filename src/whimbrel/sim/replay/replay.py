@@ -183,7 +183,8 @@ class Replay:
 
     def _same_choice(self, decided: Decided) -> Decided:
         """Make it choose the hosts that were chosen in the real cloud."""
-        facts: MoveFacts = decided.facts
+        facts = decided.facts
+        assert facts
         assert facts.target
         places = {place.host: place for place in (facts.target, *facts.alternates)}
         order = [places[name] for name in hosts_in_order(self._facts) if name in places]

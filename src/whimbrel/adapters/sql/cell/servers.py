@@ -1,7 +1,7 @@
 """Server records of one cell, and the fences of the runs that change them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from whimbrel.adapters.sql.cell.fences import pass_fence
 from whimbrel.adapters.sql.cell.host_news import COUNTS
 from whimbrel.adapters.sql.cell.server_queries import asked
 from whimbrel.adapters.sql.cell.server_rows import ROW, read_record, record_values
-from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.database import Database, Told, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.id_pages import RecordIds
 from whimbrel.adapters.sql.engine.transactions import reads, writes
@@ -76,8 +76,7 @@ class SqlServers(RecordIds):
 
     async def stand(self, order: Order, server_id: ServerId, standing: RecordState) -> Server:
         async with self._db.write() as tx:
-            await pass_fence(tx, order)
-            server, _ = await _held(tx, server_id)
+            server, _ = await _passed(tx, order, server_id)
             await tx.run(_stand, {"b_id": server_id, "b_standing": standing})
         return server
 
@@ -92,8 +91,7 @@ class SqlServers(RecordIds):
         beside: RunId | None = None,
     ) -> None:
         async with self._db.write() as tx:
-            await pass_fence(tx, order)
-            server, holder = await _held(tx, server_id)
+            server, holder = await _passed(tx, order, server_id)
             if holder == order.run:
                 return
             if holder != beside:
@@ -102,28 +100,32 @@ class SqlServers(RecordIds):
                 raise WrongState(_wrong(server, "vm_state", server.vm_state))
             if server.slot != slot:
                 raise WrongState(f"Instance {server.id} was moved meanwhile.")
-            await _put(tx, server, {"task_state": task_state, "updated_at": now}, order.run)
+            put = await _put(tx, server, {"task_state": task_state, "updated_at": now}, order.run)
+        put.check()
 
     async def show_task(self, order: Order, server_id: ServerId, task_state: str | None, now: float) -> None:
         await self.change_by_run(order, server_id, {"task_state": task_state, "updated_at": now})
 
     async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
         async with self._db.write() as tx:
-            await pass_fence(tx, order)
-            server, holder = await _held(tx, server_id)
+            server, holder = await _passed(tx, order, server_id)
             if holder != order.run:
                 raise LockLost(_not_held(order, server_id, holder))
-            if any(getattr(server, name) != value for name, value in fields.items()):
-                await _put(tx, server, fields, order.run)
+            if all(getattr(server, name) == value for name, value in fields.items()):
+                return
+            put = await _put(tx, server, fields, order.run)
+        put.check()
 
     async def unlock(
         self, order: Order, server_id: ServerId, fields: Mapping[str, Any], beside: RunId | None = None
     ) -> None:
         async with self._db.write() as tx:
-            await pass_fence(tx, order)
-            row = await tx.row(_by_id_held, {"b_id": server_id})
-            if row is not None and row.locked_by_run == order.run:
-                await _put(tx, read_record(row.record, server_id), {**fields, "task_state": None}, beside)
+            [[*rows]] = await pass_fence(tx, order, (_by_id_held, {"b_id": server_id}))
+            row = rows[0] if rows else None
+            if row is None or row.locked_by_run != order.run:
+                return
+            put = await _put(tx, read_record(row.record, server_id), {**fields, "task_state": None}, beside)
+        put.check()
 
     async def erase(self, order: Order, server_id: ServerId) -> None:
         async with self._db.write() as tx:
@@ -131,7 +133,7 @@ class SqlServers(RecordIds):
             await tx.run(_delete, {"b_id": server_id})
 
     orders_of = reads(fences.orders_of)
-    note_order = writes(fences.pass_fence)
+    note_order = writes(fences.note_order)
     forget_fences = writes(fences.forget_fences)
 
     # Changes by the owner
@@ -144,7 +146,8 @@ class SqlServers(RecordIds):
             current, holder = read_record(row.record, server.id), row.locked_by_run
             if row.standing == "frozen" or current.generation != server.generation:
                 raise Conflict(f"server {server.id} was changed meanwhile")
-            return await _put(tx, current, fields, holder)
+            put = await _put(tx, current, fields, holder)
+        return put.check()
 
 
 def _not_held(order: Order, server_id: ServerId, holder: str | None) -> str:
@@ -156,18 +159,30 @@ def _wrong(server: Server, attribute: str, value: str | None) -> str:
     return f"Instance {server.id} is in {attribute} {value}."
 
 
-async def _held(tx: Tx, server_id: ServerId) -> tuple[Server, str | None]:
-    row = await tx.row(_by_id_held, {"b_id": server_id})
-    if row is None:
+async def _passed(tx: Tx, order: Order, server_id: ServerId) -> tuple[Server, str | None]:
+    """Pass the fence; lock and return a record and the run that holds it. Raises: Superseded; Behind; NotFound."""
+    [rows] = await pass_fence(tx, order, (_by_id_held, {"b_id": server_id}))
+    if not rows:
         raise NotFound(f"Instance {server_id} could not be found.")
-    return read_record(row.record, server_id), row.locked_by_run
+    return read_record(rows[0].record, server_id), rows[0].locked_by_run
 
 
-async def _put(tx: Tx, server: Server, fields: Mapping[str, Any], holder: str | None) -> Server:
+class _Put(NamedTuple):
+    """A record that was sent, and whether it was written, which is known after the transaction."""
+
+    server: Server
+    told: Told
+
+    def check(self) -> Server:
+        """Raises: Conflict: nothing was written."""
+        if self.told.rowcount != 1:
+            raise Conflict(f"server {self.server.id} was changed meanwhile")
+        return self.server
+
+
+async def _put(tx: Tx, server: Server, fields: Mapping[str, Any], holder: str | None) -> _Put:
+    """Write a record that is locked in this transaction; there is nothing else in it that must not stand alone."""
     changed = replace(server, generation=server.generation + 1, **fields)
     values = {**record_values(changed, holder), "b_id": server.id, "b_generation": server.generation}
     del values["id"]
-    done = await tx.run(_update, values)
-    if done.rowcount != 1:
-        raise Conflict(f"server {server.id} was changed meanwhile")
-    return changed
+    return _Put(changed, await tx.tell(_update, values))

@@ -4,11 +4,20 @@ Invariant: a transaction never spans an await on anything but this database.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.fixed import FixedResult, Values
+
+
+class Told(Protocol):
+    """The result of a statement that was told: there after the next answer, or the end of the transaction."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def all(self) -> Sequence[Any]: ...
 
 
 class Tx:
@@ -33,12 +42,12 @@ class Tx:
         """Return the rows of several statements, executed in this order and sent together."""
         return [await self.rows(statement, values) for statement, values in asked]
 
-    async def tell(self, statement: sa.Executable, values: Values = None) -> None:
+    async def tell(self, statement: sa.Executable, values: Values = None) -> Told:
         """Execute a statement without waiting: it may be sent with the next query, or at the end.
 
         Its errors are raised then.
         """
-        await self.run(statement, values)
+        return await self.run(statement, values)
 
 
 class Database:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.database import Database, Told, Tx
 from whimbrel.adapters.sql.engine.fixed import FixedResult, Values, is_fixed, text_of
 from whimbrel.adapters.sql.engine.pool import Pool
 from whimbrel.adapters.sql.engine.urls import ENGINE, postgres_arguments
@@ -23,6 +23,21 @@ from whimbrel.domain.errors import Conflict, Unavailable, WorldError
 
 _WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 _READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class _Told:
+    """The result of statements that were sent; to be read once the wire has the answers."""
+
+    def __init__(self, wire: Wire, sent: Sequence[Sent]) -> None:
+        self._wire = wire
+        self._sent = sent
+
+    @property
+    def rowcount(self) -> int:
+        return sum(each.count for each in self._sent)
+
+    def all(self) -> Sequence[Any]:
+        return self._wire.rows(self._sent[0])
 
 
 class PostgresTx(Tx):
@@ -46,11 +61,10 @@ class PostgresTx(Tx):
         await self._wire.answers()
         return [self._wire.rows(each) for each in sent]
 
-    async def tell(self, statement: sa.Executable, values: Values = None) -> None:
+    async def tell(self, statement: sa.Executable, values: Values = None) -> Told:
         if is_fixed(statement):
-            self._send(statement, values)
-        else:
-            await self.run(statement, values)
+            return _Told(self._wire, self._send(statement, values))
+        return await self.run(statement, values)
 
     def _send(self, statement: sa.Executable, values: Values) -> list[Sent]:
         many = [values or {}] if values is None or isinstance(values, Mapping) else values

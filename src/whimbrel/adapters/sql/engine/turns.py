@@ -17,10 +17,10 @@ _IN_SCHEMA = fixed(sa.select(_lock(sa.func.hashtext(sa.func.current_schema().con
 async def wait_for_turn(tx: Tx, name: str) -> None:
     """Lock this name until the transaction ends."""
     if tx.dialect == "postgresql":
-        await tx.run(_IN_DATABASE, {"name": name})
+        await tx.tell(_IN_DATABASE, {"name": name})
 
 
 async def wait_for_turn_in_schema(tx: Tx, name: str) -> None:
     """Lock this name within the transaction's schema until the transaction ends."""
     if tx.dialect == "postgresql":
-        await tx.run(_IN_SCHEMA, {"name": f" {name}"})
+        await tx.tell(_IN_SCHEMA, {"name": f" {name}"})

@@ -26,7 +26,7 @@ _OF = fixed(
 
 async def add_evidence(tx: Tx, run: RunId, added: Evidence) -> None:
     document = zlib.compress(added.document, FAST)
-    await tx.run(_ADD, {"run": run, "step": added.step, "at": added.at, "document": document})
+    await tx.tell(_ADD, {"run": run, "step": added.step, "at": added.at, "document": document})
 
 
 async def read_evidence(tx: Tx, run: RunId, sagas: Sagas) -> list[Evidence]:

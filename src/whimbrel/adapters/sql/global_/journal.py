@@ -9,7 +9,7 @@ import structlog
 from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam
 
-from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.database import Database, Told, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.global_ import quota_usage, rounds
@@ -102,17 +102,21 @@ _takeovers_of = fixed(
     .where(takeovers.c.run.in_(sa.select(runs.c.id).where(runs.c.subject == bindparam("b_subject"))))
     .order_by(takeovers.c.number)
 )
+_is_unheard = runs.c.verdict.is_(None)
 _park = fixed(
     sa.update(runs)
-    .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), runs.c.verdict.is_(None))
+    .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"))
     .where(runs.c.state == "open", may_go_on)
     .values(
-        state="parked",
-        status=bindparam("b_status"),
-        owner=None,
-        parked_at=bindparam("b_parked_at"),
-        updated_at=bindparam("b_updated_at"),
+        {
+            **{name: bindparam(name) for name in _CHANGING if name not in ("state", "owner", "due_at", "epoch")},
+            "state": sa.case((_is_unheard, "parked"), else_="open"),
+            "owner": sa.case((_is_unheard, None), else_=runs.c.owner),
+            "status": sa.case((_is_unheard, bindparam("status")), else_=runs.c.status),
+            "parked_at": sa.case((_is_unheard, bindparam("parked_at")), else_=None),
+        }
     )
+    .returning(runs)
 )
 _parked = runs.c.state == "parked"
 _waits = sa.or_(
@@ -133,6 +137,13 @@ _give_verdict = fixed(
         updated_at=bindparam("b_now"),
         parked_at=None,
     )
+)
+
+_judge = fixed(
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), _parked, _is_unheard, _is_alone)
+    .where(may_go_on)
+    .values({name: bindparam(name) for name in (*_CHANGING, "verdict", "action")})
 )
 
 
@@ -163,8 +174,9 @@ class SqlJournal:
         beside: RunId | None = None,
     ) -> Run[Facts]:
         async with self._db.write() as tx:
+            under_way = await tx.tell(_open_of, {"b_subject": run.subject})
             self._incarnation = (await check_not_held(tx, run.saga)).incarnation
-            there = [(row.id, row.state) for row in await tx.rows(_open_of, {"b_subject": run.subject})]
+            there = [(row.id, row.state) for row in under_way.all()]
             if there != ([(beside, "parked")] if beside else []):
                 raise Conflict(f"something is under way on server {run.subject}")
             if usage:
@@ -179,8 +191,9 @@ class SqlJournal:
                     await join(tx, new_server.spec.requested_group, new_server.id, most)
             values = run_values(run)
             del values["number"]
-            number = await tx.value(_insert_run, values)
-            await tx.run(_insert_action, asdict(action))
+            inserted = await tx.tell(_insert_run, values)
+            await tx.tell(_insert_action, asdict(action))
+        [[number]] = inserted.all()
         return replace(run, number=number, incarnation=self._incarnation)
 
     async def forget(self, run: Run, before: QuotaUsage | None = None) -> None:
@@ -196,15 +209,21 @@ class SqlJournal:
 
     # Execute
 
-    async def save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
+    async def save(
+        self, run: Run, raised: bool = False, evidence: Evidence | None = None, usage: QuotaUsage | None = None
+    ) -> None:
         values = run_values(run)
         bound = {name: values[name] for name in _CHANGING}
         async with self._db.write() as tx:
-            done = await tx.run(_save, {**bound, "b_id": run.id, "b_epoch": run.epoch - raised})
-            if done.rowcount != 1:
-                raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}, or all runs are held")
+            say = tx.run if evidence or usage else tx.tell  # alone, it is sent with the commit
+            done = await say(_save, {**bound, "b_id": run.id, "b_epoch": run.epoch - raised})
+            if evidence or usage:
+                _check_saved(run, done)
             if evidence:
                 await add_evidence(tx, run.id, evidence)
+            if usage:
+                await quota_usage.account(tx, run.subject, usage)
+        _check_saved(run, done)
 
     async def evidence(self, run_id: RunId) -> list[Evidence]:
         async with self._db.read() as tx:
@@ -225,8 +244,9 @@ class SqlJournal:
             if not due:
                 return []
             taken = {"b_ids": [row.id for row in due], "b_owner": owner, "b_until": now + lease_s}
-            rows = await tx.rows(_take, taken)
+            took = await tx.tell(_take, taken)
             self._incarnation = (await read_state(tx)).incarnation
+            rows = took.all()
             for row in due:
                 if row.owner not in (None, owner):
                     epoch = row.epoch + 1
@@ -281,13 +301,13 @@ class SqlJournal:
     # Verdicts and operators' commands
 
     async def park(self, run: Run) -> Run:
+        values = run_values(run)
+        bound = {name: values[name] for name in _CHANGING if name not in ("state", "owner", "due_at", "epoch")}
         async with self._db.write() as tx:
-            what = {"b_id": run.id, "b_epoch": run.epoch, "b_status": run.status}
-            done = await tx.run(_park, {**what, "b_parked_at": run.parked_at, "b_updated_at": run.updated_at})
-            row = await tx.row(_by_id, {"b_id": run.id})
-        if row is None or row.epoch != run.epoch or not (done.rowcount or row.verdict):
-            raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}, or all runs are held")
-        return run if done.rowcount else self._run(row)
+            done = await tx.tell(_park, {**bound, "b_id": run.id, "b_epoch": run.epoch})
+        _check_saved(run, done)
+        [row] = done.all()
+        return run if row.state == "parked" else self._run(row)
 
     async def give_verdict(
         self, run_id: RunId, verdict: Verdict, status: str, action: Action, now: float, heard_at: Sequence[str] = ()
@@ -305,6 +325,17 @@ class SqlJournal:
         if run is None or run.verdict != verdict:
             raise Conflict(f"move {run_id} does not wait for this verdict")
         return run
+
+    async def judge(self, run: Run, action: Action) -> Run | None:
+        values = run_values(run)
+        bound = {name: values[name] for name in (*_CHANGING, "verdict", "action")}
+        async with self._db.write() as tx:
+            done = await tx.tell(_judge, {**bound, "b_id": run.id, "b_epoch": run.epoch - 1})
+            self._incarnation = (await check_not_held(tx, run.saga)).incarnation
+            if not done.rowcount:
+                return None
+            await tx.tell(_insert_action, asdict(action))
+        return replace(run, incarnation=self._incarnation)
 
     async def turn_back(self, run: Run, now: float) -> Run:
         # The epoch may have risen meanwhile; the run's step and its verdict decide whether it may roll back.
@@ -384,3 +415,9 @@ class SqlJournal:
 
     async def tally(self, now: float) -> Tally:
         return await self._tally.now(now)
+
+
+def _check_saved(run: Run, done: Told) -> None:
+    """Raises: Superseded."""
+    if done.rowcount != 1:
+        raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}, or all runs are held")

@@ -48,6 +48,11 @@ async def enter(tx: Tx, counted: QuotaUsage, server: Server) -> None:
     await tx.run(_enter, entry)
 
 
+async def account(tx: Tx, server_id: ServerId, counted: QuotaUsage) -> None:
+    """Set the quota usage of a server, if it exists."""
+    await tx.tell(_account, _values(server_id, counted))
+
+
 async def book(tx: Tx, server_id: ServerId, counted: QuotaUsage) -> bool:
     """Set the quota usage of a server; return whether the server exists."""
     return bool((await tx.run(_account, _values(server_id, counted))).rowcount)

@@ -132,20 +132,6 @@ async def here(tx: Tx) -> Mark:
     return Mark(state.seen, state.xid, state.server, tuple(Gap(first, last, own[0]) for first, last in missing))
 
 
-async def unchanged(db: Database, mark: Mark) -> Mark | None:
-    """Return the next mark if there were certainly no changes, after one round trip without a transaction.
-
-    On SQLite this would save nothing.
-    """
-    if db.dialect == "sqlite":
-        return None
-    async with db.look() as tx:  # transactions that had ended when the state was read are visible in the gaps
-        [state], *late = await tx.ask((_STATE, None), *_in(mark.gaps))
-    if any(late) or (state.seen, state.xid, state.server) != (mark.seen, mark.xid, mark.server):
-        return None
-    return msgspec.structs.replace(mark, gaps=_open(mark.gaps, state.oldest))
-
-
 async def since(tx: Tx, mark: Mark) -> tuple[set[ProviderId] | None, Mark]:
     """Return the providers changed since the mark (None: unknown), and the next mark."""
     late: Sequence[Any] = ()

@@ -8,11 +8,12 @@ for both, and a consumer over capacity can shrink.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.database import Told, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.placement import group_members
 from whimbrel.adapters.sql.placement.allocation_rows import add_allocations, use
@@ -97,12 +98,22 @@ async def read_held(
 
     Raises: Conflict: a consumer was created between the lock, which found no row, and the read.
     """
-    these, locked = {"ids": sorted(ids)}, None
-    if lock and tx.dialect == "postgresql":
-        locks, rows = await tx.ask((_LOCK_CONSUMERS, these), (_HELD, these))
-        locked = {row[0] for row in locks}
-    else:
-        rows = await tx.rows(_HELD, these)
+    return held_of(await tx.ask(*asked_of(tx, ids, lock=lock)))
+
+
+def asked_of(
+    tx: Tx, ids: Collection[ConsumerId], *, lock: bool = False
+) -> list[tuple[sa.Executable, Mapping[str, Any] | None]]:
+    """Return the statements of `read_held`, to be sent with others."""
+    these = {"ids": sorted(ids)}
+    locks = [(_LOCK_CONSUMERS, these)] if lock and tx.dialect == "postgresql" else []
+    return [*locks, (_HELD, these)]
+
+
+def held_of(answers: Sequence[Sequence[Any]]) -> dict[ConsumerId, tuple[Consumer, Held]]:
+    """Return what `read_held` does, of the answers to its statements. Raises: as `read_held`."""
+    *locks, rows = answers
+    locked = {row[0] for row in locks[0]} if locks else None
     found: dict[ConsumerId, tuple[Consumer, Held]] = {}
     for uuid, generation, project, user, kind, provider, name, amount in rows:
         if uuid not in found:
@@ -136,17 +147,22 @@ async def rewrite(
     if tx.dialect == "postgresql":
         roots = {zone.root} if zone else set()
         await tx.tell(LOCK_PROVIDERS, {"ids": sorted(taken | roots | {provider for provider, _ in changes})})
-    if zone:
-        await _check_zone(tx, zone)
-    if check_units or any(more > 0 for more in changes.values()):
-        await _check_room(tx, claims, changes, taken)
+    is_checked = bool(taken) and (check_units or any(more > 0 for more in changes.values()))
+    say = tx.tell if is_checked else tx.run
+    in_zone = await say(_ZONE, {"host": zone.root}) if zone else None
+    stocks = await read_stocks(tx, taken) if is_checked else {}
+    if zone and in_zone:
+        _check_zone(zone, in_zone)
+    if is_checked:
+        await _check_room(tx, claims, changes, stocks)
     left = {provider for claim in claims if claim.bumps_left and not claim.held for provider in _held(claim, before)}
     await _write(tx, claims, before, changes, bumped=taken | left)
     await note(tx, taken | {provider for provider, _ in changes})
 
 
-async def _check_zone(tx: Tx, rule: ZoneRule) -> None:
-    now = await tx.value(_ZONE, {"host": rule.root})
+def _check_zone(rule: ZoneRule, told: Told) -> None:
+    """Raises: Refused."""
+    now = next((zone for (zone,) in told.all()), None)
     if now is not None and now not in rule.zones:
         raise Refused("The host is in another availability zone by now, or on its way to one.")
 
@@ -186,9 +202,8 @@ def _changes(claims: Sequence[Claim], before: Iterable[Held]) -> dict[Stocked, i
 
 
 async def _check_room(
-    tx: Tx, claims: Sequence[Claim], changes: Mapping[Stocked, int], taken: Collection[ProviderId]
+    tx: Tx, claims: Sequence[Claim], changes: Mapping[Stocked, int], stocks: Mapping[Stocked, Stock]
 ) -> None:
-    stocks = await read_stocks(tx, taken)
     wanted = [each for claim in claims for each in _stocked(claim.held)]
     for stocked, _ in wanted:
         if stocked not in stocks:

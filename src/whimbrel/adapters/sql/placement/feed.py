@@ -91,9 +91,6 @@ class Feed:
             return False
 
     async def _is_current(self, view: _View) -> bool:
-        if mark := await changes.unchanged(self._db, view.mark):
-            view.mark = mark
-            return True
         async with self._db.read() as tx:
             return await self._catch_up(tx, view, max(MANY, len(view.index.nodes) // PART))
 

@@ -5,7 +5,7 @@ their names, and would otherwise each have sets, strings and numbers of its own.
 """
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -68,27 +68,32 @@ async def read_some(tx: Tx, uuids: Collection[ProviderId]) -> list[Node]:
         these, left = left[:AT_ONCE], left[AT_ONCE:]
         # Padded to a power of two: the statement is compiled once per length.
         these += these[-1:] * ((1 << (len(these) - 1).bit_length()) - len(these))
-        nodes += await _nodes(tx, await tx.rows(_SOME, {"these": these}), _OF_SOME, {"these": these})
+        rows, *belongings = await tx.ask(*((statement, {"these": these}) for statement in (_SOME, *_OF_SOME)))
+        nodes += _nodes(rows, belongings)
     return nodes
 
 
 async def read_next(tx: Tx, after: str, most: int) -> list[Node]:
     """Read the next `most` providers in uuid order; fewer: these were the last."""
     rows = await tx.rows(_NEXT, {"after": after, "most": most})
-    return await _nodes(tx, rows, _OF_NEXT, {"after": after, "until": rows[-1][0]}) if rows else []
+    if not rows:
+        return []
+    these = {"after": after, "until": rows[-1][0]}
+    return _nodes(rows, await tx.ask(*((statement, these) for statement in _OF_NEXT)))
 
 
 async def count(tx: Tx) -> int:
     return int(await tx.value(_COUNT))
 
 
-async def _nodes(tx: Tx, rows: Iterable[Any], belongings: Belongings, which: Mapping[str, Any]) -> list[Node]:
+def _nodes(rows: Iterable[Any], belongings: Sequence[Sequence[Any]]) -> list[Node]:
+    """belongings: the rows of inventories, traits and aggregates."""
     stocks: dict[str, dict[str, Stock]] = {row[0]: {} for row in rows}
     of_stocks, of_traits, of_aggregates = belongings
-    for row in await tx.rows(of_stocks, which):
+    for row in of_stocks:
         stocks[row[0]][sys.intern(row[1])] = _stock(*row[2:])
-    traits = {uuid: _names(text) for uuid, text in await tx.rows(of_traits, which)}
-    aggregates = {uuid: _names(text) for uuid, text in await tx.rows(of_aggregates, which)}
+    traits = {uuid: _names(text) for uuid, text in of_traits}
+    aggregates = {uuid: _names(text) for uuid, text in of_aggregates}
     return [
         Node(
             provider=provider_of(row),

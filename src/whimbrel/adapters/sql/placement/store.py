@@ -10,7 +10,7 @@ from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.id_pages import ConsumerIds
 from whimbrel.adapters.sql.engine.transactions import looks, reads, writes
 from whimbrel.adapters.sql.placement import allocation_queries, changes, fences, group_members, host_zones, providers
-from whimbrel.adapters.sql.placement.claims import read_held, rewrite
+from whimbrel.adapters.sql.placement.claims import asked_of, held_of, read_held, rewrite
 from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
 from whimbrel.adapters.sql.placement.fences import raise_fence
 from whimbrel.adapters.sql.placement.host_store import HostStore
@@ -32,11 +32,21 @@ from whimbrel.ports.placement.placement import GroupRule, Owner, ZoneRule
 
 
 async def _drop(tx: Tx, consumer: ConsumerId) -> bool:
-    before = await read_held(tx, [consumer], lock=True)
+    return await _empty(tx, consumer, await read_held(tx, [consumer], lock=True))
+
+
+async def _empty(tx: Tx, consumer: ConsumerId, before: Mapping[ConsumerId, tuple[Consumer, Held]]) -> bool:
+    """Drop the claim of a consumer that was read with a lock. Return whether there was one."""
     if before:
         nothing = Claim(consumer=consumer, owner=before[consumer][0].owner, held={})
         await rewrite(tx, [nothing], before)
     return bool(before)
+
+
+async def _passed(tx: Tx, order: Order, consumers: Collection[ConsumerId]) -> dict[ConsumerId, tuple[Consumer, Held]]:
+    """Raise the fence and read these consumers with a lock, in one round trip. Raises: Superseded; Behind; Conflict."""
+    answers = await raise_fence(tx, order, *asked_of(tx, consumers, lock=True))
+    return held_of(answers)
 
 
 class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
@@ -74,9 +84,13 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
         held: Held = {provider: amounts for provider, amounts in given.items() if amounts}
         refusal: Refused | None = None
         async with self._db.write() as tx:
-            await raise_fence(tx, order)
-            places = await group_members.lock(tx, group) if group else None
-            before = await read_held(tx, [consumer], lock=True)
+            places = None
+            if group:  # its row is locked before any consumer
+                await raise_fence(tx, order)
+                places = await group_members.lock(tx, group)
+                before = await read_held(tx, [consumer], lock=True)
+            else:
+                before = await _passed(tx, order, [consumer])
             if consumer in before and before[consumer][1] == held:
                 return
             claim = Claim(consumer=consumer, owner=owner, held=held, type=_type(order, consumer))
@@ -94,8 +108,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
 
     async def hand_over(self, order: Order, giver: ConsumerId, taker: ConsumerId, owner: Owner) -> None:
         async with self._db.write() as tx:
-            await raise_fence(tx, order)
-            before = await read_held(tx, [giver, taker], lock=True)
+            before = await _passed(tx, order, [giver, taker])
             if giver not in before or giver == taker:
                 return
             claims = [
@@ -107,8 +120,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
 
     async def release(self, order: Order, consumer: ConsumerId) -> None:
         async with self._db.write() as tx:
-            await raise_fence(tx, order)
-            await _drop(tx, consumer)
+            await _empty(tx, consumer, await _passed(tx, order, [consumer]))
 
     async def name_owner(self, order: Order, consumer: ConsumerId, owner: Owner) -> None:
         async with self._db.write() as tx:
@@ -126,7 +138,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
     miscounts = reads(allocation_queries.miscounts)
     allocations = reads(allocation_queries.of_consumers)
     orders_of = reads(fences.orders_of)
-    note_order = writes(fences.raise_fence)
+    note_order = writes(fences.note_order)
     forget_fences = writes(fences.forget_fences)
 
     # Server groups, zones of hosts
