@@ -111,6 +111,10 @@ class VolumeCloud:
             file.write(content)
 
 
+async def two_zones() -> tuple[str, ...]:
+    return ("nova", "north")
+
+
 @asynccontextmanager
 async def volume_cloud(directory: Path, url: str = "sqlite://", **more: Any) -> AsyncIterator[VolumeCloud]:
     """Open a cloud whose volumes lie in the directory. more: fields of the service."""
@@ -126,7 +130,7 @@ async def volume_cloud(directory: Path, url: str = "sqlite://", **more: Any) -> 
         "converter": None,
         "clock": clock,
         "ids": SeededIds(1),
-        "zones": ("nova", "north"),
+        "zones": two_zones,
         "limits": {**DEFAULT_LIMITS, "volumes": 20},
         **more,
     }

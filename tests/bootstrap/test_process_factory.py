@@ -43,7 +43,7 @@ class Home:
 
     def config(self, text: str) -> settings.CloudConfig:
         self._file.write_text(text)
-        return settings.load(self._file)
+        return settings.load(self._file, needs_cells=False)
 
     async def start(self, text: str, database_url: str = "") -> Process:
         """database_url: of an empty database; none: SQLite."""

@@ -5,7 +5,7 @@ logged, and reconnects by itself. Every process opens a cell that a command adds
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,18 +18,21 @@ from whimbrel.adapters.sql.cell.servers import SqlServers
 from whimbrel.adapters.sql.engine.awaited import AwaitedDatabase
 from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.global_.cells import SqlCells
-from whimbrel.domain.errors import Invalid, WorldError
+from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import CellName
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.cloud import Cell
+from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.hosts.agent import Agents
 from whimbrel.ports.stores.cells import CellInfo, Cells
-from whimbrel.ports.stores.directory import Directory
+from whimbrel.ports.stores.host_keys import HostKey
 from whimbrel.ports.stores.journal import Journal, RunFilter
 from whimbrel.settings import CloudConfig
 
 log = structlog.get_logger(__name__)
+
+FIRST_CELL = CellName("cell1")
+"""The cell of a new cloud whose settings name none."""
 
 CHECK_S = 2.0
 """Maximum delay until a process notices that a cell went down, came up or was added."""
@@ -162,16 +165,21 @@ class OpenCells(Mapping[CellName, Cell]):
         return OpenCell(info, cell, database)
 
 
-async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, journal: Journal, now: float) -> None:
+async def name_cells(config: CloudConfig, cloud: Cloud) -> None:
     """Register the cells in the settings, and remove those that the settings no longer contain.
 
-    Raises: Invalid: an omitted cell has servers or moves from or to it; or a cell with servers has a new database that
-    does not contain them.
+    Settings without any cell change none, and give a new cloud one.
+    Raises: Invalid: an omitted cell has servers, moves from or to it, or hosts that have joined; or a cell with
+    servers has a new database that does not contain them.
     """
+    infos, now = cloud.cell_infos, cloud.clock.now()
     said = {CellName(cell.name): cell for cell in config.cells}
     known = {info.name: info for info in await infos.all()}
+    if not said:
+        await _ensure_one(infos, known, now)
+        return
     added = {name for name, info in known.items() if not info.in_settings}
-    homes = await directory.homes()
+    homes = await cloud.directory.homes()
     for home, servers in homes.items():
         if home not in said and home not in added:
             raise Invalid(
@@ -182,7 +190,7 @@ async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, jo
         cell.database and name in known and cell.database != known[name].database for name, cell in said.items()
     )
     is_as_before = known.keys() - added <= said.keys() <= known.keys() and not replaced
-    under_way = set() if is_as_before else await _under_way(journal)
+    under_way = set() if is_as_before else await _under_way(cloud.journal)
     for name in sorted(under_way - said.keys() - added):
         raise Invalid(
             f"the settings have no cell '{name}', and moves from or to it are not over: put it back, and confirm or"
@@ -192,7 +200,10 @@ async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, jo
         was = known[name].database if name in known else None
         if cell.database and cell.database != was and (name in homes or name in under_way):
             await _check_replacement(name, cell.database, homes.get(name))
-    for name in known.keys() - said.keys() - added:
+    left_out = known.keys() - said.keys() - added
+    if left_out:
+        _check_joined(left_out, await cloud.host_keys.all())
+    for name in left_out:
         await infos.forget(name)
     for name, cell in said.items():
         physnets, storage = (None if some is None else frozenset(some) for some in (cell.physnets, cell.storage))
@@ -209,6 +220,23 @@ async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, jo
             log.warning(
                 "a command changed a cell that the settings define differently", cell=name, enabled=found.enabled
             )
+
+
+def _check_joined(left_out: Collection[CellName], keys: Iterable[HostKey]) -> None:
+    """Raises: Invalid: a host has joined one of these cells."""
+    for key in keys:
+        if key.cell in left_out and key.retired_at is None:
+            raise Invalid(
+                f"the settings have no cell '{key.cell}', and host '{key.host}' has joined it: put the cell back, or"
+                f" retire its hosts first (whimbrel host retire {key.host})"
+            )
+
+
+async def _ensure_one(infos: Cells, known: Collection[CellName], now: float) -> None:
+    """Ensure that a new cloud has a cell, if the settings name none; the cells of other clouds stay as they are."""
+    if not known:
+        with suppress(Conflict):  # another process added it
+            await infos.add(CellInfo(name=FIRST_CELL, created_at=now))
 
 
 async def _under_way(journal: Journal) -> set[CellName]:

@@ -21,7 +21,7 @@ from whimbrel.bootstrap.roles import Role
 from whimbrel.bootstrap.service_urls import ServiceUrls
 from whimbrel.bootstrap.volumes import EmbeddedVolumes
 from whimbrel.conductor.conductor import Conductor
-from whimbrel.domain.errors import WorldError
+from whimbrel.domain.errors import Invalid, WorldError
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 from whimbrel.embedded.image.service import ImageService
@@ -99,7 +99,14 @@ class Process:
         return [HostName(host.name) for each, host in self.config.hosts() if each.name == cell.info.name]
 
     async def check_hosts(self, cells: Sequence[OpenCell]) -> None:
-        """Raises: Invalid: a host of one of these cells' settings is known elsewhere."""
+        """Raises: Invalid: a host of one of these cells' settings is known elsewhere, or has an agent elsewhere."""
+        if self.role.has_hosts:
+            joined = {key.host for key in await self.cloud.host_keys.all() if key.retired_at is None}
+            for host in sorted(joined.intersection(host for each in cells for host in self._hosts_of(each))):
+                raise Invalid(
+                    f"host '{host}' has joined with an agent of its own, which would serve it beside this process:"
+                    f" remove it from the settings, or retire it first with: whimbrel host retire {host}"
+                )
         index = await self.placement.provider_index()
         providers = {node.provider.name: node.provider.uuid for node in index.nodes.values()}
         for each in cells:

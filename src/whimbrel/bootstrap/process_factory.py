@@ -91,7 +91,7 @@ async def _opened(base: ProcessBase) -> Process:
     secret_of_grants = await grant_secret(base.keep)
     bus = await cloud_bus(base, lambda: cells)
     buses = await agents_of_cells(base, local, bus)
-    aggregates, infos = SqlAggregates(global_), SqlCells(global_)
+    aggregates, infos, zones = SqlAggregates(global_), SqlCells(global_), SqlZones(global_)
     cells = OpenCells(infos, base.start.url, buses, clock, base.databases, migrates=role.migrates)
     opened.push_async_callback(cells.close)
     networks = await network_service(StoredNics(cells, clock), clients, SqlNetworks(database("network")), clock, ids)
@@ -99,7 +99,7 @@ async def _opened(base: ProcessBase) -> Process:
     if role.has_volumes:
         users = RecordedVolumes(SqlDirectory(global_), cells)
         store = SqlVolumes(database("volumes"))
-        embedded = embedded_volumes(config, base.start.home, store, images, identity, clock, ids, users)
+        embedded = embedded_volumes(config, base.start.home, store, images, identity, clock, ids, users, zones)
     meter = Meter()
     cloud = Cloud(
         clock=clock,
@@ -119,7 +119,7 @@ async def _opened(base: ProcessBase) -> Process:
         quotas=SqlQuotas(global_),
         aggregates=aggregates,
         server_groups=SqlServerGroups(global_),
-        zones=SqlZones(global_),
+        zones=zones,
         restores=SqlRestores(global_),
         processes=registration.processes,
         rules=config.rules,
@@ -183,7 +183,7 @@ async def _start(process: Process) -> None:
     cloud, cells = process.cloud, process.cells
     await load(process.placement, cloud.clock)
     if process.role.has_hosts:
-        await name_cells(process.config, cloud.cell_infos, cloud.directory, cloud.journal, cloud.clock.now())
+        await name_cells(process.config, cloud)
     await cells.open()
     await process.check_hosts(cells.up)
     if process.embedded_volumes:

@@ -84,11 +84,12 @@ async def _volume(base: ProcessBase) -> ServiceProcess:
     cells = OpenCells(SqlCells(base.global_), base.start.url, lambda _: nobody, clock, base.databases, migrates=False)
     base.opened.push_async_callback(cells.close)
     await cells.open()
-    zones = [zone.name for zone in await SqlZones(base.global_).all()]
     users = RecordedVolumes(SqlDirectory(base.global_), cells)
     images = await distant_images(clients)
     store = SqlVolumes(base.database("volumes"))
-    service = embedded_volumes(config, base.start.home, store, images, identity, clock, ids, users, zones)
+    service = embedded_volumes(
+        config, base.start.home, store, images, identity, clock, ids, users, SqlZones(base.global_)
+    )
     await service.start()
 
     async def watch() -> None:

@@ -5,7 +5,6 @@ is not mounted: there is one volume adapter, and nothing between it and the serv
 use HTTP.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from starlette.types import ASGIApp
@@ -25,6 +24,7 @@ from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.images import Images
 from whimbrel.ports.services.volume_users import VolumeUsers
 from whimbrel.ports.services.volumes import Volumes
+from whimbrel.ports.stores.zones import Zones
 from whimbrel.settings import CloudConfig, LibvirtHost
 from whimbrel.settings.datadir import DataDir
 from whimbrel.sim.world.volume_exports import SimulatedExports
@@ -55,9 +55,14 @@ class EmbeddedVolumes:
 
 def embedded_volumes(
     config: CloudConfig, data: DataDir, store: SqlVolumes, images: Images, identity: Identity, clock: Clock,
-    ids: IdSource, users: VolumeUsers, known_zones: Sequence[str] = (),
+    ids: IdSource, users: VolumeUsers, zones: Zones,
 ) -> EmbeddedVolumes:  # fmt: skip
-    """Create the service. known_zones: those of hosts that are not in the settings."""
+    """Create the service. zones: of the cloud."""
+
+    async def list_zones() -> tuple[str, ...]:
+        default = config.rules.default_availability_zone
+        return config.volume_zones([zone.name for zone in await zones.all() if zone.id != default])
+
     service = VolumeService(
         store=store,
         files=VolumeFiles(data.volumes, reserved_bytes=config.storage.reserved_bytes),
@@ -68,7 +73,7 @@ def embedded_volumes(
         clock=clock,
         ids=ids,
         users=users,
-        zones=config.volume_zones(known_zones),
+        zones=list_zones,
         limits=config.volumes.limits,
     )
     own = inside(volume_app(replace(service, identity=ServiceLogin())), "/v3")

@@ -51,10 +51,8 @@ async def _bootstrap(start: "Start", home: DataDir) -> None:
     console = terminal.console()
     process = await open_process(start)
     try:
-        cloud = process.cloud
-        if start.config.cells:
-            await name_cells(start.config, cloud.cell_infos, cloud.directory, cloud.journal, cloud.clock.now())
-            await process.cells.open()
+        await name_cells(start.config, process.cloud)
+        await process.cells.open()
         passwords = await furnish(process, home.write_passwords)
         home.write_clouds(process.urls.identity.removesuffix("/identity"), start.config.services.ca_file)
         if passwords is None:

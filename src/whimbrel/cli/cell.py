@@ -60,7 +60,7 @@ def add(
     json: bool = False,
     where: Where = AS_USUAL,
 ) -> int:
-    """Add a cell to a running cloud. Its hosts are read from cloud.toml at the next start.
+    """Add a cell to a running cloud. Its hosts join it, or are in the settings at the next start.
 
     Exit code 1: it was recorded, but its database does not answer.
 
@@ -214,8 +214,7 @@ def said_of_new(cell: Cell) -> str:
             " see: whimbrel cell list"
         )
     return (
-        f"cell {cell.name} is up and has no hosts yet: give it some in cloud.toml, below [[cell]] name ="
-        f' "{cell.name}", and start the cloud again'
+        f"cell {cell.name} is up and has no hosts yet: invite some with: whimbrel host invite NAME --cell {cell.name}"
     )
 
 

@@ -49,7 +49,10 @@ def find(given: Path | None, data_dir: Path | None) -> Path | None:
 
 
 def load(path: Path | None, *, needs_cells: bool = True) -> CloudConfig:
-    """Read a file; None: the default cloud. needs_cells: refuse a file without cells. Raises: Invalid."""
+    """Read a file; None: the default cloud. needs_cells: refuse a file without cells, unless hosts join at a bus.
+
+    Raises: Invalid.
+    """
     name = str(path) if path else "the default cloud.toml"
     tables = _parsed(name, _text(path))
     if isinstance(tables.get("rules"), dict):
@@ -58,7 +61,7 @@ def load(path: Path | None, *, needs_cells: bool = True) -> CloudConfig:
         file: Any = msgspec.convert(tables, _CLOUD_FILE, strict=True)
     except msgspec.ValidationError as error:
         raise Invalid(f"{name}: {sentence(str(error), tables)}") from None
-    if needs_cells and not file.cells:
+    if needs_cells and not (file.cells or file.bus.urls):
         raise Invalid(f"{name}: the file has no 'cell'; give it {MUST_BE['cell']}")
     rules = Rules(**msgspec.structs.asdict(file.rules))
     values = {**msgspec.structs.asdict(file), "rules": rules, "rules_in_file": frozenset(tables.get("rules", {}))}

@@ -31,7 +31,7 @@ def test_cells_are_shown_with_whether_they_take_servers_and_answer() -> None:
 
 def test_a_new_cell_is_reported_with_what_to_do_next() -> None:
     up = Cell(name="two", enabled=True, state="up")
-    assert '[[cell]] name = "two", and start the cloud again' in cell.said_of_new(up)
+    assert "whimbrel host invite NAME --cell two" in cell.said_of_new(up)
     down = Cell(name="two", enabled=True, state="down", problem="it is away")
     assert "written down, but it is down: it is away." in cell.said_of_new(down)
 

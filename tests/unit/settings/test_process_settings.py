@@ -48,7 +48,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_a_role_needs_no_cells(file: Path) -> None:
+def test_a_role_needs_no_cells(file: Path, tmp_path: Path) -> None:
     config = settings.load(file, needs_cells=False)
     assert config.cells == ()
     assert config.services.url == "https://cloud.example.org"
@@ -56,8 +56,12 @@ def test_a_role_needs_no_cells(file: Path) -> None:
     assert config.bus.urls == ("tls://n1.example.org:4222", "nats://127.0.0.1:4222")
     assert config.rules.max_attempts == 7
     assert config.rules_in_file == {"max_attempts"}
+    assert settings.load(file).cells == ()  # hosts join at its bus
+    without = tmp_path / "without.toml"
+    without.write_text('[services]\nurl = "https://cloud.example.org"\n')
+    assert settings.load(without, needs_cells=False).cells == ()
     with pytest.raises(Invalid, match="the file has no 'cell'"):
-        settings.load(file)
+        settings.load(without)
 
 
 def test_files_are_credentials_or_beside_the_settings(

@@ -4,7 +4,7 @@ Invariant: a change is decided on what was read, and written only if that is unc
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from whimbrel.domain.errors import Conflict, NotFound
@@ -43,6 +43,14 @@ Decide = Callable[[VolumeRecord, list[AttachmentRecord]], Change]
 """Decides on a volume and its attachments; may raise WorldErrors."""
 
 
+ListZones = Callable[[], Awaitable[Sequence[str]]]
+"""Returns the zones of volumes, as of now; the first is the default."""
+
+
+async def one_zone() -> Sequence[str]:
+    return ("nova",)
+
+
 @dataclass(frozen=True, kw_only=True)
 class VolumeService:
     """The dependencies of handlers and jobs."""
@@ -56,7 +64,7 @@ class VolumeService:
     clock: Clock
     ids: IdSource
     users: VolumeUsers = field(default_factory=AnyServer)
-    zones: Sequence[str] = ("nova",)  # the first is the default
+    zones: ListZones = one_zone
     limits: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_LIMITS))
     bell: asyncio.Event = field(default_factory=asyncio.Event)
 

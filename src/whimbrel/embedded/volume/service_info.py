@@ -34,7 +34,7 @@ EXTENSIONS = {
 
 
 async def list_zones(ask: Ask) -> Reply:
-    zones = [{"zoneName": zone, "zoneState": {"available": True}} for zone in ask.service.zones]
+    zones = [{"zoneName": zone, "zoneState": {"available": True}} for zone in await ask.service.zones()]
     return Reply({"availabilityZoneInfo": zones})
 
 
@@ -42,7 +42,7 @@ async def list_services(ask: Ask) -> Reply:
     """List the volume hosts: one for each zone, all of them this process."""
     query, now = ask.request.query_params, ask.service.clock.now()
     found: list[dict[str, Any]] = []
-    for zone in ask.service.zones:
+    for zone in await ask.service.zones():
         shown: dict[str, Any] = {
             "binary": BINARY,
             "host": host_of(zone),
@@ -71,7 +71,7 @@ async def list_pools(ask: Ask) -> Reply:
     detail = flag(ask.request.query_params.get("detail", "false"), "detail")
     total, free = ask.service.files.free_gib()
     pools: list[dict[str, Any]] = []
-    for zone in ask.service.zones:
+    for zone in await ask.service.zones():
         pool: dict[str, Any] = {"name": f"{host_of(zone)}#{BACK_END}"}
         if detail:
             pool["capabilities"] = {

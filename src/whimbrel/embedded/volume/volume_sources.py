@@ -56,7 +56,7 @@ async def planned(ask: Ask, sent: NewVolume) -> VolumeRecord:
         size_gib=1,
         status="creating",
         type_id="",
-        zone=_zone(ask, sent.availability_zone),
+        zone=await _zone(ask, sent.availability_zone),
         created_at=now,
         updated_at=now,
         metadata=sent.metadata or {},
@@ -161,10 +161,11 @@ def _size(asked: int | str | None, least_gib: int | None) -> int:
     return int(text)
 
 
-def _zone(ask: Ask, asked: str | None) -> str:
-    if asked and asked not in ask.service.zones:
-        raise Invalid(f"Availability zone '{asked}' is invalid: it is one of {', '.join(ask.service.zones)}.")
-    return asked or ask.service.zones[0]
+async def _zone(ask: Ask, asked: str | None) -> str:
+    zones = await ask.service.zones()
+    if asked and asked not in zones:
+        raise Invalid(f"Availability zone '{asked}' is invalid: it is one of {', '.join(zones)}.")
+    return asked or zones[0]
 
 
 async def _typed(ask: Ask, sent: NewVolume, record: VolumeRecord) -> VolumeRecord:
