@@ -4,16 +4,15 @@ Invariant: an agent is reachable only on the bus of its own cell.
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import httpx
 
 from whimbrel.adapters.bus.account_keys import AccountKeys
 from whimbrel.adapters.bus.agent_client import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
-from whimbrel.adapters.bus.nats_connection import BusServers
 from whimbrel.adapters.sql.global_.bus_accounts import SqlBusAccounts
 from whimbrel.agent.agent import HostAgent
+from whimbrel.bootstrap.bus_administration import bus_servers
 from whimbrel.bootstrap.cloud_bus import AgentsHereFirst, CloudBus
 from whimbrel.bootstrap.process_base import ProcessBase
 from whimbrel.domain.ids import CellName, HostName
@@ -28,10 +27,9 @@ async def cloud_bus(base: ProcessBase, cells: Callable[[], Mapping[CellName, Cel
     table = base.start.config.bus
     if not table.urls:
         return None
-    servers = BusServers(
-        urls=table.urls, ca_file=Path(table.ca_file) if table.ca_file else None, insecure=table.insecure
+    bus = CloudBus(
+        bus_servers(table), AccountKeys(SqlBusAccounts(base.global_), base.clock), base.start.record.id, cells
     )
-    bus = CloudBus(servers, AccountKeys(SqlBusAccounts(base.global_), base.clock), base.start.record.id, cells)
     await bus.open(base.opened)
     return bus
 

@@ -1,24 +1,22 @@
-"""`whimbrel bus`: the configuration of the NATS servers of a cloud."""
+"""`whimbrel bus`: configurations of NATS servers for a cloud, and what is on its bus."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cyclopts import App, Parameter
 
-from whimbrel.cli import log_setup
+from whimbrel.cli import log_setup, terminal
 from whimbrel.cli.role_options import DatabaseFile, SettingsFile, database_of, settings_of
-from whimbrel.domain.errors import Invalid, Refused
+from whimbrel.domain.errors import Refused
 
 if TYPE_CHECKING:
-    from whimbrel.adapters.bus.server_configuration import ServerOptions
-
-LISTEN = "127.0.0.1:4222"
-ACCOUNTS = Path("/var/lib/nats/jwt")
+    from whimbrel.adapters.bus.bus_view import BusView
 
 app = App(
-    name="bus", help="The NATS servers of a cloud: their configuration.", default_parameter=Parameter(negative=())
+    name="bus",
+    help="The bus: configure NATS servers for the cloud, see what is connected.",
+    default_parameter=Parameter(negative=()),
 )
 
 
@@ -27,79 +25,149 @@ def init(
     *,
     settings_file: SettingsFile = None,
     database_file: DatabaseFile = None,
+    data_dir: Path | None = None,
     output: Path | None = None,
-    listen: str = LISTEN,
-    directory: Path = ACCOUNTS,
+    listen: str = "127.0.0.1:4222",
+    name: str = "",
+    directory: Path = Path("/var/lib/nats/jwt"),
     certificate: Path | None = None,
     key: Path | None = None,
-    name: str = "",
+    ca: Path | None = None,
     cluster_listen: str = "",
     route: tuple[str, ...] = (),
+    insecure: bool = False,
 ) -> None:
-    """Write the configuration file of a NATS server. It has no secret, and hosts and cells never change it.
+    """Write the configuration of a NATS server; make the keys of the bus if the database has none yet.
 
-    The keys of the bus are made in the cloud's database, unless they are there: migrate it first.
+    The file contains no secret, and stays as it is when cells and hosts are added. May be repeated: the keys stay.
 
     Parameters
     ----------
     settings_file
-        The settings of the cloud, for its database.
+        The settings, for the database.
     database_file
         A file with the URL of the database, if the settings do not say it.
+    data_dir
+        The data directory of a `whimbrel up`, if the databases are there.
     output
-        The file to write. Default: print it.
+        The file to write. Default: standard output.
     listen
-        Address and port at which the server listens.
-    directory
-        Directory in which the server stores accounts; it has to be able to write there.
-    certificate
-        The certificate of the server, for TLS.
-    key
-        Its key.
+        Address and port for clients.
     name
-        Name of the server; each server of a cluster has its own.
+        Name of the server; each server of a cluster needs its own.
+    directory
+        Where the server stores accounts. Its user must be able to write there.
+    certificate
+        The server's certificate: PEM. Required if it listens beyond loopback.
+    key
+        The certificate's key: PEM.
+    ca
+        The certificate of the CA, with which servers of a cluster check each other: PEM.
     cluster_listen
-        Address and port at which the server listens for other servers of its cluster.
+        Address and port for the other servers of a cluster.
     route
-        Another server of the cluster, nats-route://HOST:PORT; can be repeated.
+        nats-route://HOST:PORT of another server of the cluster; may be given several times.
+    insecure
+        Allow connections without TLS beyond loopback.
     """
     log_setup.configure(verbose=False)
-    if (certificate is None) != (key is None):
-        raise Invalid("a certificate needs its key: give --certificate and --key")
-    config = settings_of(settings_file, None)
-    url = database_of(config, database_file, None)
+    url = database_of(settings_of(settings_file, data_dir), database_file, data_dir)
     from whimbrel.adapters.bus.server_configuration import ServerOptions
+    from whimbrel.bootstrap import bus_administration
 
     options = ServerOptions(
         listen=listen,
+        name=name,
         directory=directory.absolute(),
         certificate=certificate and certificate.absolute(),
         key=key and key.absolute(),
-        name=name,
+        ca=ca and ca.absolute(),
+        insecure=insecure,
         cluster_listen=cluster_listen,
         routes=route,
     )
-    text = asyncio.run(_configuration(url, options))
+    text = asyncio.run(bus_administration.make_configuration(url, options))
     if output is None:
-        sys.stdout.write(text)
+        print(text, end="")
         return
     try:
         output.write_text(text)
     except OSError as error:
         raise Refused(f"{output} cannot be written ({error.strerror}): name another file with --output") from None
+    terminal.console().print(f"Wrote {output}. Start the server with: nats-server -c {output}")
 
 
-async def _configuration(url: str, options: "ServerOptions") -> str:
-    from whimbrel.adapters.bus.account_keys import AccountKeys
-    from whimbrel.adapters.bus.server_configuration import server_configuration
-    from whimbrel.adapters.clock import SystemClock
-    from whimbrel.adapters.sql.engine.databases import open_database
-    from whimbrel.adapters.sql.engine.schema import check
-    from whimbrel.adapters.sql.global_.bus_accounts import SqlBusAccounts
+@app.command
+def push(
+    *, settings_file: SettingsFile = None, database_file: DatabaseFile = None, data_dir: Path | None = None
+) -> None:
+    """Store accounts on the servers. Running processes do this by themselves; see `whimbrel bus show`.
 
-    check(url, "global")
-    database = open_database(url, "global")
-    try:
-        return await server_configuration(AccountKeys(SqlBusAccounts(database), SystemClock()), options)
-    finally:
-        await database.close()
+    Parameters
+    ----------
+    settings_file
+        The settings, for the database and the servers.
+    database_file
+        A file with the URL of the database, if the settings do not say it.
+    data_dir
+        The data directory of a `whimbrel up`, if the databases are there.
+    """
+    log_setup.configure(verbose=False)
+    config = settings_of(settings_file, data_dir)
+    url = database_of(config, database_file, data_dir)
+    from whimbrel.bootstrap import bus_administration
+
+    names = asyncio.run(bus_administration.push(url, config.bus))
+    said = f"Stored: {', '.join(names)}." if names else "The servers have all accounts already."
+    terminal.console().print(said)
+
+
+@app.command
+def show(
+    *,
+    settings_file: SettingsFile = None,
+    database_file: DatabaseFile = None,
+    data_dir: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Show the servers and their versions, the accounts, and the connected agents and processes.
+
+    Parameters
+    ----------
+    settings_file
+        The settings, for the database and the servers.
+    database_file
+        A file with the URL of the database, if the settings do not say it.
+    data_dir
+        The data directory of a `whimbrel up`, if the databases are there.
+    json
+        One JSON document instead of tables.
+    """
+    log_setup.configure(verbose=False)
+    config = settings_of(settings_file, data_dir)
+    url = database_of(config, database_file, data_dir)
+    from whimbrel.bootstrap import bus_administration
+
+    view = asyncio.run(bus_administration.show(url, config.bus))
+    if json:
+        terminal.write_json(view)
+    else:
+        _print_tables(view)
+
+
+def _print_tables(view: "BusView") -> None:
+    servers = terminal.plain_table("server", "host", "version", "connections")
+    for server in view.servers:
+        servers.add_row(server.name, server.host, server.version, str(server.connections))
+    accounts = terminal.plain_table("account", "connections", "")
+    for account in view.accounts:
+        accounts.add_row(
+            account.name, str(account.connections), "" if account.is_stored else "not stored: whimbrel bus push"
+        )
+    connections = terminal.plain_table("connected", "account", "server", "address", "since")
+    for each in view.connections:
+        connections.add_row(each.name, each.account, each.server, each.address, each.since)
+    console = terminal.console()
+    for table in (servers, accounts, connections):
+        console.print(table)
+        console.print()

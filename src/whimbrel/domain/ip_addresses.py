@@ -28,6 +28,14 @@ def canonical(address: str) -> str:
     return str(ip_address(address))
 
 
+def is_loopback(host: str) -> bool:
+    """Check whether a host name or address is on loopback. Other names count as of other machines."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def network_of(address: str) -> str:
     """Return the key under which the requests of one client are counted: its IPv4 address, or its IPv6 /64.
 

@@ -4,17 +4,10 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.ip_addresses import is_loopback
 from whimbrel.settings.sections import TlsTable
 
 ENCRYPTED = ("https", "tls")
-
-
-def is_loopback(host: str) -> bool:
-    """Check whether a host name or address is on loopback. Other names count as of other machines."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def is_in(host: str, network: IPv4Network | IPv6Network) -> bool:

@@ -19,9 +19,9 @@ def test_the_configuration_is_the_same_each_time(
 ) -> None:
     assert "run `whimbrel db upgrade`" in refusal(capsys, 1, "bus", "init", *settings)
     assert run(capsys, "db", "upgrade", *settings)[0] == 0
-    _, printed, _ = run(capsys, "bus", "init", *settings, "--listen", "0.0.0.0:4222")
+    _, printed, _ = run(capsys, "bus", "init", *settings, "--listen", "127.0.0.1:4333")
     file = tmp_path / "nats.conf"
-    run(capsys, "bus", "init", *settings, "--listen", "0.0.0.0:4222", "--output", str(file))
+    run(capsys, "bus", "init", *settings, "--listen", "127.0.0.1:4333", "--output", str(file))
     assert file.read_text() == printed
-    assert 'listen: "0.0.0.0:4222"' in printed
+    assert 'listen: "127.0.0.1:4333"' in printed
     assert "give --certificate and --key" in refusal(capsys, 2, "bus", "init", *settings, "--key", "k.pem")

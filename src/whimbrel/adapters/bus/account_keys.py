@@ -37,6 +37,9 @@ OPERATOR: Final = "operator"
 VALID_S: Final = 30 * 86400.0
 """How long claims of users count. Those of agents are renewed when half of it is over."""
 
+AGENT_NAME: Final = "agent "
+"""How the names of agents' claims begin; the host's name follows."""
+
 Logins = Callable[[], Awaitable[Login]]
 
 
@@ -75,7 +78,7 @@ class AccountKeys:
     async def agent_claims(self, cell: CellName, host: HostName, public_key: str, valid_s: float = VALID_S) -> str:
         """Return claims that admit a host's key for its own subjects."""
         account = key_of(await self.account(cell_account(cell)))
-        return user_jwt(account, f"agent {host}", public_key, self._clock.now(), valid_s, of_agent(host))
+        return user_jwt(account, f"{AGENT_NAME}{host}", public_key, self._clock.now(), valid_s, of_agent(host))
 
     def cell_logins(self, cell: CellName, name: str) -> Logins:
         """Return logins of this process to a cell's account. name: of the process, for people."""

@@ -47,8 +47,8 @@ async def push_accounts(system: BusConnection, keys: AccountKeys) -> list[str]:
     system: a connection to the system account. Raises: Unavailable: no answer, or a server does not store it.
     """
     pushed: list[str] = []
-    while outdated := await _outdated(system, await keys.all()):
-        for account in outdated:
+    while found := await outdated(system, await keys.all()):
+        for account in found:
             await _push(system, account)
             pushed.append(account.name)
     return pushed
@@ -66,7 +66,8 @@ async def keep_accounts(system: BusConnection, keys: AccountKeys) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-async def _outdated(system: BusConnection, accounts: Sequence[BusAccount]) -> list[BusAccount]:
+async def outdated(system: BusConnection, accounts: Sequence[BusAccount]) -> list[BusAccount]:
+    """Return those that the servers lack or have in another version. Raises: Unavailable."""
     known = (await _ask(system, "$SYS.REQ.CLAIMS.LIST", b"", _Listed)).data  # servers do not answer for other accounts
     return [each for each in accounts if each.public_key not in known or await _stored(system, each) != each.jwt]
 

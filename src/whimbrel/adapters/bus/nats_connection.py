@@ -6,7 +6,6 @@ waits for one, for a few seconds; what was not sent when its sender gave up is n
 """
 
 import asyncio
-import ipaddress
 import itertools
 import random
 import secrets
@@ -27,6 +26,7 @@ from nats.aio.subscription import Subscription
 
 from whimbrel.adapters.bus.nats_keys import Login, sign_nonce
 from whimbrel.domain.errors import Invalid, Refused, Unavailable, WorldError
+from whimbrel.domain.ip_addresses import is_loopback
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +72,7 @@ class BusServers(msgspec.Struct, frozen=True, kw_only=True):
         parts = urlsplit(url)
         if parts.scheme not in ("nats", "tls") or not parts.hostname or parts.username is not None:
             raise Invalid(f"{url!r} is no address of a NATS server: write tls://HOST:4222")
-        if not (self.uses_tls or self.insecure or _is_loopback(parts.hostname)):
+        if not (self.uses_tls or self.insecure or is_loopback(parts.hostname)):
             raise Invalid(
                 f"{url} would be reached without TLS, and others on the network could read and change orders: write"
                 f" tls://{parts.netloc} and name the file of the authority's certificate, or allow it with `insecure`"
@@ -90,13 +90,6 @@ class BusServers(msgspec.Struct, frozen=True, kw_only=True):
             return ssl.create_default_context(cafile=self.ca_file)
         except OSError as error:
             raise Invalid(f"the certificates of the bus cannot be read from {self.ca_file}: {error}") from None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class _Listening:
