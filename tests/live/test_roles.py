@@ -1,8 +1,9 @@
 """A cloud of many processes on PostgreSQL: each role by itself, found by settings alone, and killed."""
 
+import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import yaml
 
 from tests.contracts.databases import own_postgres, postgres
 from tests.live.running_cloud import CLOUD, SIMULATED
+from tests.nats_servers import NatsServer, free_ports
 from tests.processes import HANG_S, execute, http, program, wait_for
 from whimbrel.cli.demo.cloud_processes import Program
 
@@ -53,6 +55,12 @@ class Roles:
         file.write_text(text + "".join(f'{name} = "{url}"\n' for name, url in self._services.items()))
         return file
 
+    def write(self, text: str) -> Path:
+        """Write a settings file of one's own."""
+        file = self.path / "whimbrel.toml"
+        file.write_text(SETTINGS + text)
+        return file
+
     def run(self, *words: str | Path) -> str:
         done = execute([sys.executable, "-m", "whimbrel", *map(str, words)])
         assert done.returncode == 0, done.stdout + done.stderr
@@ -66,6 +74,10 @@ class Roles:
         made.start()
         made.wait_until_it_says(says)
         return said.read_text().partition(says)[2].split()[0].rstrip(":")
+
+    def last(self, work: Callable[[], None]) -> None:
+        """Have this done when all processes that are started after it have ended."""
+        self._running.callback(work)
 
     def connections(self) -> dict[str, int]:
         """Count the connections to PostgreSQL of each process."""
@@ -153,5 +165,70 @@ def test_a_server_is_resized_while_processes_are_killed(roles: Roles) -> None:
     del roles.programs["api1"], roles.programs["c1"]
     counted = roles.connections()
     assert all(0 < count <= CONNECTIONS for count in counted.values()), counted
+    for each in roles.programs.values():
+        assert each.ended_by(signal.SIGTERM) == 0
+
+
+OVER_THE_BUS = """
+url = "https://127.0.0.1:{api2}"
+image = "https://127.0.0.1:{image}/image"
+volume = "https://127.0.0.1:{volume}/volume"
+ca_file = "pki/ca.crt"
+[bus]
+urls = ["tls://127.0.0.1:{bus}"]
+ca_file = "pki/ca.crt"
+[tls]
+cert_file = "pki/local.crt"
+key_file = "pki/local.key"
+[[cell]]
+name = "one"
+"""
+AGENT = '[host]\ndriver = "simulated"\nzone = "north"\nvcpus = 8\nmemory_mib = 8192\ndisk_gib = 100\n'
+
+
+def test_a_cloud_without_up(roles: Roles) -> None:
+    """Everything is found by one settings file, hosts join, and all that is sent is encrypted."""
+    path, names = roles.path, ("api1", "api2", "image", "volume", "bus")
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    roles.run("pki", "init", "--dir", path / "pki")
+    roles.run("pki", "issue", "local", "127.0.0.1", "--dir", path / "pki")
+    settings = roles.write(OVER_THE_BUS.format(**ports))
+    roles.run("db", "upgrade", "--settings", settings)
+    bus = NatsServer(path, 0, ports["bus"])
+    keys = ("--certificate", path / "pki" / "local.crt", "--key", path / "pki" / "local.key")
+    where = ("--listen", f"127.0.0.1:{ports['bus']}", "--directory", path / "accounts")
+    bus.configure(roles.run("bus", "init", "--settings", settings, *where, *keys))
+    bus.start()
+    roles.last(bus.kill)
+    for name in ("image", "volume"):
+        words = (name, "--settings", settings, "--port", str(ports[name]), "--data-dir", path / name)
+        roles.start(name, *words)
+    for name in ("api1", "api2"):
+        roles.start(name, "api", "--settings", settings, "--port", str(ports[name]))
+    roles.start("c1", "conductor", "--settings", settings, says=" is ready ")
+    roles.run("bootstrap", "--settings", settings, "--directory", path / "admin")
+    for host in ("h1", "h2", "h3"):
+        admin = ("--data-dir", path / "admin")
+        token = json.loads(roles.run("host", "invite", host, "--json", *admin))["invitation"]["token"]
+        roles.run("agent", "join", token, "--dir", path / host)
+        (path / host / "whimbrel.toml").write_text(AGENT)
+        roles.start(host, "agent", "--dir", path / host, says=" serves ")
+        roles.run("host", "enable", host, *admin)
+
+    cloud = logged_in(path / "admin" / "clouds.yaml", f"https://127.0.0.1:{ports['api1']}")
+    [picture] = cloud.image.images()
+    server = cloud.compute.create_server(name="one", flavor_id="1", image_id=picture.id, networks="auto")
+    until(cloud, server.id, "ACTIVE")
+    cloud.compute.resize_server(server.id, "2")
+    roles.programs["c1"].kill()
+    roles.start("c2", "conductor", "--settings", settings, says=" is ready ")
+    until(cloud, server.id, "VERIFY_RESIZE")
+    cloud.compute.confirm_server_resize(server.id)
+    until(cloud, server.id, "ACTIVE")
+    del roles.programs["c1"]
+    counted = {name: count for name, count in roles.connections().items() if not name.startswith("h")}
+    assert all(0 < count <= CONNECTIONS for count in counted.values()), counted
+    shown = json.loads(roles.run("processes", "--json", "--settings", settings))["processes"]
+    assert {each["role"] for each in shown if each["live"]} == {"api", "conductor", "image", "volume"}
     for each in roles.programs.values():
         assert each.ended_by(signal.SIGTERM) == 0

@@ -35,6 +35,7 @@ app.command("whimbrel.cli.role_processes:conductor", help="Start a conductor, wh
 app.command("whimbrel.cli.role_processes:image", help="Start the image service as a process of its own.")
 app.command("whimbrel.cli.role_processes:volume", help="Start the volume service as a process of its own.")
 app.command("whimbrel.cli.bootstrap:bootstrap", help="Create the first accounts, network and image of a cloud.")
+app.command("whimbrel.cli.processes:processes", help="List the processes of a cloud.")
 app.command("whimbrel.cli.db:app", name="db", help="Databases: migrate them, show their versions.")
 app.command("whimbrel.cli.bus:app", name="bus", help="The bus: configure its servers, see what is connected.")
 app.command("whimbrel.cli.agent:app", name="agent", help="The agent of this machine: join a cloud, and serve it.")

@@ -84,6 +84,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["image"],
         ["volume"],
         ["bootstrap"],
+        ["processes"],
         ["bus", "init"],
         ["db", "upgrade"],
         ["db", "show"],
