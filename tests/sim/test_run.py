@@ -7,7 +7,9 @@ import sys
 import pytest
 
 from whimbrel.agent.fence import Fence
+from whimbrel.sim.faults.fault_state import TIMEOUT_S
 from whimbrel.sim.faults.planned_events import (
+    AT_ONCE,
     BUS,
     SERVICES,
     Act,
@@ -66,6 +68,28 @@ def test_messages_to_services_go_astray(what: str, where: str) -> None:
     assert outcome.counts["went wrong"] == {what: {where: 1}}
     arrivals = [line.what for line in outcome.told if line.who == "wires" and line.what.startswith(where)]
     assert len(arrivals) == (what in ("doubled", "late", "overtaken")), outcome.told
+
+
+@pytest.mark.parametrize(("what", "arrives"), [("lost request", False), ("lost answer", True)])
+def test_the_bus_says_at_once_that_an_order_has_no_answer(what: str, arrives: bool) -> None:
+    """As NATS does if the agent is gone, or a server dies: the order is repeated, which may still be under way."""
+    lost, act = Mishap(at=0.5, what=what, where=BUS, answer=AT_ONCE), Act(at=1.0, what="migrate", pick=7)
+    last = Act(at=60.0, what="start", pick=1)
+    outcome = run(Story(seed=0, size=Size(servers=1, hosts=2), decisions=(lost, act, last)))
+    check(outcome)
+    assert outcome.counts["went wrong"] == {what: {BUS: 1}}
+    assert any(line.who == "wires" and "arrives" in line.what for line in outcome.told) is arrives
+    [parked_at] = [line.at for line in outcome.told if line.what == "migrate of s1 is parked"]
+    assert parked_at < TIMEOUT_S[BUS], "nobody waited for the timeout"
+
+
+def test_half_of_the_messages_that_the_bus_loses_are_noticed_at_once() -> None:
+    decisions = [one for seed in range(200) for one in story_of(seed, 40, Size()).decisions if isinstance(one, Mishap)]
+    lost = [one for one in decisions if one.where == BUS and one.what in ("lost request", "lost answer")]
+    noticed = [one for one in decisions if one.answer == AT_ONCE]
+    assert 0.4 < len(noticed) / len(lost) < 0.6
+    assert {one.what for one in noticed} == {"lost request", "lost answer"}
+    assert {one.where for one in noticed} == {BUS}
 
 
 def held_up() -> Outcome:

@@ -1,7 +1,8 @@
 """The network of a simulated cloud: every call of a process's ports takes time and meets the faults of the fault state.
 
 Invariants: the host's own process carries out an order, whatever happens to the sender. A lost or late message costs
-the caller its timeout, as in production. A late, doubled or overtaken message arrives even if its sender has died.
+the caller its timeout, as in production, unless the connection itself was lost. A late, doubled or overtaken message
+arrives even if its sender has died.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from whimbrel.ports.services.images import Image, Images
 from whimbrel.sim.faults.call_subjects import Subjects
 from whimbrel.sim.faults.chaos import Chaos, changes
 from whimbrel.sim.faults.fault_state import FaultState, line_of, timeout_s
-from whimbrel.sim.faults.planned_events import BUS, Mishap
+from whimbrel.sim.faults.planned_events import AT_ONCE, BUS, Mishap
 from whimbrel.sim.record.trace import Trace
 from whimbrel.sim.world.loop import Process, SimulatedLoop
 
@@ -102,6 +103,10 @@ class NetworkFaults(Chaos):
         if mishap.what == "late":
             self._again(name, call)
             await self._wait_in_vain(name, line)
+        if mishap.answer == AT_ONCE:
+            if mishap.what == "lost answer":
+                self._loop.spawn(self._outside, self._deliver(name, call, 0.0))
+            raise Unavailable(f"the connection was lost before {name} was answered")
         if mishap.what == "lost request":
             await self._wait_in_vain(name, line)
 

@@ -67,6 +67,11 @@ ANSWERS = ("500", "409", "nothing")
 """Answers of a service or database during an outage. Databases do not answer 409."""
 
 
+AT_ONCE = "unavailable"
+"""The answer to a lost order whose sender notices it, as on NATS: no agent listens, or the connection was lost while
+the agent carries the order out. The sender may repeat the order while the first one is still under way."""
+
+
 class Act(msgspec.Struct, frozen=True, kw_only=True, tag="act"):
     """A request of a user. pick: chooses among the servers and other objects that exist at that time."""
 
@@ -198,7 +203,14 @@ def _mishap(rng: Random, at: float, size: Size) -> Mishap:
         return Mishap(at=at, what=what, where=where, for_s=for_s, answer=answer)
     where = rng.choice(_lines(what, size))
     # Calls of services are rare: a fault of one must be scheduled early.
-    return Mishap(at=round(at * rng.random(), 3) if where in SERVICES else at, what=what, where=where)
+    at = round(at * rng.random(), 3) if where in SERVICES else at
+    return Mishap(at=at, what=what, where=where, answer=_noticed(what, where, at))
+
+
+def _noticed(what: str, where: str, at: float) -> str:
+    """Return AT_ONCE for every second lost message on the bus; by its time, so that no other decision changes."""
+    is_noticed = where == BUS and what in ("lost request", "lost answer") and round(at * 1000) % 2
+    return AT_ONCE if is_noticed else ""
 
 
 def _lines(what: str, size: Size) -> Sequence[str]:
