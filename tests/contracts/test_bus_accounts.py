@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.bus.account_keys import AccountKeys
+from whimbrel.adapters.bus.account_keys import VALID_S, AccountKeys
 from whimbrel.adapters.bus.nats_keys import new_key, public_key, read_claims
 from whimbrel.adapters.clock import SystemClock
 from whimbrel.adapters.sql.global_.bus_accounts import SqlBusAccounts
 from whimbrel.domain.ids import CellName
 from whimbrel.ports.stores.bus_accounts import BusAccount
+from whimbrel.sim.world.clock import JumpingClock
 
 C1 = CellName("c1")
 
@@ -49,6 +50,15 @@ async def test_processes_that_start_at_once_make_one_set_of_keys(accounts: SqlBu
     assert len({each.public_key for each in found}) == 1
     assert [each.name for each in await accounts.all()] == ["cell/c1", "operator"]
     assert all(public_key(each.seed) == each.public_key for each in await accounts.all())
+
+
+async def test_what_was_revoked_is_forgotten_when_all_its_claims_have_ended(accounts: SqlBusAccounts) -> None:
+    clock = JumpingClock()
+    keys, first, second = AccountKeys(accounts, clock), new_key("user").public, new_key("user").public
+    await keys.revoke(C1, first)
+    clock.advance(VALID_S)
+    await keys.revoke(C1, second)
+    assert read_claims((await keys.account("cell/c1")).jwt).nats["revocations"].keys() == {second}
 
 
 async def test_keys_that_are_revoked_at_once_are_all_revoked(accounts: SqlBusAccounts) -> None:

@@ -35,7 +35,7 @@ from whimbrel.ports.stores.bus_accounts import BusAccount, BusAccounts
 OPERATOR: Final = "operator"
 
 VALID_S: Final = 30 * 86400.0
-"""How long claims of users count. Those of agents are renewed when half of it is over."""
+"""How long claims of users count. Agents have theirs renewed before."""
 
 AGENT_NAME: Final = "agent "
 """How the names of agents' claims begin; the host's name follows."""
@@ -109,7 +109,8 @@ class AccountKeys:
         while True:
             account = await self.account(name)
             claims, now = read_claims(account.jwt), int(self._clock.now())
-            revoked = {**claims.nats.get("revocations", {}), public_key: now}
+            earlier: dict[str, int] = claims.nats.get("revocations", {})
+            revoked = {key: at for key, at in earlier.items() if at > now - VALID_S} | {public_key: now}
             # Servers keep the newest: two changes within a second need two times.
             signed_at = max(now, claims.iat + 1)
             jwt = account_jwt(operator, name, account.public_key, signed_at, revoked)
@@ -128,9 +129,3 @@ def agent_logins(host: HostName, seed: str, claims: Callable[[], str]) -> Logins
         return Login(claims(), seed, agent_inbox(host))
 
     return login
-
-
-def are_half_over(claims: str, now: float) -> bool:
-    """Check whether the time of claims is at least half over, so that they should be renewed."""
-    read = read_claims(claims)
-    return bool(read.exp) and now >= (read.iat + read.exp) / 2

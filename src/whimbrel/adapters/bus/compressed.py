@@ -1,6 +1,6 @@
 """Large messages are compressed: a server of NATS transmits 1 MiB at most, unless its configuration says otherwise.
 
-The guests of a host and its ledger are lists of alike objects, of which one in twenty bytes remains.
+A guest then takes 80 bytes and an entry of a ledger 55, a third of what they take as JSON; logs become much smaller.
 """
 
 import zlib
