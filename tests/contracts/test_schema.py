@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -313,3 +314,19 @@ def test_who_only_checks_changes_nothing(place: Place, kind: str) -> None:
         if version != revisions(kind)[-1]:
             with pytest.raises(Refused, match=words):
                 check(place.url, schema)
+
+
+def test_threads_may_upgrade_at_once(place: Place) -> None:
+    """As a process with several cells does. Alembic itself works for one thread at a time only."""
+    schemas = [place.schema(f"cell_{number}") for number in range(6)]
+    if place.url.startswith("sqlite"):
+        Path(place.url.removeprefix("sqlite:///")).mkdir()
+    for schema in schemas:
+        with place.engine(schema).begin() as connection:
+            if place.url.startswith("postgresql"):
+                connection.execute(sa.schema.CreateSchema(schema))
+            command.upgrade(config_of("cell", connection), "0001")
+    with ThreadPoolExecutor(len(schemas)) as pool:
+        for done in [pool.submit(prepare, place.url, schema) for schema in schemas]:
+            done.result()
+    assert {version_of(place.url, schema) for schema in schemas} == {revisions("cell")[-1]}

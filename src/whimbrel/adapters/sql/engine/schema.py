@@ -16,6 +16,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -57,6 +58,9 @@ VERSIONS_OF_0_1 = {
 """The schema versions of release 0.1, whose programs refuse all newer ones."""
 
 _DECLARED = re.compile(r'^(safe_since|oldest_program) = "([\d.]+)"$', re.MULTILINE)
+
+
+_ALEMBIC = Lock()
 
 
 class Contract(NamedTuple):
@@ -278,9 +282,10 @@ def _make_or_upgrade(connection: sa.Connection, kind: str) -> None:
 
 
 def upgrade(connection: sa.Connection, kind: str) -> None:
-    """Run the missing versions in the open transaction of this connection."""
+    """Run the missing versions in the open transaction of this connection. One thread at a time: Alembic is global."""
     from alembic import command  # imported here: importing Alembic takes longer than most starts
 
     from whimbrel.adapters.sql.migrations import config_of
 
-    command.upgrade(config_of(kind, connection), "head")
+    with _ALEMBIC:
+        command.upgrade(config_of(kind, connection), "head")
