@@ -134,9 +134,10 @@ async def test_an_up_beside_a_live_one_of_0_1_migrates_nothing(tmp_path: Path) -
     with pytest.raises(Refused, match=r"in use by another whimbrel up: process .* with data directory a, started"):
         await home.up("b")
     assert home.version("global") == "0014"
+    await (await home.up("a")).close()  # its lock proves that its predecessor is dead
+    assert home.version("global") == schema.revisions("global")[-1]
     await first.close()
     await (await home.up("b")).close()
-    assert home.version("global") == schema.revisions("global")[-1]
 
 
 async def test_a_conductor_takes_up_the_runs_of_dead_ones_only(tmp_path: Path) -> None:

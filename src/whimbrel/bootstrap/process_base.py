@@ -94,7 +94,7 @@ async def _prepare_registration(url: str, start: Start) -> None:
         return
     if version >= FIRST_WITH_PROCESSES:
         async with opened(url, "global") as global_:
-            await SqlProcesses(global_, SystemClock()).check_free(start.record.role, LEASE_S)
+            await SqlProcesses(global_, SystemClock()).check_free(start.record, LEASE_S)
     await asyncio.to_thread(prepare, url, "global")
 
 

@@ -105,12 +105,12 @@ class SqlProcesses:
             now, _ = await self._now(tx)
             return [each for each in _records(await tx.rows(every)) if each.is_live(now, lease_s)]
 
-    async def check_free(self, role: str, lease_s: float) -> None:
-        """Check an exclusive role, also in a database of release 0.1. Raises: Refused: a live process has it."""
+    async def check_free(self, process: ProcessRecord, lease_s: float) -> None:
+        """Check an exclusive role, also in a database of release 0.1. Raises: Refused: another live process has it."""
         async with self._db.read() as tx:
             now, _ = await self._now(tx)
-            row = await tx.row(_HOLDER, {"b_role": role})
-        if row and (holder := _record(row)).is_live(now, lease_s):
+            row = await tx.row(_HOLDER, {"b_role": process.role})
+        if row and row.lock != process.lock and (holder := _record(row)).is_live(now, lease_s):
             raise Refused(_held(holder, now))
 
     async def _now(self, tx: Tx) -> tuple[float, ClockReading]:
