@@ -103,6 +103,16 @@ async def test_cards_come_change_and_go(placement: SqlPlacement, trees: StoredTr
     assert set(await seen(placement)) == {"h1"}
 
 
+async def test_what_is_in_the_way_keeps_out_nothing_else(placement: SqlPlacement, trees: StoredTrees) -> None:
+    taken = ProviderId("11111111-0000-4000-8000-000000000009")
+    await placement.create_provider(taken, "h1:Open vSwitch agent:ens5", ROOT)
+    await report(trees, [HOST])
+    found = await seen(placement)
+    assert found["h1:Open vSwitch agent:ens5"][0] == taken
+    assert found["h1:Open vSwitch agent"][2] == {"NET_PACKET_RATE_KILOPACKET_PER_SEC": 9}
+    assert found["h1:NIC Switch agent:ens6"][2] == {"NET_BW_EGR_KILOBIT_PER_SEC": 7}
+
+
 async def test_what_servers_hold_and_what_others_report_stays(placement: SqlPlacement, trees: StoredTrees) -> None:
     other = ProviderId("11111111-0000-4000-8000-000000000009")
     await placement.create_provider(other, "h1_gpu", ROOT)

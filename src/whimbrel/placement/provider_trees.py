@@ -1,5 +1,7 @@
 """Write provider trees to Placement's store."""
 
+from collections.abc import Sequence
+
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.errors import ProviderNotFound
@@ -37,6 +39,9 @@ class StoredTrees:
         except ProviderNotFound:
             await self._store.create_provider(part.uuid, part.name, part.parent)
             return await self._store.node(part.uuid)
+
+    async def create(self, parts: Sequence[Part]) -> None:
+        await self._store.create_providers(parts)
 
     async def remove(self, uuid: ProviderId) -> None:
         try:

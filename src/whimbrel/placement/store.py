@@ -10,6 +10,7 @@ from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
 from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
 from whimbrel.ports.placement.placement import Inventory
+from whimbrel.ports.placement.provider_trees import Part
 
 
 class Store(Protocol):
@@ -25,6 +26,13 @@ class Store(Protocol):
 
     async def create_provider(self, uuid: ProviderId, name: str, parent: ProviderId | None) -> Provider:
         """Raises: Duplicate; BadParent."""
+        ...
+
+    async def create_providers(self, parts: Sequence[Part]) -> None:
+        """Create providers with their inventories and traits, whose names are valid; parents come first.
+
+        After an error some of them may have been created. Raises: Duplicate; BadParent.
+        """
         ...
 
     async def rename_provider(self, uuid: ProviderId, name: str) -> Provider:

@@ -5,6 +5,7 @@ others are never changed. Names and uuids are Neutron's: the compute service par
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from uuid import UUID, uuid5
 
 import structlog
@@ -14,7 +15,7 @@ from whimbrel.domain.host_nics import AGENTS, HostNet, HostNic, VnicType
 from whimbrel.domain.ids import ProviderId
 from whimbrel.embedded.network.resource_requests import BANDWIDTH, PACKETS, physnet_trait, vnic_trait
 from whimbrel.ports.placement.placement import Inventory
-from whimbrel.ports.placement.provider_trees import Part, ProviderTrees
+from whimbrel.ports.placement.provider_trees import KnownTrees, Part, ProviderTrees
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +28,12 @@ NAMESPACES: dict[VnicType, UUID] = {
 
 async def report(trees: ProviderTrees, hosts: Iterable[HostNet]) -> None:
     """Report the present resources of these hosts to Placement; unchanged ones are not written. Raises: Unavailable."""
+    hosts = list(hosts)
     known = await trees.known()
+    if new := [part for host in hosts for part in _all_parts(known, host) if part.uuid not in known.parts]:
+        with suppress(Conflict, Refused):  # one by one below, with a warning for each that cannot be
+            await trees.create(new)
+            known = await trees.known()
     below = known.by_parent()
     for host in hosts:
         root = known.roots.get(host.host)
@@ -43,6 +49,13 @@ async def report(trees: ProviderTrees, hosts: Iterable[HostNet]) -> None:
             for gone in (*below.get(agent, ()), *([agent] if agent in known.parts else ())):
                 if gone not in {part.uuid for part in wanted}:
                     await _remove(trees, gone)
+
+
+def _all_parts(known: KnownTrees, host: HostNet) -> Iterator[Part]:
+    """Yield what a host has, agents before their NICs; nothing if Placement does not know the host."""
+    if root := known.roots.get(host.host):
+        for kind in AGENTS:
+            yield from _parts(root, host, kind)
 
 
 def _parts(root: ProviderId, host: HostNet, kind: VnicType) -> list[Part]:

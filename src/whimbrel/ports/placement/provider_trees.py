@@ -1,6 +1,6 @@
 """Trees of resource providers, for services that report resources of hosts besides processors and disks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -43,6 +43,13 @@ class ProviderTrees(Protocol):
         """Ensure that a provider is in this state. Repeatable; an unchanged one is not written.
 
         Raises: Conflict: what would be removed has allocations; Refused: the name is taken, or the parent is missing.
+        """
+        ...
+
+    async def create(self, parts: Sequence[Part]) -> None:
+        """Create many providers, parents first. After an error some may have been created.
+
+        Raises: Conflict: one exists; Refused: a parent is missing.
         """
         ...
 

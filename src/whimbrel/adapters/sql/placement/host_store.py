@@ -5,15 +5,18 @@ brings up to date; so a start without changes costs as much for a thousand hosts
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
-from whimbrel.adapters.sql.placement import provider_writes, providers
+from whimbrel.adapters.sql.placement import new_providers, provider_writes, providers
 from whimbrel.adapters.sql.placement import traits as traits_of
+from whimbrel.domain.errors import Conflict
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Node
 from whimbrel.ports.placement.placement import DISABLED, HostOffer
+from whimbrel.ports.placement.provider_trees import Part
 
 Item = TypeVar("Item")
 TOGETHER = 100
@@ -37,10 +40,26 @@ class HostStore:
             for offer in sorted(offers, key=lambda offer: offer.provider)  # claims lock providers in the same order
             if not _is_so(offer, nodes.get(offer.provider), offered.get(offer.provider, frozenset()))
         ]
-        for some in _in_batches(changed):
+        created = await self._create([offer for offer in changed if offer.provider not in nodes])
+        for some in _in_batches([offer for offer in changed if offer.provider not in created]):
             async with self._db.write() as tx:
                 for offer in some:
                     await _register(tx, offer)
+
+    async def _create(self, offers: Sequence[HostOffer]) -> set[ProviderId]:
+        """Create providers of new hosts; return those that were created. After a conflict the others were not."""
+        created: set[ProviderId] = set()
+        with suppress(Conflict):  # another process registers them: one by one, then
+            for some in _in_batches(offers):
+                async with self._db.write() as tx:
+                    await new_providers.create_all(tx, [new_providers.of_offer(offer) for offer in some])
+                created.update(offer.provider for offer in some)
+        return created
+
+    async def create_providers(self, parts: Sequence[Part]) -> None:
+        for some in _in_batches(parts):
+            async with self._db.write() as tx:
+                await new_providers.create_all(tx, [new_providers.of_part(part) for part in some])
 
     async def set_all_aggregates(self, of_hosts: Mapping[ProviderId, Sequence[str]]) -> None:
         nodes = (await self.provider_index()).nodes

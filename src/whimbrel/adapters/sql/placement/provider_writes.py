@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.turns import wait_for_turn_in_schema
 from whimbrel.adapters.sql.placement import allocation_queries, providers
 from whimbrel.adapters.sql.placement.claims import read_stocks
 from whimbrel.adapters.sql.placement.provider_queries import read_node
@@ -13,6 +14,8 @@ from whimbrel.ports.placement.placement import Inventory
 
 async def register(tx: Tx, provider: ProviderId, name: str, inventory: Mapping[str, Inventory]) -> None:
     """Ensure that a root provider has these inventories; create it if it is missing. It stays locked afterwards."""
+    if not await allocation_queries.generations(tx, [provider]):
+        await wait_for_turn_in_schema(tx, "placement trees")  # another process may create it just now
     if await allocation_queries.generations(tx, [provider]):
         await providers.rename(tx, provider, name)
     else:
