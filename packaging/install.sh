@@ -56,6 +56,9 @@ done
 PYTHON=${PYTHON:-python3}
 "$PYTHON" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
     || die "$PYTHON is not Python 3.11 or newer with venv: apt-get install python3-venv, or set PYTHON"
+case "$("$PYTHON" -c 'import os, sys; print(os.path.realpath(sys.base_prefix))')/" in
+    /home/* | /root/*) die "$PYTHON is in a home directory, which the units cannot read: set PYTHON to /usr/bin/python3" ;;
+esac
 
 umask 022
 cd "$(dirname "$0")/.."

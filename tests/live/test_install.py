@@ -1,15 +1,12 @@
 """packaging/install.sh, on a machine of its own: a mount namespace that keeps what the script writes in memory."""
 
 import os
-import shutil
 import stat
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.prerequisites import missing
+from tests.live.overlaid_machine import SCRIPT, Machine, machine
 from whimbrel.cli import app
 
 pytestmark = [
@@ -17,67 +14,12 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can install: run this test as root"),
 ]
 
-SCRIPT = Path(__file__).parents[2] / "packaging/install.sh"
-PROGRAMS = {"unshare": "util-linux", "nsenter": "util-linux", "systemctl": "systemd", "systemd-sysusers": "systemd"}
-OVERLAYS = """\
-mount -t tmpfs tmpfs {layers}
-for path in opt etc usr/local var/lib; do
-    mkdir -p {layers}/upper/$path {layers}/work/$path
-    mount -t overlay overlay -o lowerdir=/$path,upperdir={layers}/upper/$path,workdir={layers}/work/$path /$path
-done
-echo ready
-exec cat  # until its input is closed
-"""
-
-
-class Machine:
-    """Runs commands in the mount namespace of a process."""
-
-    def __init__(self, pid: int, layers: Path) -> None:
-        self._enter = ("nsenter", f"--target={pid}", "--mount", "--")
-        self._root = Path(f"/proc/{pid}/root")
-        self._written = self.path(layers / "upper")
-
-    def path(self, path: Path | str) -> Path:
-        """Return where this process sees a path of the machine; absolute links lead out of it."""
-        return self._root / str(path).lstrip("/")
-
-    def run(self, *words: str | Path) -> str:
-        """Run a command that succeeds, and return its output."""
-        done = subprocess.run([*self._enter, *map(str, words)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def files(self) -> dict[str, bytes]:
-        """Return what was written, by path, but the program."""
-        paths = (path for path in self._written.rglob("*") if "opt" not in path.relative_to(self._written).parts[:1])
-        return {
-            f"/{path.relative_to(self._written)}": os.readlink(path).encode()
-            if path.is_symlink()
-            else path.read_bytes()
-            for path in paths
-            if not path.is_dir() or path.is_symlink()
-        }
-
-
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    for program, package in PROGRAMS.items():
-        if not shutil.which(program):
-            missing(f"{program} is needed", f"apt-get install {package}")
-    layers = tmp_path_factory.mktemp("layers")
-    words = ["unshare", "--mount", "--propagation=private", "sh", "-ec", OVERLAYS.format(layers=layers)]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin
-        assert process.stdout
-        assert process.stdout.readline() == "ready\n"
-        yield Machine(process.pid, layers)
-        process.stdin.close()
+__all__ = ["machine"]  # a fixture
 
 
 @pytest.fixture(scope="module")
 def installed(machine: Machine) -> Machine:
-    machine.run(SCRIPT, "api", "conductor")
+    machine.install("api", "conductor")
     return machine
 
 
@@ -104,7 +46,7 @@ def test_the_units_of_the_roles_are_enabled(installed: Machine) -> None:
 def test_settings_are_readable_by_its_user_and_secrets_by_root_only(installed: Machine) -> None:
     settings = installed.path("/etc/whimbrel/whimbrel.toml")
     settings.write_text("")
-    installed.run(SCRIPT)
+    installed.install()
     group = int(installed.run("id", "-g", "whimbrel"))
     modes = {
         path: (stat.S_IMODE(found.st_mode), found.st_uid == 0, found.st_gid == group)
@@ -122,7 +64,7 @@ def test_settings_are_readable_by_its_user_and_secrets_by_root_only(installed: M
 def test_a_second_run_changes_nothing(installed: Machine) -> None:
     program = os.readlink(installed.path("/opt/whimbrel/current"))
     before = installed.files()
-    installed.run(SCRIPT, "conductor")
+    installed.install("conductor")
     assert installed.files() == before
     assert os.readlink(installed.path("/opt/whimbrel/current")) == program
 
@@ -131,13 +73,22 @@ def test_an_interrupted_installation_is_made_anew(installed: Machine) -> None:
     program = Path(os.readlink(installed.path("/opt/whimbrel/current")))
     installed.path(program / ".complete").unlink()
     installed.path(program / "bin/whimbrel").unlink()
-    installed.run(SCRIPT)
+    installed.install()
     assert installed.run("whimbrel", "--version")
+
+
+def test_a_python_in_a_home_directory_is_refused(machine: Machine) -> None:
+    """The units cannot read it."""
+    fake = machine.path("/opt/python")
+    fake.write_text('#!/bin/sh\ncase "$2" in *base_prefix*) echo /root/python ;; esac\n')
+    fake.chmod(0o755)
+    with pytest.raises(AssertionError, match="set PYTHON to /usr/bin/python3"):
+        machine.run("env", "PYTHON=/opt/python", SCRIPT)
 
 
 @pytest.mark.parametrize("words", [["compute"], ["--force"], ["--wheels"], ["--wheels", "/nonexistent", "api"]])
 def test_wrong_arguments_change_nothing(machine: Machine, words: list[str]) -> None:
     before = machine.files()
     with pytest.raises(AssertionError, match=r"usage|--wheels needs a directory"):
-        machine.run(SCRIPT, *words)
+        machine.install(*words)
     assert machine.files() == before

@@ -10,6 +10,7 @@ import pytest
 
 from tests.prerequisites import missing
 from tests.processes import execute
+from whimbrel.cli import app
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 UNITS = PACKAGING / "systemd"
@@ -67,6 +68,15 @@ def test_it_is_confined(units: Path, role: str) -> None:
 def test_it_is_the_drop_in_that_confines(units: Path) -> None:
     shutil.rmtree(units / "whimbrel-.service.d")
     assert exposure(units, "api") > MOST_EXPOSED
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_its_command_is_understood(role: str) -> None:
+    unit = (UNITS / f"whimbrel-{role}.service").read_text()
+    command = re.search(rf"^ExecStart={PROGRAM} (.*)$", unit, re.MULTILINE)
+    assert command
+    words = command[1].replace(" $PLACEMENT_OPTIONS", "").split()
+    app.parse_args(words, exit_on_error=False, print_error=False)
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -3,6 +3,7 @@
 Invariant: a secret is in a file of its own or is a systemd credential, so that the settings file can be readable.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,11 +15,15 @@ from whimbrel.settings.sections import CloudConfig
 CREDENTIALS = "CREDENTIALS_DIRECTORY"
 """The variable in which systemd names the directory of a service's credentials."""
 
+CREDENTIAL_STORE = Path("/etc/credstore")
+"""From here systemd loads the credentials of its services. Administrators' commands, outside of a service, read it."""
+
 
 def with_files(name: str, config: CloudConfig, directory: Path, environment: Mapping[str, str]) -> CloudConfig:
     """Return the settings with absolute names of files, and with the database URL read from its file.
 
-    name, directory: of the settings file. A relative name means a credential, else a file in this directory.
+    name, directory: of the settings file. A relative name means a credential, else a file in this directory, else one
+    in systemd's store of credentials.
     Raises: Invalid: a file cannot be read.
     """
 
@@ -45,9 +50,8 @@ def with_files(name: str, config: CloudConfig, directory: Path, environment: Map
 
 def _located(file: str, directory: Path, environment: Mapping[str, str]) -> Path:
     credentials = environment.get(CREDENTIALS)
-    if credentials and (credential := Path(credentials) / file).exists():
-        return credential
-    return directory / file
+    places = [*([Path(credentials)] if credentials else []), directory, CREDENTIAL_STORE]
+    return next((place / file for place in places if os.path.exists(place / file)), directory / file)
 
 
 def _read(name: str, key: str, file: Path) -> str:

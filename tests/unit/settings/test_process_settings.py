@@ -7,7 +7,7 @@ import pytest
 from tests.unit.settings.test_settings import GOOD
 from whimbrel import settings
 from whimbrel.domain.errors import Invalid
-from whimbrel.settings import transport
+from whimbrel.settings import files_of_settings, transport
 from whimbrel.settings.files_of_settings import CREDENTIALS
 from whimbrel.settings.sections import TlsTable
 
@@ -62,6 +62,19 @@ def test_a_role_needs_no_cells(file: Path, tmp_path: Path) -> None:
     assert settings.load(without, needs_cells=False).cells == ()
     with pytest.raises(Invalid, match="the file has no 'cell'"):
         settings.load(without)
+
+
+def test_administrators_read_what_systemd_loads_for_its_services(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "credstore"
+    store.mkdir()
+    (store / "key.pem").write_text("a key")
+    (store / "cert.pem").write_text("not this one")
+    (tmp_path / "cert.pem").write_text("beside the settings")
+    monkeypatch.setattr(files_of_settings, "CREDENTIAL_STORE", store)
+    config = settings.load(file, needs_cells=False)
+    assert (config.tls.key_file, config.tls.cert_file) == (str(store / "key.pem"), str(tmp_path / "cert.pem"))
 
 
 def test_files_are_credentials_or_beside_the_settings(
