@@ -244,7 +244,7 @@ async def _scene(acts: tuple[Set, ...]) -> tuple[World, Server]:
     return world, await lookup.find(world.cloud, server.id)
 
 
-async def result(scenario: Scenario) -> list[str]:
+async def touches_of(scenario: Scenario) -> list[str]:
     """Run a scenario without faults; return its touches."""
     ended = await Operation(scenario).play()
     await check(ended, scenario, may_be_nothing=False)

@@ -169,7 +169,7 @@ async def _scene(scenario: Scenario) -> tuple[World, Server, Books]:
     return world, await lookup.find(world.cloud, server.id), right
 
 
-async def result(scenario: Scenario) -> list[str]:
+async def touches_of(scenario: Scenario) -> list[str]:
     """Run a scenario without faults; return its touches."""
     trial = Healing(scenario)
     ended = await trial.play()
@@ -212,7 +212,7 @@ async def heal_at_last(world: World, server: ServerId) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS + MORE, ids=str)
 async def test_every_crash(scenario: Scenario) -> None:
-    touches = await result(scenario)
+    touches = await touches_of(scenario)
     for touch in range(len(touches)):
         await play(scenario, {touch: Fault.CRASH_BEFORE})
     await play(scenario, {len(touches) - 1: Fault.CRASH_AFTER})
@@ -221,19 +221,19 @@ async def test_every_crash(scenario: Scenario) -> None:
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_call_without_an_answer(scenario: Scenario, fault: Fault) -> None:
-    for touch in range(len(await result(scenario))):
+    for touch in range(len(await touches_of(scenario))):
         await play(scenario, {touch: fault})
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_refusal(scenario: Scenario) -> None:
-    for touch, _ in chosen(await result(scenario), of("placement", "network")):
+    for touch, _ in chosen(await touches_of(scenario), of("placement", "network")):
         await play(scenario, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_sleeper(scenario: Scenario) -> None:
-    for touch in range(len(await result(scenario))):
+    for touch in range(len(await touches_of(scenario))):
         trial = Healing(scenario, {touch: Fault.SLEEP})
         ended = await sleeping(trial)
         assert ended.fired, touch
@@ -242,7 +242,7 @@ async def test_every_sleeper(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_order_that_arrives_late(scenario: Scenario) -> None:
-    for touch, _ in chosen(await result(scenario), may_come_late):
+    for touch, _ in chosen(await touches_of(scenario), may_come_late):
         await play_late(scenario, {touch: Fault.LATE})
 
 
@@ -262,7 +262,7 @@ async def play_late(scenario: Scenario, plan: Plan) -> None:
 async def test_what_is_asked_in_vain_and_then_refused_is_undone(fault: Fault) -> None:
     """A call is asked, again, and then the service says no: all is as wrong as it was, whatever arrives after it."""
     for call in ("placement.claim", "network.bind"):
-        for touch, name in chosen(await result(CLAIMED_ELSEWHERE), call.__eq__):
+        for touch, name in chosen(await touches_of(CLAIMED_ELSEWHERE), call.__eq__):
             await play_refused(touch, name, fault)
 
 
@@ -282,7 +282,7 @@ async def play_refused(touch: int, name: str, fault: Fault) -> None:
 
 
 async def test_the_server_is_locked_until_all_is_undone() -> None:
-    bind = max(number for number, name in enumerate(await result(CLAIMED_ELSEWHERE)) if name == "network.bind")
+    bind = max(number for number, name in enumerate(await touches_of(CLAIMED_ELSEWHERE)) if name == "network.bind")
     undone = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).play()
     back = max(number for number, name in enumerate(undone.incarnations[0].touches) if name == "placement.claim")
     ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED, back: Fault.UNANSWERED}).play()
@@ -293,7 +293,7 @@ async def test_the_server_is_locked_until_all_is_undone() -> None:
 
 
 async def test_a_profile_that_is_refused_leaves_all_as_wrong_as_it_was() -> None:
-    bind = max(number for number, name in enumerate(await result(CLAIMED_ELSEWHERE)) if name == "network.bind")
+    bind = max(number for number, name in enumerate(await touches_of(CLAIMED_ELSEWHERE)) if name == "network.bind")
     ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).play()
     assert await books(ended.world) == ended.before
     [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
@@ -315,7 +315,7 @@ class WithOthers(Healing):
 
 async def test_what_somebody_else_has_meanwhile_is_not_waited_for() -> None:
     """It was wrong to hold it: the way back ends with the server free, and what is right is held."""
-    bind = max(number for number, name in enumerate(await result(CLAIMED_ELSEWHERE)) if name == "network.bind")
+    bind = max(number for number, name in enumerate(await touches_of(CLAIMED_ELSEWHERE)) if name == "network.bind")
     trial = WithOthers(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED})
     ended = await trial.play()
     [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))

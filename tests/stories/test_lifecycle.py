@@ -161,7 +161,7 @@ SCENARIOS = (
 )
 
 
-async def result(scenario: Scenario) -> Lifecycle:
+async def undisturbed(scenario: Scenario) -> Lifecycle:
     """Run a scenario without faults."""
     lifecycle = Lifecycle(scenario)
     await check(await lifecycle.play(), scenario, may_be_nothing=False)
@@ -179,7 +179,7 @@ async def play(scenario: Scenario, plan: Plan) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_crash(scenario: Scenario) -> None:
-    touches = (await result(scenario)).acts
+    touches = (await undisturbed(scenario)).acts
     for touch in range(len(touches)):
         await play(scenario, {touch: Fault.CRASH_BEFORE})
     await play(scenario, {len(touches) - 1: Fault.CRASH_AFTER})
@@ -188,13 +188,13 @@ async def test_every_crash(scenario: Scenario) -> None:
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_call_without_an_answer(scenario: Scenario, fault: Fault) -> None:
-    for touch in range(len((await result(scenario)).acts)):
+    for touch in range(len((await undisturbed(scenario)).acts)):
         await play(scenario, {touch: fault})
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_sleeper(scenario: Scenario) -> None:
-    for touch in range(len((await result(scenario)).asked)):
+    for touch in range(len((await undisturbed(scenario)).asked)):
         ended = await sleeping(Lifecycle(scenario, {touch: Fault.SLEEP}))
         assert ended.fired, touch
         await check(ended, scenario)
@@ -202,13 +202,13 @@ async def test_every_sleeper(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_refusal(scenario: Scenario) -> None:
-    for touch, _ in chosen((await result(scenario)).acts, of("agent", "placement", "images")):
+    for touch, _ in chosen((await undisturbed(scenario)).acts, of("agent", "placement", "images")):
         await play(scenario, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_order_that_arrives_late(scenario: Scenario) -> None:
-    for touch, _ in chosen((await result(scenario)).acts, may_come_late):
+    for touch, _ in chosen((await undisturbed(scenario)).acts, may_come_late):
         await play_late(scenario, touch)
 
 

@@ -10,9 +10,9 @@ from tests.stories.attaching import (
     Scenario,
     check,
     play,
-    result,
     see_no_stray_after_the_verdict,
     see_the_guest,
+    touches_of,
 )
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.lifecycle import resized
@@ -24,7 +24,7 @@ from whimbrel.sim.faults.chaos import Fault, Plan, changes
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_crash(scenario: Scenario) -> None:
-    touches = await result(scenario)
+    touches = await touches_of(scenario)
     for touch in range(len(touches)):
         await play(scenario, {touch: Fault.CRASH_BEFORE})
     await play(scenario, {len(touches) - 1: Fault.CRASH_AFTER})
@@ -33,19 +33,19 @@ async def test_every_crash(scenario: Scenario) -> None:
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_call_without_an_answer(scenario: Scenario, fault: Fault) -> None:
-    for touch in range(len(await result(scenario))):
+    for touch in range(len(await touches_of(scenario))):
         await play(scenario, {touch: fault})
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_refusal(scenario: Scenario) -> None:
-    for touch, _ in chosen(await result(scenario), of("agent", "placement", "network", "volumes")):
+    for touch, _ in chosen(await touches_of(scenario), of("agent", "placement", "network", "volumes")):
         await play(scenario, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_sleeper(scenario: Scenario) -> None:
-    for touch in range(len(await result(scenario))):
+    for touch in range(len(await touches_of(scenario))):
         ended = await sleeping(Operation(scenario, {touch: Fault.SLEEP}))
         assert ended.fired, touch
         await check(ended, scenario)
@@ -53,7 +53,7 @@ async def test_every_sleeper(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_order_that_arrives_late(scenario: Scenario) -> None:
-    for touch, _ in chosen(await result(scenario), may_come_late):
+    for touch, _ in chosen(await touches_of(scenario), may_come_late):
         await play_late(scenario, {touch: Fault.LATE})
 
 
@@ -75,7 +75,7 @@ async def play_late(scenario: Scenario, plan: Plan) -> None:
 async def test_what_arrives_when_all_was_undone_is_released(scenario: Scenario) -> None:
     """A call comes late, its repetition is done, and then the host refuses: nothing of either is left."""
     may_be_left = of("network", "volumes", "agent")
-    touches = chosen(await result(scenario), lambda name: changes(name) and may_be_left(name))
+    touches = chosen(await touches_of(scenario), lambda name: changes(name) and may_be_left(name))
     assert any([await play_late_and_refused(scenario, touch) for touch, _ in touches])
 
 

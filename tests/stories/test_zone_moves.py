@@ -56,7 +56,7 @@ async def confirmed_and_pinned(result: Result) -> Books:
 CONFIRM = Scenario("confirm", confirm, confirmed_and_pinned, (pinned, moved_to_the_other_zone), insists=True)
 
 
-async def result(plan: Plan) -> Lifecycle:
+async def completed(plan: Plan) -> Lifecycle:
     lifecycle = Lifecycle(CONFIRM, plan)
     await check(await lifecycle.play(), CONFIRM)
     return lifecycle
@@ -66,5 +66,5 @@ async def result(plan: Plan) -> Lifecycle:
     "fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name
 )
 async def test_the_pin_follows_whatever_fails(fault: Fault) -> None:
-    for touch in range(len((await result({})).acts)):
-        await result({touch: fault})
+    for touch in range(len((await completed({})).acts)):
+        await completed({touch: fault})

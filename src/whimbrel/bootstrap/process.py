@@ -192,4 +192,4 @@ def _told(where: str) -> Iterator[None]:
     try:
         yield
     except WorldError as trouble:
-        log.warning("nothing old was forgotten", where=where, reason=trouble.reason)
+        log.warning("old rows were not deleted", where=where, reason=trouble.reason)

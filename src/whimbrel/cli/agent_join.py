@@ -1,4 +1,4 @@
-"""`whimbrel agent join`: make the key of a host on its own machine, and have the cloud admit it.
+"""`whimbrel agent join`: make the key of a host on its own machine, and register it with the cloud.
 
 Invariant: the secret of the invitation is sent only to a server whose certificate is trusted, by the system or by the
 hash in the token, or with --insecure.
@@ -36,7 +36,7 @@ def join(
     Parameters
     ----------
     token
-        The word that `whimbrel host invite` printed.
+        The token that `whimbrel host invite` printed.
     token_file
         A file with the token: it is not shown to other users of this machine, as one on the command line is.
     dir
@@ -84,7 +84,7 @@ def _admitted(invitation: join_token.JoinToken, public_key: str) -> HostJoin:
 
 
 def _trusted(invitation: join_token.JoinToken) -> ssl.SSLContext:
-    """Return what the cloud's certificate is checked with. Raises: Refused: it offers others than the token says."""
+    """Return the context that verifies the cloud's certificate. Raises: Refused: it does not match the token."""
     if not invitation.ca_sha256:
         return ssl.create_default_context()
     unchecked = ssl.create_default_context()

@@ -25,7 +25,7 @@ def bootstrap(
     settings_file
         The settings. Default: /etc/whimbrel/whimbrel.toml.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     verbose
         Log more than warnings.
     """

@@ -46,7 +46,7 @@ def init(
     settings_file
         The settings, for the database.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     data_dir
         The data directory of a `whimbrel up`, if the databases are there.
     output
@@ -108,7 +108,7 @@ def push(
     settings_file
         The settings, for the database and the servers.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     data_dir
         The data directory of a `whimbrel up`, if the databases are there.
     """
@@ -137,7 +137,7 @@ def show(
     settings_file
         The settings, for the database and the servers.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     data_dir
         The data directory of a `whimbrel up`, if the databases are there.
     json

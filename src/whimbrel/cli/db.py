@@ -33,7 +33,7 @@ def upgrade(
     settings_file
         The settings: the database, and the rules of the cloud.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     data_dir
         The data directory of a `whimbrel up`, if the databases are there.
     """
@@ -61,7 +61,7 @@ def show(
     settings_file
         The settings, for the database.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     data_dir
         The data directory of a `whimbrel up`, if the databases are there.
     json

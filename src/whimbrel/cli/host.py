@@ -1,4 +1,4 @@
-"""`whimbrel host`: the hosts of a cloud, and how one joins and leaves it."""
+"""`whimbrel host`: list, show, invite, enable, disable and retire hosts."""
 
 from urllib.parse import quote
 
@@ -32,7 +32,7 @@ app = App(
 
 @app.command(name="list")
 def list_hosts(*, json: bool = False, where: Where = AS_USUAL) -> None:
-    """List the hosts of all cells: whether they are up and take servers, and how many servers each has.
+    """List the hosts of all cells: whether they are up and enabled, and their numbers of servers.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def show(host: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None:
 def invite(name: str, /, *, cell: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
     """Print a token with which a machine joins the cloud as this host, once, within an hour.
 
-    The token is a secret: whoever has it can join as this host. An earlier invitation of the host counts no more. A
+    The token is a secret: whoever has it can join as this host. An earlier invitation of the host becomes invalid. A
     host that has joined before gets a new key when it joins again.
 
     Parameters
@@ -94,7 +94,7 @@ def invite(name: str, /, *, cell: str | None = None, json: bool = False, where: 
 
 @app.command
 def enable(host: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None:
-    """Have a host take servers.
+    """Enable a host: servers are placed on it.
 
     Parameters
     ----------
@@ -111,14 +111,14 @@ def enable(host: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None
 
 @app.command
 def disable(host: str, /, *, reason: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
-    """Have a host take no more servers. Those that it has stay, and work as before.
+    """Disable a host: no more servers are placed on it. Its servers stay there and work as before.
 
     Parameters
     ----------
     host
         Name of the host.
     reason
-        Why, for those who look later.
+        The reason, which `whimbrel host show` prints.
     json
         One JSON document instead of text.
     """
@@ -131,7 +131,7 @@ def disable(host: str, /, *, reason: str | None = None, json: bool = False, wher
 
 @app.command
 def retire(host: str, /, *, where: Where = AS_USUAL) -> None:
-    """Remove a host from the cloud, and admit its agent no more. It is refused while servers or open runs are on it.
+    """Remove a host from the cloud, and revoke the key of its agent. Refused while it has servers or open runs.
 
     Parameters
     ----------

@@ -90,16 +90,16 @@ def conductor(
     Parameters
     ----------
     name
-        What it is called. On the machine of a `whimbrel up`, a conductor that is started again under its name resumes
+        Its name. On the machine of a `whimbrel up`, a conductor that is started again under its name resumes
         its own moves at once.
     settings_file
         The settings. Default: /etc/whimbrel/whimbrel.toml, or what the `whimbrel up` of the data directory has.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     data_dir
         Directory of a `whimbrel up` on this machine, which has the hosts.
     metrics_port_number
-        Answer /metrics and /healthz at this port, 0: a free one. Default: nobody can ask it.
+        Answer /metrics and /healthz at this port, 0: a free one. Default: at none.
     verbose
         Log more than warnings.
     """
@@ -149,7 +149,7 @@ def api(
     settings_file
         The settings. Default: /etc/whimbrel/whimbrel.toml, or what the `whimbrel up` of the data directory has.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     data_dir
         Directory of a `whimbrel up` on this machine, which has the hosts.
     policy
@@ -202,7 +202,7 @@ def image(
     settings_file
         The settings. Default: whimbrel.toml of the data directory, else /etc/whimbrel/whimbrel.toml.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     verbose
         Log more than warnings.
     """
@@ -233,7 +233,7 @@ def volume(
     settings_file
         The settings. Default: whimbrel.toml of the data directory, else /etc/whimbrel/whimbrel.toml.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     verbose
         Log more than warnings.
     """

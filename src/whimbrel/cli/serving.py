@@ -60,7 +60,7 @@ def metrics_port(host: str, port: int | None, option: str) -> "socket.socket | N
 
 
 def metrics_secret(config: CloudConfig, home: DataDir | None) -> str | None:
-    """Return the token that Prometheus sends; None: it needs none; "": nobody is answered. Raises: Invalid."""
+    """Return the token that Prometheus sends; None: none is needed; "": all requests are refused. Raises: Invalid."""
     if config.metrics.open:
         return None
     if config.metrics.secret_file is None:

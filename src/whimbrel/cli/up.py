@@ -1,6 +1,6 @@
-"""`whimbrel up`: start a whole cloud in one process, say when it is ready, end it in order.
+"""`whimbrel up`: start a whole cloud in one process, print when it is ready, end it in order.
 
-Law: the directory and the port are taken before anything is changed, and given back by the kernel however we end.
+Invariant: the directory is locked and the port is bound before anything is changed; the kernel releases both.
 """
 
 import asyncio
@@ -78,12 +78,12 @@ def up(
 ) -> None:
     """Start the cloud: API, services, agents and a conductor in one process, behind one port.
 
-    It goes on where it stood, whatever ended it before. SIGTERM or Ctrl-C ends it in order.
+    It continues where it ended, whatever ended it. SIGTERM or Ctrl-C ends it in order.
 
     Parameters
     ----------
     data_dir
-        All that the cloud remembers. Default: a directory of yours, as the platform has it.
+        Directory of all persistent data. Default: a directory of the user, by the conventions of the platform.
     port
         Port to listen at, 0: a free one. Default: 8774.
     host
@@ -92,16 +92,16 @@ def up(
         Cells, hosts, rules, and where services are. Default: whimbrel.toml of the data directory, else
         /etc/whimbrel/whimbrel.toml, else six simulated hosts in two zones.
     database
-        postgresql://USER@HOST/NAME, or sqlite:///DIRECTORY. Default: what is in the environment variable
-        WHIMBREL_DATABASE or in the settings, else SQLite in the data directory.
+        postgresql://USER@HOST/NAME, or sqlite:///DIRECTORY. Default: that of the environment variable
+        WHIMBREL_DATABASE or of the settings, else SQLite in the data directory.
     database_file
         A file with that URL: a password in it is not shown to other users, as one on the command line is.
     policy
         A policy file in oslo.policy's format that overrides the defaults.
     public_url
-        URL at which clients reach this cloud, where it is not the address that it listens at.
+        URL at which clients reach this cloud, if it is not the address that it listens at.
     no_conductor
-        Drive no moves: leave that to `whimbrel conductor` processes.
+        Do not drive moves: leave that to `whimbrel conductor` processes.
     verbose
         Log more than warnings.
     """

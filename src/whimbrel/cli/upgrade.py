@@ -36,7 +36,7 @@ def check(
     settings_file
         The settings, for the database.
     database_file
-        A file with the URL of the database, if the settings do not say it.
+        A file with the URL of the database, if the settings have none.
     data_dir
         The data directory of a `whimbrel up`, if the databases are there.
     json

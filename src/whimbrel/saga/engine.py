@@ -234,18 +234,18 @@ class Engine:
             while run.state == "open" and run.owner == self.name:
                 run = await self._step(run)
         except LockLost as lost:
-            log.error("a run without its lock stands still", run=run.id, saga=run.saga, at=run.at, reason=lost.reason)
+            log.error("a run without its lock is stopped", run=run.id, saga=run.saga, at=run.at, reason=lost.reason)
             await self._stand_still(run, lost.reason, lost.reason)
         except Behind as behind:
             await self._hold_all(run, behind)
         except Superseded:
             log.info("run was taken over by another conductor", run=run.id, epoch=run.epoch)
         except Unavailable as trouble:
-            log.warning("the journal does not answer; the lease will run out", run=run.id, reason=trouble.reason)
+            log.warning("the journal does not answer; the lease will expire", run=run.id, reason=trouble.reason)
         except Exception:
             story = traceback.format_exc()
-            log.error("a run met a bug and stands still", run=run.id, saga=run.saga, at=run.at, traceback=story)
-            await self._stand_still(run, story, "stopped at a bug: see problem")
+            log.error("a run is stopped by a bug", run=run.id, saga=run.saga, at=run.at, traceback=story)
+            await self._stand_still(run, story, "stopped by a bug: see problem")
 
     async def _see_lock(self, run: Run) -> None:
         """Raises: LockLost. If the record cannot be read the run continues: agents and stores check its orders."""
@@ -483,7 +483,7 @@ class Engine:
         try:
             await self._journal.save(stopped)
         except WorldError as trouble:
-            log.error("the problem of a run could not be written down", run=run.id, reason=trouble.reason)
+            log.error("the problem of a run was not recorded", run=run.id, reason=trouble.reason)
 
 
 def _unsaved(before: Run, run: Run) -> Run:

@@ -34,7 +34,7 @@ EXPECTED = frozenset(
     {
         "the database is older than what was carried out; all runs are held",
         "all runs are held",
-        "a run without its lock stands still",
+        "a run without its lock is stopped",
         "the runs could not be held",
     }
 )
