@@ -14,7 +14,7 @@ from tests.contracts.runs import BOOKING, FORMER, NOW, PRESENT, UNKNOWN, Facts, 
 from whimbrel.adapters.sql.tables import global_ as tables
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded, Unavailable
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
-from whimbrel.domain.run import LogEntry, Run
+from whimbrel.domain.run import LogEntry, Run, UnknownFacts
 from whimbrel.ports.stores.directory import Usage
 from whimbrel.ports.stores.journal import Evidence, LastProof, Limits, QuotaUsage, RunFilter, Takeover
 from whimbrel.ports.stores.processes import MARGIN_S
@@ -412,8 +412,11 @@ async def test_a_run_of_an_unknown_list_or_step_is_never_written_back(store: Sto
     with pytest.raises(AssertionError, match="would be lost"):
         await store.journal.save(read)
     await change_by_hand(store, run, NEWER["saga"])
-    with pytest.raises(Unavailable, match=r"cannot be read: list of steps .* is of a newer Whimbrel"):
-        await store.journal.get(run.id)
+    read = await store.journal.get(run.id)
+    assert read == replace(run, at=UNKNOWN, saga=UNKNOWN, facts=UnknownFacts(), is_foreign=True)
+    assert await store.journal.find(RunFilter()) == [read], "others are listed beside it"
+    with pytest.raises(AssertionError, match="would be lost"):
+        await store.journal.save(read)
 
 
 async def test_fields_that_a_newer_program_wrote_are_kept(store: Store) -> None:

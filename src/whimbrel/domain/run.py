@@ -79,6 +79,10 @@ class Run(msgspec.Struct, Generic[Facts], frozen=True, kw_only=True):
         return self.state in ("done", "undone")
 
 
+class UnknownFacts(msgspec.Struct, frozen=True):
+    """Facts of a run on a list of steps that this program does not know."""
+
+
 def has_facts(run: Run, kind: type[Facts]) -> TypeIs[Run[Facts]]:
     """Check whether the facts of a run are of this type."""
     return isinstance(run.facts, kind)

@@ -109,6 +109,8 @@ async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
         raise Conflict(f"move {run_id} is {run.state}: there is nothing to turn back")
     if run.way == "back":
         raise Conflict(f"move {run_id} is on its way back already")
+    if run.is_foreign:
+        raise Conflict(f"move {run_id} is of a newer release: only a process of that one knows its steps")
     if not engine.registry.of(run).may_turn_back(run.at) or run.verdict == "confirm":
         raise Conflict(f"move {run_id} stands at {run.at}, past the point of no return: it can only go on")
     return _take_up(engine, await cloud.journal.turn_back(run, cloud.clock.now()))

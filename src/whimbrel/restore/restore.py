@@ -108,7 +108,7 @@ def _lost_runs(entries: Sequence[tuple[HostName, Obeyed]]) -> tuple[LostRun, ...
 
 
 async def _why_unlocked(run: Run, registry: SagaRegistry, cloud: Cloud) -> str | None:
-    if not registry.of(run).holds_lock(run):
+    if run.is_foreign or not registry.of(run).holds_lock(run):
         return None
     try:
         await check_lock(run, cloud)

@@ -162,14 +162,10 @@ class Engine:
         The subject may already show the work of that step, so a user may make the next request before the journal
         records the end of this run. Under a new epoch the step only runs once more.
         """
+        if run.is_foreign or run.state != "open" or run.way != "forward" or run.problem:
+            return False
         saga = self.registry.of(run)
-        if (
-            run.is_foreign
-            or run.state != "open"
-            or run.way != "forward"
-            or run.problem
-            or saga.following(run.at, run.facts)
-        ):
+        if saga.following(run.at, run.facts):
             return False
         step, began = saga.step(run.at), self._clock.now()
         mine = replace(run, owner=self.name, epoch=run.epoch + 1)

@@ -4,13 +4,14 @@ import asyncio
 import dataclasses
 
 import pytest
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from tests.simulated_time import anyio_backend
 from tests.unit.saga.test_engine import SAGA, Facts, Room, Switches, last, not_first, not_second
 from whimbrel.domain.errors import Conflict, Refused, Superseded, Unavailable, WrongState
-from whimbrel.domain.ids import ServerId
-from whimbrel.domain.run import Run
+from whimbrel.domain.ids import RunId, ServerId
+from whimbrel.domain.run import Action, Run, UnknownFacts
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, SagaRegistry, Step
 from whimbrel.sim.world.loop import LoopClock
@@ -154,3 +155,22 @@ def test_a_run_begins_on_the_newest_list_that_all_know(known: set[int] | None, o
             engine.newest(NEWER, oldest)
     else:
         assert engine.newest(NEWER, oldest).version == chosen
+
+
+async def test_a_run_of_a_newer_release_blocks_its_subject_and_is_not_touched() -> None:
+    """Nothing of it is known but that it is open."""
+    room = Room()
+    engine = room.engine()
+    run = await room.accept(engine)
+    async with room.database.write() as tx:
+        await tx.run(sa.text("UPDATE runs SET saga = 'unheard', version = 7, at = 'unheard_step'"))
+    before = await room.stored()
+    assert (before.is_foreign, before.facts) == (True, UnknownFacts())
+    another = replace(run, id=RunId("another"))
+    action = Action(
+        server_id=run.subject, request_id="req-2", name="switch", project_id=run.project_id, user_id=run.user_id,
+        started_at=0.0,
+    )  # fmt: skip
+    with pytest.raises(Conflict, match="something is under way"):
+        await engine.accept(another, action)
+    assert await room.stored() == before

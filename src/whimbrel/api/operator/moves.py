@@ -112,7 +112,7 @@ async def answer(call: Call, run: Run) -> MoveAnswer:
     more = {
         "request_id": run.action,
         "steps": [asdict(entry) | {"request_id": entry.action} for entry in run.log],
-        "ahead": _ahead(call.engine.registry.of(run), run),
+        "ahead": [] if run.is_foreign else _ahead(call.engine.registry.of(run), run),
         "summary": summary,
         "considered": considered,
         "facts": msgspec.to_builtins(run.facts),

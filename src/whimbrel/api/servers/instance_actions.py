@@ -184,7 +184,7 @@ def _add(found: list[Event], entry: LogEntry, run: Run, summary: str | None) -> 
 
 def _add_present(call: Call, found: list[Event], action: Action, run: Run) -> None:
     """Add the step in progress as an event without an end."""
-    if run.state != "open" or run.action != action.request_id:
+    if run.state != "open" or run.action != action.request_id or run.is_foreign:
         return
     steps = call.engine.registry.of(run).steps
     step = next((step for step in steps if step.name == run.at), None)

@@ -129,7 +129,7 @@ async def _hasten(cloud: Cloud, engine: Engine, requester: Requester, server: Se
     try:
         if run.state == "parked" and run.saga in MOVE_SAGAS:
             await requests.confirm(cloud, engine, requester, server)
-        elif run.way == "forward" and engine.registry.of(run).may_turn_back(run.at):
+        elif run.way == "forward" and not run.is_foreign and engine.registry.of(run).may_turn_back(run.at):
             await requests.turn_back(cloud, engine, run.id)
     except (Conflict, Invalid):
         return  # it ends by itself, or has ended

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from whimbrel.adapters.unknown_fields import unknown_field, with_unknown
 from whimbrel.domain.errors import Unavailable
-from whimbrel.domain.run import LogEntry, Run
+from whimbrel.domain.run import LogEntry, Run, UnknownFacts
 from whimbrel.saga.engine import DEBTS
 
 
@@ -56,21 +56,28 @@ def run_values(run: Run) -> dict[str, Any]:
 
 
 def read_run(row: sa.Row[Any], sagas: Sagas) -> Run:
-    """Raises: Unavailable: the row is damaged, or of a saga that this program does not know."""
+    """A run on a list that this program does not know is foreign, and its facts are not read.
+
+    Raises: Unavailable: the row is damaged.
+    """
     values = dict(row._mapping)
     try:
-        values["facts"] = msgspec.json.decode(values["facts"], type=sagas.facts_type(row.saga, row.version))
+        kind = sagas.facts_type(row.saga, row.version)
+    except KeyError:
+        kind = UnknownFacts
+    try:
+        values["facts"] = msgspec.json.decode(values["facts"], type=kind)
         values["log"] = decode_log(values["log"])
         values["debts"] = _decode_debts(values["debts"])
         if renamed := sagas.renamed(row.saga, row.version):
             values |= _with_present_names(values, renamed)
     except msgspec.DecodeError as error:
         raise Unavailable(f"{_cannot_be_read(row)}: {error}; have it back from a backup") from None
-    except KeyError:
-        raise Unavailable(f"{_cannot_be_read(row)}: {_saga_of(row)} is of a newer Whimbrel: use that one") from None
+    if kind is UnknownFacts:
+        return Run(**values, is_foreign=True)
     if row.finished_at is not None:
         return Run(**values)
-    documents = {"facts": (row.facts, type(values["facts"])), "log": (row.log, _LOG)}
+    documents = {"facts": (row.facts, kind), "log": (row.log, _LOG)}
     unknown = {name: was for name, (was, kind) in documents.items() if _has_unknown(was, kind, values[name])}
     return Run(**values, is_foreign=not _has_step(row, sagas), unknown=unknown)
 
