@@ -11,6 +11,7 @@ from whimbrel.hosts import admission
 from whimbrel.hosts.reception import NoGrants, Reception
 from whimbrel.ports.hosts.bus_access import NoBus
 from whimbrel.ports.hosts.control_plane import AgentHello
+from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.host_keys import Invitation
 
 ONE_NAME = CellName("one")
@@ -96,6 +97,21 @@ async def test_a_cell_that_hosts_have_joined_stays_in_the_settings(tmp_path: Pat
     await register(process, CellName("two"))
     await process.close()
     assert "whimbrel host retire n17" in await home.refusal(ONE)
+
+
+async def test_a_host_joins_a_cell_that_was_added_while_the_cloud_runs(tmp_path: Path) -> None:
+    home, two = Home(tmp_path), CellName("two")
+    process = await home.start(ONE)
+    cloud = process.cloud
+    [aggregate] = await cloud.aggregates.all()
+    await cloud.aggregates.remove_host(aggregate.id, HostName("n1"), cloud.clock.now())
+    await cloud.cell_infos.add(CellInfo(name=two, database=f"sqlite:///{tmp_path / 'second'}"))
+    await process.cells.look(process.arrived)
+    await register(process, two)
+    assert {"n1", "n2", NEW} == set((await cloud.fleets.now()).names)
+    assert [host.name for host in await cloud.cell(two).hosts.all()] == [NEW]
+    assert [each.hosts for each in await cloud.aggregates.all() if each.id == aggregate.id] == [["n2"]]
+    await process.close()
 
 
 async def test_volumes_can_be_in_the_zone_of_a_host_that_joined(tmp_path: Path) -> None:

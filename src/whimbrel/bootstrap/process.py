@@ -84,7 +84,8 @@ class Process:
         if not self.hypervisors:
             return
         rows = {host.name: host for each in cells for host in await self._register_hosts(each)}
-        zones = {HostName(host.name): host.zone for _, host in self.config.hosts()}
+        done = {each.info.name for each in self.cells.up} - {each.info.name for each in cells}  # operators decide there
+        zones = {HostName(host.name): host.zone for cell, host in self.config.hosts() if cell.name not in done}
         await put_into_zones(self.cloud, zones, rows)
         await self.placement.provider_index()  # includes the providers just registered
 
