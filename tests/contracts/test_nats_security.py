@@ -7,7 +7,8 @@ after a flush all refusals are known.
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import nats.errors
 import pytest
@@ -15,10 +16,10 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests.host_room import H1, H2, Room, order, spec
-from tests.nats_servers import C1, C2, CloudBus
+from tests.nats_servers import C1, C2, CloudBus, cloud_bus
 from tests.processes import HANG_S
 from whimbrel.adapters.bus.nats_agents import NatsAgents, serve_agent
-from whimbrel.adapters.bus.nats_connection import BusConnection, flush
+from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers, flush
 from whimbrel.adapters.bus.nats_keys import Key, Permissions, new_key, sign_nonce, user_jwt
 from whimbrel.adapters.bus.nats_subjects import agent_inbox
 from whimbrel.domain.errors import Unavailable
@@ -209,6 +210,27 @@ async def test_a_retired_key_is_thrown_out_and_stays_out(bus: CloudBus) -> None:
     rejoined = await bus.keys.agent_claims(C1, H1, other.public)
     async with intruder(bus, rejoined, other.seed) as again:
         assert await again.refused() == []
+
+
+async def test_a_server_that_was_down_learns_who_was_retired(tmp_path: Path) -> None:
+    """It has the account as it was; the other server of its cluster has the newest."""
+    key = new_key("user")
+    async with cloud_bus(tmp_path, count=2) as bus:
+        down, claims = bus.servers[1], await bus.keys.agent_claims(C1, H1, key.public)
+        there = CloudBus([down], bus.keys, BusServers(urls=(f"nats://127.0.0.1:{down.port}",)))
+        async with intruder(there, claims, key.seed):
+            pass
+        down.kill()
+        await bus.keys.revoke(C1, key.public)
+        assert await bus.push() == ["cell/c1"]
+        down.start()
+        await down.until_ready()
+        with suppress(nats.errors.Error):  # refused already
+            async with intruder(there, claims, key.seed) as stolen:
+                await stolen.ended.wait()
+        with pytest.raises(nats.errors.Error, match=r"(?i)authorization violation|revoked"):
+            async with intruder(there, claims, key.seed):
+                pass
 
 
 async def test_of_two_agents_of_a_host_the_newer_one_hears_orders(bus: CloudBus) -> None:

@@ -67,7 +67,7 @@ async def server_configuration(keys: AccountKeys, options: ServerOptions) -> str
         "  type: full",
         f"  dir: {_text(str(options.directory))}",
         "  allow_delete: false",
-        '  interval: "1m"',
+        '  interval: "5s"',  # so long a server that was down may still admit keys that were revoked meanwhile
         "}",
         "resolver_preload: {",
         *(f"  {each.public_key}: {_text(each.jwt)}" for each in known),
