@@ -5,7 +5,7 @@ import asyncio
 import sqlalchemy as sa
 
 
-class Door:
+class Proxy:
     """A port before a PostgreSQL server that can be shut: who is inside is thrown out, and nobody comes in."""
 
     def __init__(self, url: str) -> None:
@@ -18,7 +18,7 @@ class Door:
         self._talks = asyncio.Event()
         self._talks.set()
 
-    async def __aenter__(self) -> "Door":
+    async def __aenter__(self) -> "Proxy":
         await self.open()
         return self
 

@@ -463,7 +463,7 @@ async def token(process: Process, lifetime_s: float) -> str:
     return text
 
 
-DOORS = {
+APPS = {
     "/compute/v2.1/servers": "unauthorized",
     "/placement/resource_providers": "errors",
     "/image/v2/images": "code",
@@ -475,7 +475,7 @@ async def test_a_token_opens_every_app_until_it_expires(tmp_path: Path) -> None:
     async with whole(tmp_path) as (client, process):
         for lifetime_s, code in ((60.0, 200), (-1.0, 401)):
             headers = {"X-Auth-Token": await token(process, lifetime_s)}
-            for path, key in DOORS.items():
+            for path, key in APPS.items():
                 answer = await client.get(path, headers=headers)
                 assert answer.status_code == code, (path, answer.text)
                 assert code == 200 or key in answer.json()
@@ -485,6 +485,6 @@ async def test_no_app_reads_ten_megabytes(tmp_path: Path) -> None:
     async with whole(tmp_path) as (client, process):
         headers = {"X-Auth-Token": await token(process, 60.0), "Content-Type": "application/json"}
         headers["OpenStack-API-Version"] = "placement 1.39"
-        for path in (*DOORS, "/identity/v3/auth/tokens"):
+        for path in (*APPS, "/identity/v3/auth/tokens"):
             answer = await client.post(path, content=b'"' + b"x" * 10_000_000 + b'"', headers=headers)
             assert answer.status_code == 413, (path, answer.text)

@@ -87,7 +87,7 @@ async def test_a_last_line_that_does_not_answer_is_left_to_a_conductor(front: Fr
     cloud = front.world.cloud
     async with asleep_at_the_end(front.world):
         [cell] = cloud.cells.values()
-        unreachable = replace(cloud, cells={cell.name: replace(cell, servers=Silent(cell.servers))})
+        unreachable = replace(cloud, cells={cell.name: replace(cell, servers=Unreachable(cell.servers))})
         engine = front.world.engine("door", unreachable)
         [run] = await cloud.journal.find(RunFilter(subject=server_id))
         assert not await engine.finish(run)
@@ -96,7 +96,7 @@ async def test_a_last_line_that_does_not_answer_is_left_to_a_conductor(front: Fr
     assert await runs(front, server_id) == [("create", "done")]
 
 
-class Silent:
+class Unreachable:
     """Records of a cell whose database takes no writes."""
 
     def __init__(self, servers: Any) -> None:

@@ -63,8 +63,8 @@ async def test_a_port_names_any_server_and_only_its_network_has_ports_of_its_own
 
 async def test_a_pool_runs_out(service: Service) -> None:
     network = await service.net("10.0.0.0/29")  # five for ports
-    wishes = [service.ask("ann", "POST", "/ports", {"port": {"network_id": network["id"]}}) for _ in range(8)]
-    answers = await asyncio.gather(*wishes)
+    asked_for = [service.ask("ann", "POST", "/ports", {"port": {"network_id": network["id"]}}) for _ in range(8)]
+    answers = await asyncio.gather(*asked_for)
     assert sorted(answer.status_code for answer in answers) == [201] * 5 + [409] * 3
     given = {answer.json()["port"]["fixed_ips"][0]["ip_address"] for answer in answers if answer.status_code == 201}
     assert given == {f"10.0.0.{last}" for last in range(2, 7)}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.bootstrap.test_process_factory import CELL, HOST, ONE, Home
 from tests.contracts.databases import own_postgres, postgres
-from tests.postgres_proxy import Door
+from tests.postgres_proxy import Proxy
 from whimbrel.adapters.bus.agent_client import HttpAgents
 from whimbrel.adapters.bus.agent_server import cells_app
 from whimbrel.bootstrap.process import Process
@@ -169,7 +169,7 @@ async def test_a_cell_in_the_clouds_own_database_is_not_waited_for(tmp_path: Pat
 
 
 async def test_a_cell_that_goes_down_disturbs_no_other_one(tmp_path: Path, own_postgres: str) -> None:
-    async with Door(own_postgres) as endpoint:
+    async with Proxy(own_postgres) as endpoint:
         text = ONE + CELL.format("two") + f'database = "{endpoint.url}"\n' + HOST.format("m1")
         process = await Home(tmp_path).start(text)
         assert await known_hosts(process) == ["m1", "n1", "n2"]

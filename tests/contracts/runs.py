@@ -22,7 +22,7 @@ from whimbrel.ports.stores.journal import Limits, QuotaUsage
 
 PROJECT, USER = ProjectId("project"), UserId("user")
 FLAVOR = Flavor(flavor_id="1", name="small", vcpus=2, memory_mib=512, root_gib=1)
-BOOKING = QuotaUsage(vcpus=2, memory_mib=512)
+QUOTA_USAGE = QuotaUsage(vcpus=2, memory_mib=512)
 NOW = 1000.0
 UNKNOWN = "what nobody knows"
 FORMER, PRESENT = "former_name", "present_name"
@@ -67,7 +67,7 @@ class Store:
     async def create(self, name: str, limits: Limits | None = None, **fields: Any) -> Run:
         """Accept the run that creates a server."""
         run = a_run(name, **fields)
-        return await self.journal.accept(run, an_action(run, "create"), BOOKING, limits, a_server(run))
+        return await self.journal.accept(run, an_action(run, "create"), QUOTA_USAGE, limits, a_server(run))
 
     async def usage(self, project: str = PROJECT) -> Usage:
         return await self.directory.usage(ProjectId(project))

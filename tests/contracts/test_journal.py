@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from tests.contracts.runs import BOOKING, FORMER, NOW, PRESENT, UNKNOWN, Facts, Store, a_run, a_server, an_action
+from tests.contracts.runs import FORMER, NOW, PRESENT, QUOTA_USAGE, UNKNOWN, Facts, Store, a_run, a_server, an_action
 from whimbrel.adapters.sql.tables import global_ as tables
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded, Unavailable
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
@@ -215,8 +215,8 @@ async def test_what_is_forgotten_was_never_there(store: Store) -> None:
     await store.journal.save(replace(first, state="done", finished_at=NOW))
     before = await store.rows(), await store.usage(), await store.journal.actions(first.subject)
     run = a_run("a", id=RunId("again"), action="again")
-    run = await store.journal.accept(run, an_action(run), QuotaUsage(vcpus=8, memory_mib=8), before=BOOKING)
-    await store.journal.forget(run, BOOKING)
+    run = await store.journal.accept(run, an_action(run), QuotaUsage(vcpus=8, memory_mib=8), before=QUOTA_USAGE)
+    await store.journal.forget(run, QUOTA_USAGE)
     assert (await store.rows(), await store.usage(), await store.journal.actions(run.subject)) == before
     assert await store.journal.open_run(run.subject) is None
 
@@ -230,7 +230,7 @@ async def test_what_others_have_taken_is_not_forgotten(store: Store) -> None:
     [taken] = await store.journal.take("another", NOW, LEASE_S, 9)
     before = await store.rows(), await store.usage()
     with pytest.raises(Superseded):
-        await store.journal.forget(run, BOOKING)
+        await store.journal.forget(run, QUOTA_USAGE)
     assert (await store.rows(), await store.usage()) == before
     assert await store.journal.open_run(run.subject) == taken
 
@@ -620,7 +620,7 @@ async def test_the_usage_of_a_server_is_written_with_its_run(store: Store) -> No
     await store.journal.save(run, usage=QuotaUsage(vcpus=7, memory_mib=70))
     assert await store.usage() == Usage(instances=1, cores=7, ram_mib=70)
     with pytest.raises(Superseded):
-        await store.journal.save(replace(run, epoch=run.epoch + 1), usage=BOOKING)
+        await store.journal.save(replace(run, epoch=run.epoch + 1), usage=QUOTA_USAGE)
     assert await store.usage() == Usage(instances=1, cores=7, ram_mib=70)
 
 

@@ -425,8 +425,8 @@ async def succeeded(attempts: Iterable[Awaitable[None]]) -> int:
 
 async def test_writers_of_one_consumer_wait_for_each_other(store: SqlPlacement) -> None:
     await store.rewrite([claim(SERVER, {HOST: SMALL})])
-    wishes = [claim(SERVER, {provider: {"VCPU": 1 + number}}) for number in range(4) for provider in (HOST, OTHER)]
-    assert await succeeded(store.rewrite([resources]) for resources in wishes) == 8
+    asked_for = [claim(SERVER, {provider: {"VCPU": 1 + number}}) for number in range(4) for provider in (HOST, OTHER)]
+    assert await succeeded(store.rewrite([resources]) for resources in asked_for) == 8
     assert len(await held(store, SERVER)) == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
-from tests.contracts.runs import BOOKING, NOW, PROJECT, Store, a_run, a_server, an_action
+from tests.contracts.runs import NOW, PROJECT, QUOTA_USAGE, Store, a_run, a_server, an_action
 from whimbrel.adapters.sql.global_.server_groups import SqlServerGroups
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, OverQuota
 from whimbrel.domain.guest import Order
@@ -38,7 +38,7 @@ class Groups(SqlServerGroups):
         run = a_run(name)
         server = replace(a_server(run), spec=RequestSpec(hints={"group": to.id}))
         limits = Limits(group_members=limit)
-        await self.store.journal.accept(run, an_action(run, "create"), BOOKING, limits, server)
+        await self.store.journal.accept(run, an_action(run, "create"), QUOTA_USAGE, limits, server)
         return server.id
 
     async def members(self, of: ServerGroup) -> tuple[ServerId, ...]:

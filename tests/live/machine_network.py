@@ -87,7 +87,7 @@ class Machine:
             ["ip", "netns", "exec", self.namespace, *command], capture_output=True, text=True, check=False
         )
 
-    def cut_off(self, *others: "Machine") -> None:
+    def disconnect(self, *others: "Machine") -> None:
         """Drop all packets from and to other machines, without telling anybody. None named: all."""
         to = f"ip saddr {{ {', '.join(each.address for each in others)} }}" if others else ""
         rules = f"""
@@ -96,10 +96,10 @@ class Machine:
                 chain output {{ type filter hook output priority 0; oif != "lo" {to.replace("saddr", "daddr")} drop; }}
             }}
         """
-        self.mend()
+        self.reconnect()
         _done(self._with_input("nft -f -", rules))
 
-    def mend(self) -> None:
+    def reconnect(self) -> None:
         self.execute("nft", "delete", "table", "inet", "cut")
 
     def _with_input(self, command: str, text: str) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ import pytest
 from tests.contracts.databases import own_postgres, postgres
 from tests.live.running_cloud import HOST, RunningCloud, running_cloud
 from tests.live.test_clients import ADMIN, boot
-from tests.postgres_proxy import Door
+from tests.postgres_proxy import Proxy
 
 pytestmark = pytest.mark.long
 
@@ -26,7 +26,7 @@ class Doorkeeper:
     """Has a door, which lives on a thread of its own while the test waits for clients."""
 
     def __init__(self, url: str, loop: asyncio.AbstractEventLoop) -> None:
-        self.endpoint = Door(url)
+        self.endpoint = Proxy(url)
         self._loop = loop
 
     def have(self, deed: Coroutine[Any, Any, None]) -> None:
@@ -34,7 +34,7 @@ class Doorkeeper:
 
 
 @contextmanager
-def door_before(url: str) -> Iterator[Doorkeeper]:
+def proxy_before(url: str) -> Iterator[Doorkeeper]:
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever)
     thread.start()
@@ -58,7 +58,7 @@ def test_servers_of_a_cell_that_is_away_are_unknown_until_it_is_back(
     tmp_path: Path, own_postgres: str, away: str
 ) -> None:
     with (
-        door_before(own_postgres) as keeper,
+        proxy_before(own_postgres) as keeper,
         running_cloud(tmp_path, hosts=HOSTS + SECOND.format(keeper.endpoint.url)) as cloud,
     ):
         ids = [boot(cloud, f"s{number}")["id"] for number in range(2)]

@@ -19,7 +19,7 @@ def say(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int
     return code or 0, capsys.readouterr().out
 
 
-def test_run_says_that_all_laws_hold(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_says_that_all_invariants_hold(capsys: pytest.CaptureFixture[str]) -> None:
     code, out = say(capsys, "run", "--seed", "3", "--steps", "5")
     assert code == 0
     assert out.startswith("1 seed, ")

@@ -27,7 +27,7 @@ def test_time_jumps() -> None:
     assert loop.time() == 1_000_000
 
 
-def test_chance_orders_what_is_ready() -> None:
+def test_a_seed_orders_what_is_ready() -> None:
     assert order_of(1) == order_of(1)
     assert sorted(order_of(1)) == list(range(10))
     assert len({tuple(order_of(seed)) for seed in range(5)}) > 1

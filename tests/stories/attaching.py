@@ -91,7 +91,7 @@ async def give_back(cloud: Cloud, engine: Engine, requester: Requester, server: 
 # What is done before
 
 
-async def cut_off(world: World, server: Server) -> None:
+async def misbound(world: World, server: Server) -> None:
     """Make a port of it be active at the host from which it was moved, as was asked for on an earlier way back."""
     await world.remains.network.activate_binding(equipment.PORT, HostName("h1"))
 
@@ -184,7 +184,7 @@ SCENARIOS = (
     Scenario("plug a port with bandwidth", "attach_interface", plug(BY_WIDE_PORT), plugged),
     Scenario("unplug what was made for it", "detach_interface", unplug(ours=True), unplugged),
     Scenario("unplug a port with bandwidth", "detach_interface", unplug(ours=False), unplugged),
-    Scenario("give a port back while a move waits", "tidy", give_back, given_back, (resized, cut_off)),
+    Scenario("give a port back while a move waits", "tidy", give_back, given_back, (resized, misbound)),
 )
 
 
@@ -196,23 +196,23 @@ class Operation(Incarnations):
 
     def __init__(self, scenario: Scenario, *plans: Plan) -> None:
         super().__init__(*plans)
-        self._tale = scenario
+        self._scenario = scenario
 
     async def set_the_scene(self) -> None:
-        if self._tale.scene not in _SCENES:
-            _SCENES[self._tale.scene] = await _scene(self._tale.scene)
-        scene, self.server = _SCENES[self._tale.scene]
+        if self._scenario.scene not in _SCENES:
+            _SCENES[self._scenario.scene] = await _scene(self._scenario.scene)
+        scene, self.server = _SCENES[self._scenario.scene]
         self.world = await scene.copy()
         self.world.registry = watched(SAGAS, self.world)
         self._invariants = Invariants(self.world)
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
-        await self._tale.ask(cloud, engine, self.world.requester(), await lookup.find(cloud, self.server.id))
+        await self._scenario.ask(cloud, engine, self.world.requester(), await lookup.find(cloud, self.server.id))
         await self._drive(cloud, engine)
 
     async def has_begun(self) -> bool:
         runs = await self.world.cloud.journal.find(RunFilter(subject=self.server.id, only_open=True))
-        return any(run.saga == self._tale.saga for run in runs)
+        return any(run.saga == self._scenario.saga for run in runs)
 
     async def end(self) -> None:
         await self._invariants.check()
@@ -302,7 +302,7 @@ async def either_verdict(ended: Result) -> None:
     await ended.world.close()
 
 
-async def see_no_stray_after_the_verdict(ended: Result) -> None:
+async def see_no_orphan_after_the_verdict(ended: Result) -> None:
     world, engine = ended.world, ended.world.engine("afterwards")
     record = await lookup.find(world.cloud, ended.server.id)
     await requests.confirm(world.cloud, engine, world.requester(), record)

@@ -168,7 +168,7 @@ async def locked(scene: Scene) -> None:
     await run(scene, "cell_c1", sa.update(records).where(of_it).values(locked_by_run=over.id))
 
 
-async def standing_shared(scene: Scene) -> None:
+async def record_shared(scene: Scene) -> None:
     of_it = records.c.id == scene.plain.id
     await run(scene, "cell_c1", sa.update(records).where(of_it).values(standing="shared"))
 
@@ -178,7 +178,7 @@ async def no_host(scene: Scene) -> None:
     await scene.world.cloud.cell(scene.plain.cell).hosts.delete(HostName("h2"))
 
 
-async def wrong_booking(scene: Scene) -> None:
+async def wrong_quota_usage(scene: Scene) -> None:
     of_it = directory.c.server_id == scene.plain.id
     await run(scene, "global", sa.update(directory).where(of_it).values(vcpus=7))
 
@@ -318,7 +318,7 @@ async def device_held(scene: Scene) -> None:
     await run(scene, "cell_c1", free.values(server_id=scene.plain.id, slot="by-hand", request="x"))
 
 
-async def parcel_left(scene: Scene) -> None:
+async def transfer_image_left(scene: Scene) -> None:
     [first] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
     [[transfer_image]] = transfer_images_of(first).values()
     await _image(scene, {TRANSFER_IMAGE: first.id}, transfer_image)
@@ -388,9 +388,9 @@ MENDED = (
     _break("the directory lost a row", no_entry, "no_entry"),
     _break("a cell has a copy of a record", a_copy, "stray_record"),
     _break("a run that is over locks a server", locked, "leaked_lock"),
-    _break("a record stands as if there were a copy", standing_shared, "stray_standing"),
+    _break("a record stands as if there were a copy", record_shared, "stray_standing"),
     _break("lists find a server where it is not", listed_elsewhere, "columns_differ"),
-    _break("a server counts for too much", wrong_booking, "wrong_booking"),
+    _break("a server counts for too much", wrong_quota_usage, "wrong_booking"),
     _break("a port is bound to another host too", bound_twice, "stray_binding"),
     _break("a port is bound to another host", bound_elsewhere, "port_elsewhere"),
     _break("a port is bound nowhere", bound_nowhere, "unbound_port"),
@@ -400,7 +400,7 @@ MENDED = (
     _break("a volume is kept twice for its server", kept_again, "stray_attachment"),
     _break("a deleted server has a volume", kept_for("gone"), "attachment_of_nobody"),
     _break("a device is held for a guest that is not there", device_held, "leaked_device"),
-    _break("the disk of a move lies in the image service", parcel_left, "leaked_image"),
+    _break("the disk of a move lies in the image service", transfer_image_left, "leaked_image"),
     _break("Placement was told another zone of a host", told_of_another_zone, "zone_mistold"),
     _break("an image waits for a snapshot that is over", snapshot_left, "leaked_image"),
 )

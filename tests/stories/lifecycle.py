@@ -71,24 +71,24 @@ class Lifecycle(Incarnations):
 
     def __init__(self, scenario: Scenario, *plans: Plan) -> None:
         super().__init__(*plans)
-        self._tale = scenario
+        self._scenario = scenario
         self.asked: list[str] = []  # the touches of what its owner asked for first
         self.acts: list[str] = []  # the same, with what came of it
 
     async def set_the_scene(self) -> None:
-        begins = self._tale.name, self._tale.scene
+        begins = self._scenario.name, self._scenario.scene
         if begins not in _SCENES:
-            _SCENES[begins] = await _scene(self._tale)
+            _SCENES[begins] = await _scene(self._scenario)
         scene, self.server = _SCENES[begins]
         self.world = await scene.copy()
-        for host, phase in self._tale.refusing:
+        for host, phase in self._scenario.refusing:
             self.world.hypervisors[HostName(host)].refusing.add(phase)
         self.world.registry = watched(SAGAS, self.world)
         self._invariants = Invariants(self.world)
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
-        server = self.server if self._tale.new else await lookup.find(cloud, self.server.id)
-        await self._tale.ask(cloud, engine, self.world.requester(), server)
+        server = self.server if self._scenario.new else await lookup.find(cloud, self.server.id)
+        await self._scenario.ask(cloud, engine, self.world.requester(), server)
         await self._drive(cloud, engine)
         self.asked = self.asked or self.incarnations[0].touches[:]
 
@@ -102,7 +102,7 @@ class Lifecycle(Incarnations):
 
     async def end(self) -> None:
         self.acts = self.acts or self.incarnations[0].touches[:]
-        is_struck = self._tale.insists
+        is_struck = self._scenario.insists
         while is_struck:  # who insists asks again until nothing came between
             fired = self._fired()
             await self._live(self.move)

@@ -45,7 +45,7 @@ async def came_late(scene: Scene) -> None:
     await port_of("rich")(scene)
 
 
-async def cut_off(scene: Scene) -> None:
+async def misbound(scene: Scene) -> None:
     """Make two late calls of a run that is over bind a port on another host, and have it served there."""
     network, port = scene.world.cloud.network, scene.rich.nics[1].port_id
     await network.create_binding(port, HostName("h3"), "normal", {})
@@ -98,8 +98,8 @@ async def served_with_its_guest(scene: Scene) -> None:
     await scene.world.cloud.network.activate_binding(scene.rich.nics[1].port_id, HostName("h3"))
 
 
-async def cut_off_without_a_way_back(scene: Scene) -> None:
-    await cut_off(scene)
+async def misbound_without_a_way_back(scene: Scene) -> None:
+    await misbound(scene)
     await scene.world.cloud.network.delete_bindings([scene.rich.nics[1].port_id], HostName("h1"))
 
 
@@ -119,7 +119,7 @@ KEPT = (
     (port_serves_elsewhere, {"stray_port"}),
     (guest_elsewhere, {"stray_attachment", "stray_port", "stray_binding"}),
     (served_with_its_guest, {"stray_attachment", "stray_port", "port_elsewhere"}),
-    (cut_off_without_a_way_back, {"port_elsewhere"}),
+    (misbound_without_a_way_back, {"port_elsewhere"}),
     (guest_stopped, {"stray_attachment", "stray_port", "stray_binding"}),
 )  # fmt: skip
 
@@ -156,7 +156,7 @@ async def test_what_came_late_is_released(scene: Scene) -> None:
 
 async def test_a_port_that_calls_which_came_late_took_away_is_given_back(scene: Scene) -> None:
     before = await books(scene.world)
-    await cut_off(scene)
+    await misbound(scene)
     assert "port_elsewhere" in await kinds(scene)
     assert await look_after(scene) == 1
     assert await kinds(scene) == set()
@@ -166,7 +166,7 @@ async def test_a_port_that_calls_which_came_late_took_away_is_given_back(scene: 
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.LOST_ANSWER, Fault.REFUSED], ids=lambda one: one.name)
 async def test_a_port_is_given_back_whatever_comes_between(scene: Scene, fault: Fault) -> None:
     before = await books(scene.world)
-    await cut_off(scene)
+    await misbound(scene)
     chooses = may_come_late if fault is Fault.REFUSED else changes
     for touch, name in chosen(await _tidied(await scene.copy(), {}), chooses):
         again = await scene.copy()

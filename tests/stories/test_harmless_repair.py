@@ -274,12 +274,12 @@ async def device_of_plain(scene: Scene) -> None:
     await breaking.device_held(scene)
 
 
-UNSEEN = (
+NOT_CHECKED = (
     claim_of_gone, port_of_gone, volume_of_gone, claim_elsewhere, guest_lost, guest_moved, device_of_plain,
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("act", UNSEEN, ids=lambda act: act.__name__)
+@pytest.mark.parametrize("act", NOT_CHECKED, ids=lambda act: act.__name__)
 async def test_what_a_guest_on_an_unreachable_host_may_use_waits_for_that_host(scene: Scene, act: Act) -> None:
     await act(scene)
     there = (await prove(scene.world.cloud)).violations

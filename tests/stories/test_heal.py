@@ -118,14 +118,14 @@ class Healing(Incarnations):
 
     def __init__(self, scenario: Scenario, *plans: Plan) -> None:
         super().__init__(*plans)
-        self._tale = scenario
+        self._scenario = scenario
         self.right: Books
         self._wrong: Books
 
     async def set_the_scene(self) -> None:
-        if self._tale.name not in _SCENES:
-            _SCENES[self._tale.name] = await _scene(self._tale)
-        scene, self.server, self.right = _SCENES[self._tale.name]
+        if self._scenario.name not in _SCENES:
+            _SCENES[self._scenario.name] = await _scene(self._scenario)
+        scene, self.server, self.right = _SCENES[self._scenario.name]
         self.world = await scene.copy()
         self.world.registry = watched(SAGAS, self.world)
         self._wrong = await books(self.world)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.stories.attaching import Operation, Scenario, cut_off, give_back, given_back
+from tests.stories.attaching import Operation, Scenario, give_back, given_back, misbound
 from tests.stories.lifecycle import Ask, resized
 from tools.scenarios.incarnations import Result, release_late_effects
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
@@ -25,7 +25,7 @@ from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Chaos, changes
 from whimbrel.sim.world.equipment import PORT
 
-CUT_OFF = Scenario("cut off", "tidy", give_back, given_back, (resized, cut_off))
+MISBOUND = Scenario("cut off", "tidy", give_back, given_back, (resized, misbound))
 WHOLE = Scenario("not cut off", "tidy", give_back, given_back, (resized,))
 VERDICTS = {"confirm": requests.confirm, "revert": requests.revert}
 
@@ -63,7 +63,7 @@ def served_on(world: World) -> dict[str, str]:
 
 
 async def test_a_port_is_given_back_while_its_server_waits() -> None:
-    world, server = await scene(CUT_OFF)
+    world, server = await scene(MISBOUND)
     move, engine = await the_move(world, server), world.engine("e")
     assert served_on(world)[PORT] == "h1"
     assert await rebind_misbound(world.cloud, engine) == 1
@@ -75,14 +75,14 @@ async def test_a_port_is_given_back_while_its_server_waits() -> None:
 
 
 async def test_it_is_looked_for_only_while_an_activation_may_arrive() -> None:
-    world, _ = await scene(CUT_OFF)
+    world, _ = await scene(MISBOUND)
     await world.cloud.clock.sleep(EARLIEST_S + 1)
     assert await rebind_misbound(world.cloud, world.engine("e")) == 0
     await world.close()
 
 
 async def test_a_port_that_has_no_binding_where_its_server_is_stays() -> None:
-    world, _ = await scene(CUT_OFF)
+    world, _ = await scene(MISBOUND)
     await world.remains.network.delete_bindings([PORT], HostName("h2"))
     assert await rebind_misbound(world.cloud, world.engine("e")) == 0
     assert served_on(world)[PORT] == "h1"
@@ -99,7 +99,7 @@ class Mute(Chaos):
 
 
 async def test_an_unreachable_network_service_keeps_no_verdict_waiting_for_good() -> None:
-    world, server = await scene(CUT_OFF)
+    world, server = await scene(MISBOUND)
     cloud = Mute({}).wrap(world.cloud)
     engine = world.engine("e", cloud)
     assert await rebind_misbound(cloud, engine) == 1
@@ -122,7 +122,7 @@ async def test_a_verdict_is_taken_before_or_after_and_ends_the_same(verdict: str
 
 
 async def touches_of_giving() -> int:
-    world, _ = await scene(CUT_OFF)
+    world, _ = await scene(MISBOUND)
     chaos = Chaos({})
     await _give_back(world, chaos)
     await world.close()
@@ -138,7 +138,7 @@ async def _give_back(world: World, chaos: Chaos) -> None:
 
 async def said_meanwhile(judge: Ask, at: int, undisturbed: dict[str, Any]) -> bool:
     """Return a verdict after a touch, and again if it was not heard; return whether it was heard at once."""
-    world, server = await scene(CUT_OFF)
+    world, server = await scene(MISBOUND)
     heard: list[bool] = []
 
     async def say(_: str) -> None:

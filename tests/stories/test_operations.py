@@ -10,7 +10,7 @@ from tests.stories.attaching import (
     Scenario,
     check,
     play,
-    see_no_stray_after_the_verdict,
+    see_no_orphan_after_the_verdict,
     see_the_guest,
     touches_of,
 )
@@ -94,7 +94,7 @@ async def play_late_and_refused(scenario: Scenario, touch: int) -> bool:
     with suppress(WorldError):
         await call()
     if resized in scenario.scene:  # what a waiting move holds is let alone until its verdict
-        await see_no_stray_after_the_verdict(ended)
+        await see_no_orphan_after_the_verdict(ended)
         return True
     await release_late_effects(ended)
     after = await books(ended.world)

@@ -16,13 +16,13 @@ BROKEN = (
     breaking.too_little_room,
     breaking.told_of_another_zone,
     breaking.stands_still,
-    breaking.wrong_booking,
-    breaking.standing_shared,
+    breaking.wrong_quota_usage,
+    breaking.record_shared,
     breaking.bound_twice,
     breaking.miscounted,
     breaking.held_by("gone"),
     breaking.guest("stranger", "h3", runs=True),
-    breaking.parcel_left,
+    breaking.transfer_image_left,
 )
 
 

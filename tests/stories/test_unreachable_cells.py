@@ -18,7 +18,7 @@ from whimbrel.sim.cloud.cloud import LARGE, World
 C1, C2 = CellName("c1"), CellName("c2")
 
 
-class SilentHosts:
+class UnreachableHosts:
     """The hosts of a cell that does not answer, of which nothing else is asked."""
 
     changes = 0
@@ -31,7 +31,7 @@ def silence(world: World, cell: CellName) -> Cell:
     """Make a cell not answer who asks for its hosts; return what it is."""
     cells: Any = world.cloud.cells
     there: Cell = cells[cell]
-    cells[cell] = replace(there, hosts=SilentHosts())
+    cells[cell] = replace(there, hosts=UnreachableHosts())
     return there
 
 
@@ -74,7 +74,7 @@ async def test_who_finds_one_elsewhere_does_not_wait() -> None:
 # What is looked after all the time
 
 
-class SilentRecords:
+class UnreachableRecords:
     """The records of a cell that does not answer."""
 
     def __getattr__(self, name: str) -> Any:
@@ -104,7 +104,7 @@ def _silence_records(world: World) -> Callable[[], None]:
     """Make the second cell's records not answer; return what ends that."""
     cells: Any = world.cloud.cells
     there: Cell = cells[C2]
-    cells[C2] = replace(there, servers=SilentRecords())
+    cells[C2] = replace(there, servers=UnreachableRecords())
     return lambda: cells.__setitem__(C2, there)
 
 

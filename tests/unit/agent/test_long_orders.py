@@ -79,7 +79,7 @@ async def test_one_that_ran_when_the_agent_died_starts_anew() -> None:
     assert (await agent.build_disk(order(), ONE)).finished
 
 
-async def test_an_asker_who_dies_leaves_the_job_running() -> None:
+async def test_a_requester_that_dies_leaves_the_job_running() -> None:
     clock = HandClock()
     agent = (await slow_room(clock)).agents[H1]
     dying = asyncio.ensure_future(agent.build_disk(order(), ONE))

@@ -47,13 +47,13 @@ def clouds(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> Flavor | HostName | None:
+def asked_for(draw: st.DrawFn) -> Flavor | HostName | None:
     """A flavor to resize to, a host to migrate to, or None: a migration to wherever."""
     return draw(st.sampled_from([LARGE, LARGE, HUGE, None, None, *NAMES[1:3]]))
 
 
 @settings(max_examples=examples(20))
-@given(clouds(), wishes())
+@given(clouds(), asked_for())
 async def test_the_move_does_what_its_plan_said(cloud: dict[str, Any], requested: Flavor | HostName | None) -> None:
     await plan_and_move(cloud, requested)
 

@@ -22,7 +22,7 @@ def one(name: str, room: dict[str, int], traits: str, aggregates: str) -> Node:
 
 HOST = {"VCPU": 8, "MEMORY_MB": 4096}
 CARDS = {"VF": 8, "MBPS": 4000}
-FOREST = NodeIndex(
+TREES = NodeIndex(
     [
         one("left", HOST | CARDS | {"DISK_GB": 500, "VGPU": 8}, "GPU", "A"),
         one("middle", HOST, "SSE", "AB"),
@@ -38,7 +38,7 @@ def assignments(policy: Any = "none", **groups: Wanted) -> list[str]:
     """Return who serves each group, in their order."""
     request = Request(groups={name.removeprefix("one"): wanted for name, wanted in groups.items()}, group_policy=policy)
     return sorted(
-        " ".join("+".join(sorted(uuids)) for uuids in found.mappings.values()) for found in candidates(FOREST, request)
+        " ".join("+".join(sorted(uuids)) for uuids in found.mappings.values()) for found in candidates(TREES, request)
     )
 
 

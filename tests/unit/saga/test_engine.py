@@ -190,7 +190,7 @@ async def test_lines_that_do_not_apply_are_not_there(room: Room) -> None:
     assert not {"second", "not second"} & set(room.world.calls)
 
 
-async def test_silence_is_asked_again_until_patience_ends(room: Room) -> None:
+async def test_silence_is_asked_again_until_the_timeout(room: Room) -> None:
     engine = room.engine()
     room.world.trouble["second"] = [Unavailable("hello?") for _ in range(3)]
     await engine.drive(await room.accept(engine))
@@ -198,7 +198,7 @@ async def test_silence_is_asked_again_until_patience_ends(room: Room) -> None:
     assert room.world.calls.count("second") == 4
 
 
-async def test_silence_beyond_patience_turns_back(room: Room) -> None:
+async def test_silence_beyond_the_timeout_rolls_back(room: Room) -> None:
     engine = room.engine(step_timeout_s=1.0)
     room.world.trouble["second"] = [Unavailable("hello?") for _ in range(100)]
     await engine.drive(await room.accept(engine, Facts(others=())))

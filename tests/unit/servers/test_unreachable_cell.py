@@ -5,7 +5,7 @@ from dataclasses import replace as but
 from msgspec.structs import replace
 
 from tests.contracts.databases import Postgres, postgres
-from tests.postgres_proxy import Door
+from tests.postgres_proxy import Proxy
 from tests.processes import HANG_S
 from tests.unit.servers.test_lookup import C1, C2, HOSTS, A, B, settle
 from whimbrel.adapters.sql.cell.servers import SqlServers
@@ -21,7 +21,7 @@ __all__ = ["postgres"]
 
 
 async def test_an_unreachable_server_is_given_up_and_used_again_when_it_talks(postgres: Postgres) -> None:
-    async def story(endpoint: Door) -> None:
+    async def story(endpoint: Proxy) -> None:
         schema = postgres.schema("cell_c2")
         prepare(postgres.url, schema)
         world, database = await World.build(cells=HOSTS), open_database(endpoint.url, schema)
@@ -48,5 +48,5 @@ async def test_an_unreachable_server_is_given_up_and_used_again_when_it_talks(po
         await database.close()
         await world.close()
 
-    async with Door(postgres.url) as endpoint:
+    async with Proxy(postgres.url) as endpoint:
         await story(endpoint)

@@ -43,7 +43,7 @@ def test_a_nic_of_a_host_without_rights_is_qemus_own() -> None:
     assert (nic.get("type"), nic.find("target"), nic.find("mtu")) == ("user", None, None)
 
 
-def test_what_cannot_be_plugged_is_refused_with_the_remedy() -> None:
+def test_what_cannot_be_plugged_is_refused_with_advice() -> None:
     with pytest.raises(Refused, match=r"guest_nics = 'user'"):
         nic_xml(NIC, None)
     with pytest.raises(Refused, match="'vhostuser'"):

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.contracts.databases import Postgres, postgres
-from tests.postgres_proxy import Door
+from tests.postgres_proxy import Proxy
 from whimbrel.adapters.sql.engine.awaited import AwaitedDatabase
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.domain.errors import Invalid, Refused, Unavailable
@@ -46,7 +46,7 @@ async def test_a_database_that_comes_late_is_made_and_used(tmp_path: Path) -> No
 @pytest.mark.parametrize("last", [count, AwaitedDatabase.check], ids=["somebody used it last", "it was looked at last"])
 async def test_a_database_that_goes_is_away_until_it_is_back(postgres: Postgres, last: Use) -> None:
     """The schema stays; the server is one that we can have stop listening: a door before it."""
-    async with Door(postgres.url) as endpoint:
+    async with Proxy(postgres.url) as endpoint:
         database = AwaitedDatabase(endpoint.url, postgres.schema("cell_c1"))
         await database.check()
         assert await count(database) == 0
@@ -65,7 +65,7 @@ async def test_a_database_that_goes_is_away_until_it_is_back(postgres: Postgres,
 
 
 async def test_a_waiting_caller_gets_an_error_when_the_database_becomes_unreachable(postgres: Postgres) -> None:
-    async with Door(postgres.url) as endpoint:
+    async with Proxy(postgres.url) as endpoint:
         database = AwaitedDatabase(endpoint.url, postgres.schema("cell_c1"), timeout_s=0.2)
         await database.check()
         assert await count(database) == 0

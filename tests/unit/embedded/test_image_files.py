@@ -1,4 +1,4 @@
-"""The shelf of image files: whole files or none, on a disk that fills up, beside writers that die."""
+"""The image files: whole files or none, on a disk that fills up, beside writers that die."""
 
 import errno
 import os
