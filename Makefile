@@ -43,12 +43,16 @@ check: $(DEV_STAMP)  ## formatting, lint, types, import contracts and retired wo
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.retired_words
 
-bench: $(DEV_STAMP)  ## benchmarks; HOSTS="100 1000": Placement with these only, HOSTS=all: with 100,000 too
+bench: $(DEV_STAMP)  ## benchmarks; AGAINST=<commit>: in turns with its own, as ratios; HOSTS="100 1000": Placement with these only
+ifdef AGAINST
+	$(BIN)/python bench/against.py $(AGAINST) $(BENCHES)
+else
 	@set -e; for bench in bench/bench_*.py; do $(BIN)/python $$bench; done
 	$(BIN)/python bench/placement_candidates.py $(HOSTS)
 	$(BIN)/python bench/placement_writes.py $(HOSTS)
 	$(BIN)/python bench/placement_feed.py
 	$(BIN)/python bench/placement_hold.py
+endif
 
 faultmap: $(DEV_STAMP)  ## docs/generated/fault-map.*: every fault at every step of every move; CHECK=1: is it still so? PAIRS=1: pairs
 	PYTHONHASHSEED=0 $(BIN)/python -m tools.faultmap $(if $(PAIRS),--pairs) $(if $(CHECK),--check)
