@@ -23,7 +23,7 @@ TURNS = 3
 COMPARED = ("processor_ms", "processor_s")
 """The figures of which ratios are given; times on the clock depend on who else uses the machine."""
 
-Found = dict[tuple[str, str], list[float]]
+Found = defaultdict[tuple[str, str], list[float]]
 """(line of a benchmark, figure) -> its values, one of each turn."""
 
 
@@ -37,7 +37,7 @@ def main(commit: str, benches: list[str]) -> None:
 
 
 def compare(bench: str, commit: str, other: Path) -> None:
-    here, there = Found(defaultdict(list)), Found(defaultdict(list))
+    here, there = defaultdict(list), defaultdict(list)
     for turn in range(TURNS):
         for found, place in [(there, other), (here, ROOT)][:: -1 if turn % 2 else 1]:
             for line in run(bench, place):

@@ -4,9 +4,9 @@ import asyncio
 import sys
 import time
 
-from bench_prove import fill, make_one
 from cloud import Cloud
 from figures import report
+from many_servers import fill, make_one
 
 SERVERS, HOSTS, SECONDS = (int(word) for word in (sys.argv[1:] or ("10000", "1000", "60")))
 GOAL = 0.02

@@ -26,7 +26,15 @@ async def main(cloud: Cloud, hosts: int, boots: int, at_once: int) -> None:
     took = time.monotonic() - began
     used = cloud.processor_s() - before
     name = f"{boots} boots on {hosts} hosts, {at_once} at once"
+    for why, count in (await faults(user)).most_common(3):
+        print(f"{count}: {why}", file=sys.stderr, flush=True)
     report(name, accepted_s=accepted_s, ended_s=took, processor_ms=used / boots * 1000, **statuses)
+
+
+async def faults(user: User) -> Counter[str]:
+    """Count why servers are in error."""
+    servers = (await user.call("GET", "/servers/detail?status=ERROR&limit=1000"))["servers"]
+    return Counter(str(server.get("fault", {}).get("message")) for server in servers)
 
 
 async def ended(user: User, boots: int) -> Counter[str]:

@@ -3,6 +3,8 @@
 Invariant: what could not be written has not happened.
 """
 
+import asyncio
+
 import msgspec
 from msgspec.structs import replace
 
@@ -25,15 +27,17 @@ class StoredGuests:
         self.store = store
         self._space = f"guests/{host}"
         self._guests: dict[ServerId, dict[Slot, SimulatedGuest]] | None = None
+        self._opening = asyncio.Lock()
 
     async def opened(self) -> dict[ServerId, dict[Slot, SimulatedGuest]]:
         if self._guests is None:
-            kept = await self.store.scan(self._space)
-            if self._guests is None:  # no other task read them meanwhile
-                found = [_decode(value) for value in kept.values()]
-                self._guests = {}
-                for guest in found:
-                    self._put(self._guests, guest)
+            async with self._opening:  # at each first start of a guest, all hosts are asked about it
+                if self._guests is None:
+                    kept = await self.store.scan(self._space)
+                    found = [_decode(value) for value in kept.values()]
+                    self._guests = {}
+                    for guest in found:
+                        self._put(self._guests, guest)
         return self._guests
 
     def all(self) -> list[SimulatedGuest]:

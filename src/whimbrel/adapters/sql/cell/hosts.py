@@ -141,7 +141,7 @@ class SqlHosts(Counting):
             return self._found(name, await tx.row(_GET, {"named": name}))
 
     async def news(self, mark: int | None, *, images: bool = False) -> HostNews:
-        async with self._db.read() as tx:
+        async with self._db.urgent.read() as tx:  # all decisions wait for it
             next_mark, newest, changed, found = await host_news.read(tx, mark, images)
         if not found:
             return HostNews(mark=next_mark, newest=newest, changed=changed)
@@ -159,7 +159,7 @@ class SqlHosts(Counting):
         )
 
     async def beats(self) -> dict[HostName, tuple[float, dict[str, float]]]:
-        async with self._db.read() as tx:
+        async with self._db.urgent.read() as tx:
             rows = await host_news.beats(tx)
         return {HostName(name): (seen_at, _told(metrics)) for name, seen_at, metrics in rows}
 

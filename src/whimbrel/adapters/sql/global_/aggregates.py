@@ -54,8 +54,9 @@ class SqlAggregates(Counting):
     """Implements ports.stores.catalog.Aggregates."""
 
     async def all(self) -> list[Aggregate]:
-        async with self._db.read() as tx:
-            return _joined(await tx.rows(_ALL), await tx.rows(_HOSTS))
+        async with self._db.urgent.read() as tx:  # all decisions wait for it
+            found, hosts = await tx.ask((_ALL, None), (_HOSTS, None))
+        return _joined(found, hosts)
 
     async def get(self, number: int) -> Aggregate:
         async with self._db.read() as tx:

@@ -31,7 +31,7 @@ class SqlCells(Counting):
     """Implements ports.stores.cells.Cells."""
 
     async def all(self) -> list[CellInfo]:
-        async with self._db.read() as tx:
+        async with self._db.urgent.read() as tx:  # all decisions wait for it
             found = [_info(row) for row in await tx.rows(_ALL)]
         return sorted(found, key=lambda cell: cell.name)  # databases collate letters differently
 

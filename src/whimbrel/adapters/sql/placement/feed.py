@@ -91,7 +91,7 @@ class Feed:
             return False
 
     async def _is_current(self, view: _View) -> bool:
-        async with self._db.read() as tx:
+        async with self._db.urgent.read() as tx:  # all decisions wait for it
             return await self._catch_up(tx, view, max(MANY, len(view.index.nodes) // PART))
 
     async def _load(self) -> _View:
