@@ -1,0 +1,159 @@
+"""A cloud of many machines whose parts die, hang and are cut off: nothing is lost, nothing runs twice, all ends.
+
+Without WHIMBREL_MACHINES_EVENTS it is short; with a larger number of events it is the test of a release.
+"""
+
+import json
+import os
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.live.machine_load import User
+from tests.live.many_machines import ManyMachines, Sizes, many_machines
+from tests.processes import wait_for
+from whimbrel.cli.client import Api, Login
+from whimbrel.sim.world.witness import double_runs
+
+pytestmark = pytest.mark.long
+
+EVENTS = int(os.environ.get("WHIMBREL_MACHINES_EVENTS", "10"))
+SEED = int(os.environ.get("WHIMBREL_MACHINES_SEED", "1"))
+LASTS_S = 4.0
+"""How long a disturbance lasts: longer than a lease, so that others take over."""
+
+RULES = """
+[simulated]
+build_disk_s = 0.2
+copy_disk_s = 0.5
+start_s = 0.1
+stop_s = 0.1
+"""
+SIZES = Sizes(
+    apis=2, conductors=2, bus_servers=3, replicas=1, cells={"cell1": 3, "cell2": 2}, wrong_clocks=("conductor1", "h2")
+)
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyMachines]:
+    with many_machines(tmp_path_factory.mktemp("machines"), 1, SIZES, RULES) as started:
+        yield started
+
+
+class Disturber:
+    """Disturbs one part of a cloud after the other."""
+
+    def __init__(self, cloud: ManyMachines, rng: Random) -> None:
+        self._cloud = cloud
+        self._rng = rng
+        self.done: list[str] = []
+
+    def disturb(self) -> None:
+        kinds: list[Callable[[], str]] = [
+            self._kill,
+            self._kill,
+            self._kill,
+            self._pause,
+            self._cut_off,
+            self._kill_bus,
+        ]
+        self.done.append(self._rng.choice(kinds)())
+
+    def _any(self) -> str:
+        return self._rng.choice(sorted(self._cloud.programs))
+
+    def _kill(self) -> str:
+        name = self._any()
+        self._cloud.programs[name].kill()
+        time.sleep(self._rng.choice([0.0, LASTS_S]))
+        self._cloud.restart(name)
+        return f"killed {name}"
+
+    def _pause(self) -> str:
+        name = self._any()
+        self._cloud.programs[name].pause()
+        time.sleep(LASTS_S)
+        self._cloud.programs[name].resume()
+        return f"paused {name}"
+
+    def _cut_off(self) -> str:
+        name = self._any()
+        machine = self._cloud.programs[name].machine
+        machine.cut_off()
+        time.sleep(LASTS_S)
+        machine.mend()
+        return f"cut off {name}"
+
+    def _kill_bus(self) -> str:
+        program = self._rng.choice(self._cloud.bus)
+        program.kill()
+        time.sleep(LASTS_S)
+        program.start()
+        return f"killed {program.name}"
+
+
+def test_nothing_is_lost_whatever_dies(cloud: ManyMachines) -> None:
+    login = Login(cloud.home.clouds, "whimbrel-admin")
+    with Api(login) as api:
+        flavors = {each["name"]: each["id"] for each in api.get("compute", "/flavors")["flavors"]}
+        image = api.get("image", "/v2/images")["images"][0]["id"]
+        sizes = flavors["m1.small"], flavors["m1.medium"]
+        users = [User(login, f"user{number}", sizes, image, SEED * 100 + number) for number in range(6)]
+        for user in users:
+            user.start()
+        disturber = Disturber(cloud, Random(SEED))
+        for number in range(EVENTS):
+            wait_for(lambda: sum(user.moves for user in users), _grows(), "moves arrive")
+            if number == EVENTS // 2:
+                cloud.fail_over()
+            disturber.disturb()
+        for program in (*cloud.programs.values(), *cloud.bus):
+            assert program.is_running, program.output[-3000:]
+        for user in users:
+            user.stop()
+        servers = [user.settle() for user in users]
+        assert [trouble for user in users for trouble in user.broken] == [], disturber.done
+        wait_for(lambda: open_runs(api), lambda runs: not runs, "all runs end")
+        assert double_runs(cloud.witness) == []
+        expected = {(each["id"], each["OS-EXT-SRV-ATTR:host"], each["status"] == "ACTIVE") for each in servers}
+        assert guests(cloud) == expected, disturber.done
+        proof = json.loads(cloud.whimbrel("prove", "--json"))["proof"]
+        assert (proof["violations"], proof["unseen"]) == ([], [])
+
+
+def _grows() -> Callable[[int], bool]:
+    """Return a check that is true once the number has grown by one."""
+    first: list[int] = []
+
+    def grew(count: int) -> bool:
+        first.append(count)
+        return count > first[0]
+
+    return grew
+
+
+def open_runs(api: Api) -> list[object]:
+    found: list[object] = api.get("compute", "/whimbrel/moves?open=true")["moves"]
+    return found
+
+
+def guests(cloud: ManyMachines) -> set[tuple[str, str, bool]]:
+    """Return the guests that the hosts' own stores have: server, host, whether it runs."""
+    found: set[tuple[str, str, bool]] = set()
+    for host in cloud.hosts:
+        file = cloud.network.machine(host).directory / "agent" / "db" / "keep.sqlite"
+        found |= {(guest["spec"]["key"]["server"], host, guest["power"] == "running") for guest in _stored(file, host)}
+    assert max(Counter(server for server, _, _ in found).values()) == 1, found
+    return found
+
+
+def _stored(file: Path, host: str) -> list[dict[str, dict[str, dict[str, str]]]]:
+    with closing(sqlite3.connect(file)) as database:
+        rows = database.execute("SELECT value FROM kept WHERE space = ?", (f"guests/{host}",))
+        return [json.loads(value) for (value,) in rows]
