@@ -316,17 +316,17 @@ def test_who_only_checks_changes_nothing(place: Place, kind: str) -> None:
                 check(place.url, schema)
 
 
-def test_threads_may_upgrade_at_once(place: Place) -> None:
-    """As a process with several cells does. Alembic itself works for one thread at a time only."""
-    schemas = [place.schema(f"cell_{number}") for number in range(6)]
-    if place.url.startswith("sqlite"):
-        Path(place.url.removeprefix("sqlite:///")).mkdir()
-    for schema in schemas:
+@pytest.mark.parametrize("before", [None, "0003"])
+def test_threads_may_prepare_at_once(place: Place, before: str | None) -> None:
+    """A process does so when several cells are added; others do it meanwhile."""
+    schemas = [place.schema(f"cell_c{number}") for number in range(3)]
+    prepare(place.url, place.schema("keep"))  # makes the directory of SQLite
+    for schema in schemas if before else []:
         with place.engine(schema).begin() as connection:
             if place.url.startswith("postgresql"):
                 connection.execute(sa.schema.CreateSchema(schema))
-            command.upgrade(config_of("cell", connection), "0001")
-    with ThreadPoolExecutor(len(schemas)) as pool:
-        for done in [pool.submit(prepare, place.url, schema) for schema in schemas]:
-            done.result()
+            command.upgrade(config_of("cell", connection), str(before))
+    with ThreadPoolExecutor(12) as threads:
+        for each in [threads.submit(prepare, place.url, schema) for schema in schemas * 4]:
+            each.result()
     assert {version_of(place.url, schema) for schema in schemas} == {revisions("cell")[-1]}

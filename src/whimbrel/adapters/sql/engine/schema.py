@@ -247,6 +247,9 @@ def _prepare_postgres(url: str, schema: str, kind: str) -> None:
         # CREATE SCHEMA IF NOT EXISTS fails if two run at once, so take the lock first.
         lock = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(f"whimbrel schema {schema}")))
         connection.execute(lock)
+        # What others have made meanwhile is seen only after a relation was opened: only then the names that this
+        # connection has looked up before, such as that of the schema, are looked up anew.
+        connection.execute(sa.text("SELECT 1 FROM pg_catalog.pg_namespace LIMIT 1"))
         if _is_current(kind, _postgres_state(connection)):
             return
         connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
