@@ -21,8 +21,8 @@ class TracedJournal(SqlJournal):
         self._tell(run, "is accepted")
         return accepted
 
-    async def save(self, run: Run, *more: Any) -> None:
-        await super().save(run, *more)
+    async def save(self, run: Run, *more: Any, **named: Any) -> None:
+        await super().save(run, *more, **named)
         self._tell(run, standing(run))
 
     async def park(self, run: Run) -> Run:
