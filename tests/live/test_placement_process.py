@@ -239,5 +239,6 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         placement.program.end()
         with closing(sqlite3.connect(tmp_path / "db" / "placement.sqlite")) as database:
             database.execute("UPDATE alembic_version SET version_num = '9999'")
+            database.execute("UPDATE schema_compatibility SET oldest_program = '9999'")
             database.commit()
         assert "newer Whimbrel" in refusal(1, "--db", placement.db, "--port", "0", "--auth", "noauth2")

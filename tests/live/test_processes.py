@@ -99,6 +99,7 @@ def test_a_directory_of_a_newer_version_is_left_alone(cloud: RunningCloud) -> No
     cloud.program.end()
     with closing(sqlite3.connect(cloud.home.path / "db" / "global.sqlite")) as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.execute("UPDATE schema_compatibility SET oldest_program = '9999'")
         database.commit()
     again = whimbrel("up", "--data-dir", str(cloud.home.path), "--port", "0")
     assert again.returncode == 1

@@ -2,12 +2,14 @@
 
 import json
 import signal
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openstack
 import psycopg
 import pytest
@@ -225,6 +227,13 @@ def test_a_cloud_without_up(roles: Roles) -> None:
     until(cloud, server.id, "VERIFY_RESIZE")
     cloud.compute.confirm_server_resize(server.id)
     until(cloud, server.id, "ACTIVE")
+    placement = roles.start(
+        *("placement", "placement", "--settings", settings, "--port", "0"), says="Placement is up at "
+    )
+    trusted = httpx.Client(verify=ssl.create_default_context(cafile=path / "pki" / "ca.crt"), timeout=HANG_S)
+    assert trusted.get(f"{placement}/healthz").json() == {"status": "ok"}
+    providers = trusted.get(f"{placement}/resource_providers", headers={"x-auth-token": cloud.auth_token}).json()
+    assert {each["name"] for each in providers["resource_providers"]} == {"h1", "h2", "h3"}
     del roles.programs["c1"]
     counted = {name: count for name, count in roles.connections().items() if not name.startswith("h")}
     assert all(0 < count <= CONNECTIONS for count in counted.values()), counted

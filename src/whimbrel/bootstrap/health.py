@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.domain.errors import Unavailable, WorldError
@@ -43,3 +43,11 @@ class Health:
         trouble = await self.trouble()
         content = {"status": "unavailable", "reason": trouble} if trouble else {"status": "ok"}
         await JSONResponse(content, 503 if trouble else 200)(scope, receive, send)
+
+    def beside(self, app: ASGIApp) -> ASGIApp:
+        """Mount the endpoint beside an application that has all other paths, including the root."""
+
+        async def either(scope: Scope, receive: Receive, send: Send) -> None:
+            await (self.app if scope.get("path") == f"/{HEALTH}" else app)(scope, receive, send)
+
+        return either

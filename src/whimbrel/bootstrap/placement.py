@@ -16,12 +16,13 @@ from starlette.types import ASGIApp
 from whimbrel.adapters.clock import RandomIds, SystemClock
 from whimbrel.adapters.openstack.identity import KeystoneIdentity, Login
 from whimbrel.adapters.sql.engine.create_database import make_missing
-from whimbrel.adapters.sql.engine.databases import open_database
+from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.engine.schema import check, prepare
-from whimbrel.adapters.sql.engine.urls import check_url
+from whimbrel.adapters.sql.engine.urls import CONNECTIONS, check_url
 from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.index_refresh import keep_up, load
+from whimbrel.bootstrap.health import Health
 from whimbrel.domain.errors import Invalid
 from whimbrel.http.policy import Policy
 from whimbrel.placement_api.app import MOST_CANDIDATES, placement_app
@@ -34,12 +35,22 @@ from whimbrel.settings.datadir import DataDir
 KEYSTONE_TIMEOUT_S = 10.0
 
 
+@dataclass(frozen=True)
+class EmbeddedIdentity:
+    """The identity service of the cloud whose database it is. url: where clients get a token."""
+
+    url: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlacementSettings:
     """The settings of such a process."""
 
     database_url: str
-    identity: Login | DataDir | None  # Keystone, or the identity service of a cloud here; None: no authentication
+    # Keystone, or the identity service of a cloud, on this machine or of the same database; None: no authentication
+    identity: Login | DataDir | EmbeddedIdentity | None
+    connections: int = CONNECTIONS
+    migrates: bool = True  # creates and migrates its database; otherwise it has to be at this program's schema
     policy_defaults: Defaults = "legacy"
     policy: Path | None = None
     cors_origins: tuple[str, ...] = ()
@@ -48,8 +59,8 @@ class PlacementSettings:
 
 
 @asynccontextmanager
-async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
-    """Ensure that the database has this program's schema, and yield the application.
+async def open_placement(settings: PlacementSettings) -> AsyncIterator[tuple[ASGIApp, Health]]:
+    """Ensure that the database has this program's schema, and yield the application and its health.
 
     Raises: Invalid: the settings. Refused: a database of a newer program, NotFound: no cloud exists, Unavailable.
     """
@@ -58,10 +69,14 @@ async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
     check_url(settings.database_url)
     most = _most_candidates(settings.max_allocation_candidates)
     async with AsyncExitStack() as closing:
-        identity, identity_url = await _identity(settings.identity, closing)
-        make_missing(settings.database_url)
-        prepare(settings.database_url, "placement")
-        database = open_database(settings.database_url, "placement")
+        databases = Databases(settings.connections)
+        identity, identity_url = await _identity(settings, databases, closing)
+        if settings.migrates:
+            make_missing(settings.database_url)
+            prepare(settings.database_url, "placement")
+        else:
+            check(settings.database_url, "placement")
+        database = databases.open(settings.database_url, "placement")
         closing.push_async_callback(database.close)
         store, clock = SqlPlacement(database, Random(settings.seed)), SystemClock()
         await load(store, clock)
@@ -69,7 +84,11 @@ async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
         app = placement_app(
             store, identity, clock, RandomIds(), identity_url=identity_url, rights=rights, most_candidates=most
         )
-        yield Cors(app, settings.cors_origins) if settings.cors_origins else app
+        yield (Cors(app, settings.cors_origins) if settings.cors_origins else app), Health(database, _always)
+
+
+def _always() -> None:
+    """Permit work: the process has no lease."""
 
 
 async def _end(work: "asyncio.Task[None]") -> None:
@@ -85,16 +104,22 @@ def _most_candidates(option: int) -> int | None:
     return None if option == -1 else option
 
 
-async def _identity(asked: Login | DataDir | None, closing: AsyncExitStack) -> tuple[Identity | None, str | None]:
+async def _identity(
+    settings: PlacementSettings, databases: Databases, closing: AsyncExitStack
+) -> tuple[Identity | None, str | None]:
     """Return the identity service, and the URL where clients get a token."""
+    asked = settings.identity
     if asked is None:
         return None, None
-    if isinstance(asked, DataDir):
-        running = asked.running()
-        check(running.database_url, "identity")
-        database = open_database(running.database_url, "identity")
+    if not isinstance(asked, Login):
+        if isinstance(asked, DataDir):
+            database_url, url = asked.running().database_url, f"{asked.running().url}/identity"
+        else:
+            database_url, url = settings.database_url, asked.url
+        check(database_url, "identity")
+        database = databases.open(database_url, "identity")
         closing.push_async_callback(database.close)
-        return SqlIdentity(database, SystemClock()), f"{running.url}/identity"
+        return SqlIdentity(database, SystemClock()), url
     client = httpx.AsyncClient(base_url=asked.auth_url, timeout=KEYSTONE_TIMEOUT_S)
     await closing.enter_async_context(client)
     return KeystoneIdentity(client, asked, SystemClock()), asked.auth_url

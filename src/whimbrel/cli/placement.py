@@ -17,9 +17,13 @@ from whimbrel.adapters.sql.engine.urls import without_password
 from whimbrel.bootstrap import http_server
 from whimbrel.cli import log_setup
 from whimbrel.cli.database_option import VARIABLE, chosen_database, warn_of_passwords
+from whimbrel.cli.role_options import SettingsFile, settings_of
 from whimbrel.cli.service_command import keep_what_is_loaded, run_until_stopped, say
+from whimbrel.cli.serving import listen
+from whimbrel.cli.serving import metrics_secret as secret_of_settings
 from whimbrel.domain.errors import Invalid
 from whimbrel.settings.datadir import DataDir, default_path
+from whimbrel.settings.sections import TlsTable
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,10 +31,11 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from whimbrel.adapters.openstack.identity import Login
-    from whimbrel.bootstrap.placement import PlacementSettings
+    from whimbrel.bootstrap.placement import EmbeddedIdentity, PlacementSettings
 
 NO_CLOUD = "--os-cloud ''"
 """For the client: an exported cloud, or the only one in clouds.yaml, has a login that some plug-ins refuse."""
+PORT = 8778
 Auth = Literal["noauth2", "keystone", "embedded"]
 
 
@@ -64,7 +69,7 @@ class Metrics:
     open: bool
     secret: str  # "": none was given
 
-    def secret_for(self, identity: "Login | DataDir | None") -> str | None:
+    def secret_for(self, identity: "Login | DataDir | EmbeddedIdentity | None") -> str | None:
         """Return the bearer token of scrapers; "" matches nothing, None: no token is needed."""
         if self.open or identity is None:
             return None
@@ -75,9 +80,10 @@ def placement(
     *,
     db: str | None = None,
     db_file: Path | None = None,
-    port: int = 8778,
-    host: str = "127.0.0.1",
-    auth: Auth = "keystone",
+    settings_file: SettingsFile = None,
+    port: int = PORT,
+    host: str | None = None,
+    auth: Auth | None = None,
     policy_defaults: Literal["legacy", "secure-rbac"] = "legacy",
     policy: Path | None = None,
     cors_origin: tuple[str, ...] = (),
@@ -102,13 +108,15 @@ def placement(
         environment variable WHIMBREL_DATABASE.
     db_file
         A file with that URL: a password in it is not shown to other users, as one on the command line is.
+    settings_file
+        The settings of the cloud to which it belongs: database, certificate, limits. Default: it belongs to none.
     port
         Port to listen at, 0: a free one.
     host
-        Address to listen at. Default: this machine only.
+        Address to listen at. Default: that of [listen] of the settings, 127.0.0.1.
     auth
-        Authentication: by tokens of Keystone (keystone) or of a cloud on this machine (embedded); noauth2: none, for
-        tests.
+        Authentication: by tokens of Keystone (keystone) or of a cloud of Whimbrel (embedded); noauth2: none, for
+        tests. Default: with --settings embedded, else keystone.
     policy_defaults
         The default rules.
     policy
@@ -136,24 +144,28 @@ def placement(
     """
     log_setup.configure(verbose)
     warn_of_passwords()
-    database_url = chosen_database(db, db_file, "--db")
+    config = settings_of(settings_file, None) if settings_file else settings.CloudConfig()
+    database_url = chosen_database(db, db_file, "--db") or config.database.url
     if database_url is None:
-        raise Invalid(f"no database is named: give --db, --db-file or {VARIABLE}")
-    limits = settings.http_limits(http_limit)
+        raise Invalid(f"no database is named: give --db, --db-file or {VARIABLE}, or --settings")
+    limits = settings.http_limits(http_limit) if http_limit else config.http
     from whimbrel.bootstrap.placement import PlacementSettings
 
     chosen = PlacementSettings(
         database_url=database_url,
-        identity=_identity(auth, data_dir, keystone or Keystone()),
+        identity=_identity(auth, config if settings_file else None, data_dir, keystone or Keystone()),
+        connections=config.database.connections,
+        migrates=settings_file is None,
         policy_defaults=policy_defaults,
         policy=policy,
         cors_origins=cors_origin,
         max_allocation_candidates=max_allocation_candidates,
         seed=seed,
     )
-    metrics = None if no_metrics else Metrics(open_metrics, _read_secret(metrics_secret))
-    with http_server.listen(host, port) as endpoint:
-        run_until_stopped(lambda stop: _serve(chosen, endpoint, stop, limits, metrics))
+    secret = _read_secret(metrics_secret) or secret_of_settings(config, None) or ""
+    metrics = None if no_metrics else Metrics(open_metrics or config.metrics.open, secret)
+    with listen(host or config.listen.host, port, config) as endpoint:
+        run_until_stopped(lambda stop: _serve(chosen, endpoint, stop, limits, metrics, config.tls))
 
 
 async def _serve(
@@ -162,13 +174,16 @@ async def _serve(
     stop: "asyncio.Event",
     limits: settings.HttpTable,
     metrics: Metrics | None,
+    tls: TlsTable,
 ) -> None:
     from whimbrel.bootstrap.placement import open_placement
 
-    async with open_placement(chosen) as app:
+    async with open_placement(chosen) as (app, health):
         app = _watched(app, metrics.secret_for(chosen.identity)) if metrics else app
+        app = health.beside(app)
         keep_what_is_loaded()
-        await http_server.serve(app, endpoint, stop, lambda: _ready(chosen, http_server.url_of(endpoint)), limits)
+        url = http_server.url_of(endpoint, tls)
+        await http_server.serve(app, endpoint, stop, lambda: _ready(chosen, url), limits, tls)
 
 
 def _read_secret(file: Path | None) -> str:
@@ -192,11 +207,22 @@ def _watched(app: "ASGIApp", secret: str | None) -> "ASGIApp":
     return watch.beside(watch.count_one(app, "placement"), secret)
 
 
-def _identity(auth: Auth, data_dir: Path | None, keystone: Keystone) -> "Login | DataDir | None":
+def _identity(
+    auth: Auth | None, config: settings.CloudConfig | None, data_dir: Path | None, keystone: Keystone
+) -> "Login | DataDir | EmbeddedIdentity | None":
     """Return the service or directory that authenticates requesters. Raises: Invalid: something is missing."""
     if auth == "noauth2":
         return None
-    return DataDir(data_dir or default_path()) if auth == "embedded" else _login(keystone)
+    if auth == "keystone" or (auth is None and config is None):
+        return _login(keystone)
+    if config is None:
+        return DataDir(data_dir or default_path())
+    from whimbrel.bootstrap.placement import EmbeddedIdentity
+
+    url = config.services.identity or (config.services.url and f"{config.services.url}/identity")
+    if url is None:
+        raise Invalid("[services] of the settings has no 'url', where clients get their tokens: set it")
+    return EmbeddedIdentity(url)
 
 
 def _login(given: Keystone) -> "Login":
