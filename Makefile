@@ -29,12 +29,16 @@ demo: $(RUN_STAMP)  ## set up what is needed and tell the story of a move that s
 
 setup: $(DEV_STAMP)  ## .venv with the package and all development tools
 
+# One worker more than processors: some tests wait for the processes that they start.
+WORKERS := $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+PYTEST := PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist worksteal
+
 # The seed: what is generated for a test must not depend on the order of a set, which is another in each process.
 test: $(DEV_STAMP)  ## set up and run the tests; those whose prerequisites are missing say how to install them
-	PYTHONHASHSEED=0 $(BIN)/pytest -n auto --dist worksteal -m "not long"
+	$(PYTEST) -m "not long"
 
 test-all: $(DEV_STAMP)  ## all tests: also the long ones, and deep searches by hypothesis
-	PYTHONHASHSEED=0 $(BIN)/pytest -n auto --dist worksteal --hypothesis-profile=deep
+	$(PYTEST) --hypothesis-profile=deep
 
 check: $(DEV_STAMP)  ## formatting, lint, types, import contracts and retired words
 	$(BIN)/ruff format --check .
