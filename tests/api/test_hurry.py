@@ -28,11 +28,11 @@ class Slow:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
-    async def save(self, run: Run, *more: Any) -> None:
+    async def save(self, run: Run, *more: Any, **named: Any) -> None:
         if run.state == "done":
             self.asleep.set()
             await self.wake.wait()
-        await self._journal.save(run, *more)
+        await self._journal.save(run, *more, **named)
 
 
 @asynccontextmanager

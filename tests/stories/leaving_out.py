@@ -71,10 +71,10 @@ def _unsaved(saga: str, step: str) -> AbstractContextManager[Any]:
     """Lose what was learned when this step was done."""
     save = SqlJournal.save
 
-    async def forgetful(self: SqlJournal, run: Run, *more: Any) -> None:
+    async def forgetful(self: SqlJournal, run: Run, *more: Any, **named: Any) -> None:
         is_it = run.saga in (saga, "migrate" if saga == "resize" else saga)
         if not (is_it and step in _just_done(run)):
-            await save(self, run, *more)
+            await save(self, run, *more, **named)
 
     return mock.patch.object(SqlJournal, "save", forgetful)
 
