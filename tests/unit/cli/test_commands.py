@@ -119,6 +119,12 @@ def test_a_port_in_use_ends_with_1_and_makes_no_databases(capsys: pytest.Capture
     assert list((tmp_path / "data").iterdir()) == []
 
 
+def test_plain_http_beyond_this_machine_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for command in (["up", "--data-dir", str(tmp_path)], ["placement", "--db", "sqlite:///x", "--auth", "noauth2"]):
+        said = refusal(capsys, 2, *command, "--host", "0.0.0.0", "--port", "0")
+        assert "set 'cert_file' and 'key_file' in [tls] of the settings" in said
+
+
 def test_a_data_directory_in_use_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     home = DataDir(tmp_path / "data")
     home.make()

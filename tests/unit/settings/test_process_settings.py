@@ -95,17 +95,6 @@ def test_files_are_credentials_or_beside_the_settings(
     assert config.tls.cert_file == str(tmp_path / "cert.pem")  # it is no credential
 
 
-def test_a_command_beside_systemd_reads_the_stored_credential(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = tmp_path / "store"
-    store.mkdir()
-    (tmp_path / "database-url").rename(store / "database-url")
-    monkeypatch.setattr(files_of_settings, "CREDENTIAL_STORE", store)
-    url = settings.load(file, needs_cells=False).database.url
-    assert url == "postgresql://w:secret@db1,db2/w?target_session_attrs=read-write"
-
-
 def test_an_empty_file_of_the_url_is_refused(file: Path) -> None:
     file.with_name("database-url").write_text(" ")
     with pytest.raises(Invalid, match=r"'url_file' is .*database-url, which is empty"):
