@@ -86,14 +86,14 @@ def rows_of(touches: Sequence[str], marks: Sequence[Mark]) -> list[Row]:
     now: Mark | None = None
     first = 0
     for number, touch in enumerate(touches):
-        now = begun.get(number, now)
+        now = now or begun.get(number)  # a passive step that follows shares the save, and changes nothing itself
         if touch == "journal.accept":
             rows.append(Row(ACCEPT, first, number, (number,)))
         elif touch == "journal.give_verdict":
             rows.append(Row(VERDICT, first, number, (number,), None, *_hosts(rows)))
-        elif touch == "journal.park":
+        elif touch == "journal.park" and not now:
             rows.append(Row(PARK, first, number, (number,), None, *_hosts(rows)))
-        elif touch == "journal.save" and now:
+        elif touch in ("journal.save", "journal.park") and now:
             effects = tuple(at for at in range(first, number) if changes(touches[at]))
             rows.append(Row(now.row, first, number, effects, number, now.source, now.target))
         elif touch == "journal.save" and rows and rows[-1].name == VERDICT and rows[-1].save is None:
