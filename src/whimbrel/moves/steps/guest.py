@@ -5,7 +5,7 @@ Invariant: nothing is destroyed before its replacement was seen, in the same ste
 
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.errors import NotFound, Unavailable
 from whimbrel.domain.guest import GuestSpec
 from whimbrel.moves import needs
 from whimbrel.moves.facts import Location, Move, key_at, old_flavor_of, source_of, target_of, target_spec, was_running
@@ -45,11 +45,28 @@ async def start_on_source(move: Move, cloud: Cloud) -> None:
     agent = agent_at(cloud, source)
     record = await home_record(move, cloud)
     if move.facts.volumes or record.volumes:
-        await agent.define(move.order, await equipped_source(move, cloud))
+        await _define_source(move, agent, cloud)
     if was_running(move.facts):
         await agent.start(move.order, key_at(move, source))
     else:
         await agent.stop(move.order, key_at(move, source), cloud.rules.shutdown_timeout_s)
+
+
+async def _define_source(move: Move, agent: Agent, cloud: Cloud) -> None:
+    """Define the source's guest with its current devices.
+
+    If the record names attachments that are gone, the cell's database was restored from an older copy: the volumes are
+    returned again, unless the guest runs with them.
+    """
+    try:
+        spec = await equipped_source(move, cloud)
+    except NotFound:
+        guest = await agent.look(key_at(move, source_of(move)))
+        if guest and guest.power == "running":
+            return
+        await volumes.return_volumes(move, cloud)
+        spec = await equipped_source(move, cloud)
+    await agent.define(move.order, spec)
 
 
 async def start_on_target(move: Move, cloud: Cloud) -> None:
