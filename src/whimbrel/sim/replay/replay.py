@@ -139,7 +139,7 @@ class Replay:
             self._maybe_die(step)
             await self._answer(step.name, run)
             learned = await step.do(run, cloud)
-            return self._same_choice(learned) if isinstance(learned, Decided) else learned
+            return self._same_choice(learned) if isinstance(learned, Decided) and learned.facts else learned
 
         do.__name__ = step.name
         return replace(step, do=do, undo=self._scripted_undo(step) if step.undo else None)
