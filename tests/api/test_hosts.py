@@ -12,7 +12,7 @@ from whimbrel.domain import join_token
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.hosts.admission import VALID_S
-from whimbrel.hosts.reception import NoGrants, Reception
+from whimbrel.hosts.control_plane_service import ControlPlaneService, NoGrants
 from whimbrel.http.failed_attempts import OF_ADDRESS
 from whimbrel.ports.hosts.bus_access import BusAccess
 from whimbrel.ports.hosts.control_plane import AgentHello, Welcome
@@ -42,7 +42,7 @@ class Cloud:
 
     def __init__(self, front: Front, bus: GivenBus) -> None:
         self.front, self.bus = front, bus
-        self.control = Reception(front.world.cloud, registrar(front.world), NoGrants())
+        self.control = ControlPlaneService(front.world.cloud, registrar(front.world), NoGrants())
 
     async def admin(self, method: str, path: str, body: Any = None) -> Any:
         return await self.front.ask(method, f"/whimbrel/hosts{path}", body, who="admin")

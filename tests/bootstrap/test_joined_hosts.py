@@ -8,7 +8,7 @@ from whimbrel.bootstrap.process import Process
 from whimbrel.domain.host_nics import HostNet, HostNic
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.hosts import admission
-from whimbrel.hosts.reception import NoGrants, Reception
+from whimbrel.hosts.control_plane_service import ControlPlaneService, NoGrants
 from whimbrel.ports.hosts.bus_access import NoBus
 from whimbrel.ports.hosts.control_plane import AgentHello
 from whimbrel.ports.stores.cells import CellInfo
@@ -27,8 +27,8 @@ async def admit(process: Process, host: HostName, cell: CellName = ONE_NAME) -> 
 async def register(process: Process, cell: CellName = ONE_NAME) -> None:
     """Have a new host join, register and be enabled."""
     await admit(process, NEW, cell)
-    reception = Reception(process.cloud, process.registrar, NoGrants())
-    await reception.register(NEW, AgentHello(release="0.4.0", verbs={}, description=description(net=NET)))
+    control_plane = ControlPlaneService(process.cloud, process.registrar, NoGrants())
+    await control_plane.register(NEW, AgentHello(release="0.4.0", verbs={}, description=description(net=NET)))
     hosts = process.cloud.cell(cell).hosts
     await hosts.set_service(NEW, enabled=True, disabled_reason=None, forced_down=False)
 

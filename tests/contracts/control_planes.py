@@ -13,7 +13,7 @@ from tests.unit.hosts.descriptions import NEW, registrar
 from whimbrel.adapters.bus.nats_control_plane import NatsControlPlane, serve_control
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.image_grant import ImageAccess
-from whimbrel.hosts.reception import Reception
+from whimbrel.hosts.control_plane_service import ControlPlaneService
 from whimbrel.ports.hosts.control_plane import ControlPlane, ImageGrant
 from whimbrel.ports.stores.host_keys import Invitation
 from whimbrel.sim.cloud.cloud import World
@@ -49,7 +49,7 @@ async def join(world: World, host: HostName = NEW) -> None:
 @asynccontextmanager
 async def in_process() -> AsyncIterator[Agents]:
     world = await World.build(cells={CELL: ("h1",)})
-    yield Agents(world, Reception(world.cloud, registrar(world), GivenGrants()))
+    yield Agents(world, ControlPlaneService(world.cloud, registrar(world), GivenGrants()))
     await world.close()
 
 

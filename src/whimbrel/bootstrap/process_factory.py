@@ -48,8 +48,8 @@ from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import HostName
 from whimbrel.embedded.image.in_process import LocalImages
 from whimbrel.embedded.network.placement_reporter import report
+from whimbrel.hosts.control_plane_service import ControlPlaneService
 from whimbrel.hosts.image_grants import ImageGrants
-from whimbrel.hosts.reception import Reception
 from whimbrel.hosts.registrar import Registrar
 from whimbrel.hosts.stored_nics import StoredNics
 from whimbrel.placement.provider_trees import StoredTrees
@@ -129,7 +129,7 @@ async def _opened(base: ProcessBase) -> Process:
     wake_ups = bus.wake_ups if bus else NoWakeUps()
     if bus and (role.has_front_ends or role.has_conductor):
         grants = ImageGrants(cloud, urls.image, secret_of_grants)
-        bus.answering = Answering(Reception(cloud, registrar, grants), cloud.host_keys)
+        bus.answering = Answering(ControlPlaneService(cloud, registrar, grants), cloud.host_keys)
     parts = engine_parts(cloud, registration.record.id, Random(), known_to_all=registration.known_to_all)
     parts = replace(parts, ring=lambda: wake_ups.wake("conductors"))
     conducting = None

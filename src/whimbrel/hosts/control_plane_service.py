@@ -31,7 +31,7 @@ class NoGrants:
         raise Refused("this cloud gives hosts no access to images: its settings name no image service that they reach")
 
 
-class Reception:
+class ControlPlaneService:
     """Implements ports.hosts.control_plane.ControlPlane."""
 
     def __init__(self, cloud: Cloud, registrar: Registrar, grants: Grants) -> None:
