@@ -15,12 +15,16 @@ AT_REST = {"ACTIVE", "SHUTOFF", "VERIFY_RESIZE", "ERROR"}
 class User(Thread):
     """moves: how many of its moves arrived. broken: what must never be seen, as text."""
 
-    def __init__(self, login: Login, name: str, flavors: tuple[str, str], image: str, seed: int) -> None:
+    def __init__(
+        self, login: Login, name: str, flavors: tuple[str, str], image: str, seed: int, *, stops: bool = True
+    ) -> None:
+        """flavors: m1.small and the one to which it is resized. stops: also stop and start the server."""
         super().__init__(name=name, daemon=True)
         self._api = Api(login)
         self._name = name
         self._flavors = flavors
         self._image = image
+        self._stops = stops
         self._rng = Random(seed)
         self._is_over = Event()
         self._is_logged_in = False
@@ -65,14 +69,8 @@ class User(Thread):
             self._is_over.set()
         else:
             other = self._flavors[server["flavor"]["original_name"] == "m1.small"]
-            action, argument = self._rng.choice(
-                [
-                    ("migrate", None),
-                    ("resize", {"flavorRef": other}),
-                    ("resize", {"flavorRef": other}),
-                    ("os-stop", None),
-                ]
-            )
+            changes: list[tuple[str, Any]] = [("migrate", None), *[("resize", {"flavorRef": other})] * 2]
+            action, argument = self._rng.choice([*changes, ("os-stop", None)] if self._stops else changes)
             self._act(action, argument)
         time.sleep(PAUSE_S)
 

@@ -81,12 +81,16 @@ class ManyMachines:
 
     def whimbrel(self, *words: str) -> str:
         """Run a command on the operator's machine; return what it wrote."""
-        done = subprocess.run(
+        done = self.try_whimbrel(*words)
+        assert done.returncode == 0, f"whimbrel {' '.join(words)}:\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def try_whimbrel(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command on the operator's machine, whatever comes of it."""
+        return subprocess.run(
             [sys.executable, "-m", "whimbrel", *words],
             capture_output=True, text=True, check=False, env=self.environment, cwd=self.directory,
         )  # fmt: skip
-        assert done.returncode == 0, f"whimbrel {' '.join(words)}:\n{done.stdout}\n{done.stderr}"
-        return done.stdout
 
     def openstack(self, *words: str) -> Any:
         """Run an `openstack` command that gives JSON."""
@@ -210,6 +214,28 @@ class ManyMachines:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    @property
+    def primary(self) -> Machine:
+        """Return the machine of the database that runs and is no replica."""
+        places = zip(self._database_machines, self.postgres, strict=True)
+        return next(machine for machine, program in places if program.is_running)
+
+    def dump(self, file: Path) -> None:
+        """Copy the database of the cloud as it is at this moment."""
+        where = f"host={self.primary.address} user=whimbrel dbname=whimbrel"
+        _done("pg_dump", "--format=custom", "--file", str(file), where)
+
+    def restore(self, file: Path) -> None:
+        """Kill all processes of the control plane, put the copy back, and start them again."""
+        names = [name for name in self.programs if name not in self.hosts]
+        for name in names:
+            self.programs[name].kill()
+        for statement in ("DROP DATABASE whimbrel WITH (FORCE)", "CREATE DATABASE whimbrel"):
+            self.sql(self.primary, "postgres", statement)
+        _done("pg_restore", "--dbname", f"host={self.primary.address} user=whimbrel dbname=whimbrel", str(file))
+        for name in names:
+            self.programs[name].start()
+
     def fail_over(self) -> None:
         """Kill the primary at once, and promote its replica."""
         self.postgres[0].kill()
@@ -296,6 +322,11 @@ def an_hour_fast() -> dict[str, str]:
 
 
 AS_POSTGRES = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups")
+
+
+def _done(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def as_postgres(*command: str) -> None:

@@ -43,6 +43,16 @@ def serving(certificate: Path, key: Path) -> Iterator[int]:
     server.server_close()
 
 
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with a CA, and a certificate of `localhost`."""
+    directory = tmp_path_factory.mktemp("pki")
+    authority, now = PrivateCa(directory), datetime.now(UTC)
+    authority.create("CA", 10, now)
+    authority.issue("api", ["localhost"], "server", None, now)
+    return directory
+
+
 @pytest.mark.parametrize(
     ("trust", "error", "said"),
     [
@@ -52,12 +62,9 @@ def serving(certificate: Path, key: Path) -> Iterator[int]:
         ("cacert: /nowhere/ca.crt", Invalid, "nowhere"),
     ],
 )
-def test_a_certificate_is_verified(tmp_path: Path, trust: str, error: type[Exception], said: str) -> None:
-    authority, now = PrivateCa(tmp_path), datetime.now(UTC)
-    authority.create("CA", 10, now)
-    authority.issue("api", ["localhost"], "server", None, now)
+def test_a_certificate_is_verified(pki: Path, tmp_path: Path, trust: str, error: type[Exception], said: str) -> None:
     file = tmp_path / "clouds.yaml"
-    with serving(tmp_path / "api.crt", tmp_path / "api.key") as port:
-        file.write_text(CLOUDS.format(trust=trust.format(ca=tmp_path / "ca.crt"), port=port))
+    with serving(pki / "api.crt", pki / "api.key") as port:
+        file.write_text(CLOUDS.format(trust=trust.format(ca=pki / "ca.crt"), port=port))
         with pytest.raises(error, match=said):
             Api(Login(file, "one")).log_in()

@@ -56,7 +56,7 @@ def said(keys: list[str]) -> st.SearchStrategy[dict[str, str]]:
     return st.dictionaries(st.sampled_from(keys), st.sampled_from(VALUES) | st.text(max_size=5), max_size=6)
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(160))
 @given(said(KEYS), said(PROPERTIES), st.booleans())
 def test_it_is_a_request_or_a_sentence(specs: dict[str, str], properties: dict[str, str], has_local_root: bool) -> None:
     flavor = Flavor(flavor_id="1", name="m", vcpus=4, memory_mib=64, root_gib=1, extra_specs=specs)
