@@ -27,6 +27,9 @@ app = App(
     default_parameter=Parameter(negative=()),
 )
 
+PASSES = 3
+"""How often everything is repaired: what one repair restores lets the next pass decide what it could not."""
+
 
 @app.default
 def lead(*, yes: bool = False, where: Where = AS_USUAL) -> int:
@@ -53,7 +56,8 @@ def lead(*, yes: bool = False, where: Where = AS_USUAL) -> int:
         if not is_under_way and not _agreed(question, yes, console):
             return SAYS_NO
         console.print(shown(_begin(api, BECAUSE)), soft_wrap=True)
-    if repair.repair(yes=yes, where=where) != 0:
+    passes = PASSES if yes else 1
+    if all(repair.repair(yes=yes, where=where) for _ in range(passes)):
         console.print("Something is left. When it is resolved: whimbrel repair, then whimbrel restore end")
         return SAYS_NO
     if not _agreed("End the restore: let moves go on?", yes, console):
