@@ -21,6 +21,11 @@ FIRST_ADDRESS = 11
 SUBNET = "10.77.{number}"
 
 
+def own_subnet() -> int:
+    """Return the number of a subnet that no other process of this test run has."""
+    return 1 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+
 class MachineProgram(Program):
     """A process on a machine: `whimbrel` with these arguments, or another command."""
 

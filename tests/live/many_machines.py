@@ -197,8 +197,6 @@ class ManyMachines:
 
     def _database_directory(self, machine: Machine) -> Path:
         shutil.chown(machine.directory, "postgres")
-        for each in (self.directory, *self.directory.parents[:3]):
-            each.chmod(each.stat().st_mode | 0o011)
         return machine.directory / "data"
 
     def _start_database(self, machine: Machine, data: Path) -> None:

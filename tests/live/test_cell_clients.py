@@ -99,7 +99,7 @@ def test_a_cell_is_added_while_the_cloud_is_up_and_one_that_is_down_disturbs_nob
         assert boot(cloud, "web")["status"] == "ACTIVE"
         added = whimbrel(cloud, "cell", "add", "three", "--database", f"sqlite:///{tmp_path / 'third'}")
         assert (
-            'cell three is up and has no hosts yet: give it some in cloud.toml, below [[cell]] name = "three"' in added
+            "cell three is up and has no hosts yet: invite some with: whimbrel host invite NAME --cell three" in added
         )
         assert "There is a cell three already" in cloud.run("whimbrel", "cell", "add", "three").stderr
         assert "cell two is down" in cloud.run("whimbrel", "cell", "drain", "two").stderr

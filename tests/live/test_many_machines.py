@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.live.machine_load import User
+from tests.live.machine_network import own_subnet
 from tests.live.many_machines import ManyMachines, Sizes, many_machines
 from tests.processes import wait_for
 from whimbrel.cli.client import Api, Login
@@ -41,9 +43,11 @@ SIZES = Sizes(
 
 
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyMachines]:
-    with many_machines(tmp_path_factory.mktemp("machines"), 1, SIZES, RULES) as started:
-        yield started
+def cloud() -> Iterator[ManyMachines]:
+    with TemporaryDirectory(prefix="wm") as directory:  # pytest's own are closed to the user of PostgreSQL
+        Path(directory).chmod(0o711)
+        with many_machines(Path(directory), own_subnet(), SIZES, RULES) as started:
+            yield started
 
 
 class Disturber:
