@@ -64,7 +64,7 @@ class Disturber:
             self._kill,
             self._kill,
             self._pause,
-            self._cut_off,
+            self._disconnect,
             self._kill_bus,
         ]
         self.done.append(self._rng.choice(kinds)())
@@ -86,13 +86,13 @@ class Disturber:
         self._cloud.programs[name].resume()
         return f"paused {name}"
 
-    def _cut_off(self) -> str:
+    def _disconnect(self) -> str:
         name = self._any()
         machine = self._cloud.programs[name].machine
-        machine.cut_off()
+        machine.disconnect()
         time.sleep(LASTS_S)
-        machine.mend()
-        return f"cut off {name}"
+        machine.reconnect()
+        return f"disconnected {name}"
 
     def _kill_bus(self) -> str:
         program = self._rng.choice(self._cloud.bus)
