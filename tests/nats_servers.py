@@ -95,7 +95,7 @@ class CloudBus:
         """Make the connection of a host's agent; it is opened by its user."""
         key = key or new_key("user")
         claims = await self.keys.agent_claims(cell, host, key.public)
-        return BusConnection(self.settings, agent_logins(host, key.seed, lambda: claims), f"agent {host}")
+        return BusConnection(self.settings, agent_logins(host, lambda: key.seed, lambda: claims), f"agent {host}")
 
 
 @asynccontextmanager

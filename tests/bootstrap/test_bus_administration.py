@@ -46,7 +46,7 @@ async def shown_with_an_agent(url: str, settings: BusTable) -> BusView:
     keys, key = AccountKeys(SqlBusAccounts(database), SystemClock()), new_key("user")
     claims = await keys.agent_claims(C1, H1, key.public)
     servers = BusServers(urls=settings.urls)
-    async with BusConnection(servers, agent_logins(H1, key.seed, lambda: claims), "another name") as agent:
+    async with BusConnection(servers, agent_logins(H1, lambda: key.seed, lambda: claims), "another name") as agent:
         await agent.connected()
         view = await show(url, settings)
     await database.close()

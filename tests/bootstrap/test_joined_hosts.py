@@ -25,7 +25,7 @@ async def admit(process: Process, host: HostName, cell: CellName = ONE_NAME) -> 
 
 
 async def register(process: Process, cell: CellName = ONE_NAME) -> None:
-    """Have a new host join, register and be enabled."""
+    """Register and enable a new host that joins."""
     await admit(process, NEW, cell)
     control_plane = ControlPlaneService(process.cloud, process.registrar, NoGrants())
     await control_plane.register(NEW, AgentHello(release="0.4.0", verbs={}, description=description(net=NET)))

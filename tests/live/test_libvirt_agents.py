@@ -49,7 +49,7 @@ class Cloud:
         return done.stdout
 
     def join(self, name: str, settings: str) -> None:
-        """Have a host join, start its agent and enable it."""
+        """Join a host, start its agent and enable it."""
         directory = self._directory / name
         token = json.loads(self.command("host", "invite", name, "--json"))["invitation"]["token"]
         self.command("agent", "join", token, "--dir", str(directory))

@@ -78,7 +78,7 @@ class Roles:
         return said.read_text().partition(says)[2].split()[0].rstrip(":")
 
     def last(self, work: Callable[[], None]) -> None:
-        """Have this done when all processes that are started after it have ended."""
+        """Call this when all processes that are started after it have ended."""
         self._running.callback(work)
 
     def connections(self) -> dict[str, int]:

@@ -12,11 +12,11 @@ from importlib.metadata import version
 
 import structlog
 
+from whimbrel.adapters.bus.account_keys import agent_logins
 from whimbrel.adapters.bus.nats_agents import serve_agent
 from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
 from whimbrel.adapters.bus.nats_control_plane import NatsControlPlane
-from whimbrel.adapters.bus.nats_keys import Login, read_claims
-from whimbrel.adapters.bus.nats_subjects import agent_inbox
+from whimbrel.adapters.bus.nats_keys import read_claims
 from whimbrel.adapters.bus.verbs import VERBS
 from whimbrel.adapters.clock import SystemClock
 from whimbrel.adapters.openstack.granted_images import GrantedImages
@@ -121,11 +121,8 @@ def _bus(start: AgentStart) -> BusConnection:
     """Return the connection to the bus, to be opened. Raises: Invalid: no TLS to another machine."""
     directory, membership = start.directory, start.directory.membership()
     servers = BusServers(urls=membership.bus_urls, ca_file=directory.ca_file, insecure=start.insecure)
-
-    async def login() -> Login:
-        return Login(directory.membership().jwt, directory.seed().decode(), agent_inbox(membership.host))
-
-    return BusConnection(servers, login, f"agent of {membership.host}")
+    logins = agent_logins(membership.host, lambda: directory.seed().decode(), lambda: directory.membership().jwt)
+    return BusConnection(servers, logins, f"agent of {membership.host}")
 
 
 def _claims_end_at(directory: AgentDir) -> float:

@@ -104,7 +104,7 @@ class AccountKeys:
         return login
 
     async def revoke(self, cell: CellName, public_key: str) -> None:
-        """Have all claims for a key of a cell refused that were signed until now. Takes effect when it is pushed."""
+        """Revoke all claims for a key of a cell that were signed until now. Takes effect when it is pushed."""
         operator, name = key_of(await self.operator()), cell_account(cell)
         while True:
             account = await self.account(name)
@@ -122,10 +122,10 @@ def key_of(account: BusAccount) -> Key:
     return Key(account.public_key, account.seed)
 
 
-def agent_logins(host: HostName, seed: str, claims: Callable[[], str]) -> Logins:
-    """Return logins of a host's agent. seed: of the host's own key. claims: returns the newest that it has."""
+def agent_logins(host: HostName, seed: Callable[[], str], claims: Callable[[], str]) -> Logins:
+    """Return logins of a host's agent. seed, claims: return those of the host's own key, as of now."""
 
     async def login() -> Login:
-        return Login(claims(), seed, agent_inbox(host))
+        return Login(claims(), seed(), agent_inbox(host))
 
     return login
