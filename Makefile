@@ -18,7 +18,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 # Where pip or the environment does not have bytecode written, each start would compile everything anew.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true
 
-.PHONY: help demo setup test test-all check bench faultmap mutants sim picture docs wheels lock clean
+.PHONY: help demo setup test test-all check bench faultmap mutants sim picture pictures docs wheels lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -31,13 +31,17 @@ setup: $(DEV_STAMP)  ## .venv with the package and all development tools
 
 # One worker more than processors: some tests wait for the processes that they start.
 WORKERS := $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
-PYTEST := PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist worksteal
+PYTEST = PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist worksteal --one-in $(SHARE) --part $(PART)
+
+# Crash stories play one in so many of their faults (tests/share.py); the commit chooses which. SHARE=1: all.
+SHARE ?= 8
+PART ?= $(shell commit=$$(git rev-parse HEAD 2>/dev/null || echo 0) && echo $$((0x$${commit:0:6})))
 
 # The seed: what is generated for a test must not depend on the order of a set, which is another in each process.
-test: $(DEV_STAMP)  ## set up and run the tests; those whose prerequisites are missing say how to install them
+test: $(DEV_STAMP)  ## set up and run the tests but the long ones; those whose prerequisites are missing say how to install them
 	$(PYTEST) -m "not long"
 
-test-all: $(DEV_STAMP)  ## all tests: also the long ones, and deep searches by hypothesis
+test-all: $(DEV_STAMP)  ## also the long ones, and deep searches by hypothesis; SHARE=1: every fault of every crash story
 	$(PYTEST) --hypothesis-profile=deep
 
 check: $(DEV_STAMP)  ## formatting, lint, types, import contracts and retired words
@@ -58,8 +62,8 @@ else
 	$(BIN)/python bench/placement_hold.py
 endif
 
-faultmap: $(DEV_STAMP)  ## docs/generated/fault-map.*: every fault at every step of every move; CHECK=1: is it still so? PAIRS=1: pairs
-	PYTHONHASHSEED=0 $(BIN)/python -m tools.faultmap $(if $(PAIRS),--pairs) $(if $(CHECK),--check)
+faultmap: $(DEV_STAMP)  ## docs/generated/fault-map.*: every fault at every step; CHECK=1: is it still so? ONE_IN=3 PART=0: of a third; ADD=1: new kinds; PAIRS=1
+	PYTHONHASHSEED=0 $(BIN)/python -m tools.faultmap $(if $(PAIRS),--pairs) $(if $(CHECK),--check) $(if $(ADD),--add) $(if $(ONE_IN),--one-in $(ONE_IN) --part $(or $(PART),0))
 
 mutants: $(DEV_STAMP)  ## leave out each undo, wait, line, save, fence and guard once: a story has to notice
 	$(BIN)/python -m tests.stories.mutants $(if $(ONLY),--only "$(ONLY)")
@@ -71,16 +75,22 @@ sim: $(RUN_STAMP)  ## simulated clouds with faults, SEEDS=2000 of them; one that
 picture: $(RUN_STAMP)  ## docs/demo.svg: the demo as the README shows it
 	$(BIN)/whimbrel demo --picture docs/demo.svg
 
+pictures: $(DEV_STAMP)  ## docs/dashboard-*.png: the dashboard as its pages show it; needs chromium
+	$(BIN)/python -m tools.dashboard_pictures docs
+
 docs: $(DEV_STAMP)  ## docs/generated: the pages that are made from the code
 	$(BIN)/python -m tools.diagram docs/generated/moves.md
+	$(BIN)/python -m tools.api_table docs/generated/api.md
+	$(BIN)/python -m tools.reference .
+	PYTHONHASHSEED=0 $(BIN)/python -m tools.parity docs/generated/parity.md
 
 wheels: $(DEV_STAMP)  ## dist/wheels: the package and all that it needs, for machines without PyPI or a compiler
 	rm -rf dist/wheels
-	$(BIN)/pip wheel --quiet --disable-pip-version-check --constraint constraints.txt --wheel-dir dist/wheels '.$(if $(LIBVIRT),[libvirt])'
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --constraint constraints.txt --wheel-dir dist/wheels '.[fencing$(LIBVIRT),volumes]'
 
 lock: ## constraints.txt: the newest version of everything, as a fresh environment finds it
 	set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; $(PYTHON) -m venv "$$fresh"; \
-	"$$fresh/bin/pip" install --quiet '.[dev,libvirt]'; \
+	"$$fresh/bin/pip" install --quiet '.[dev,fencing,libvirt,notifications,volumes]'; \
 	{ head -1 constraints.txt; "$$fresh/bin/pip" freeze --exclude whimbrel; } > "$$fresh/new"; \
 	cp "$$fresh/new" constraints.txt
 

@@ -42,8 +42,9 @@ from whimbrel.domain.guest import Capacity, GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import CellName, HostName, ProjectId, RunId, ServerId, Slot
 from whimbrel.ports.hosts.agent import Agent, Agents
 from whimbrel.sim.world.hosts import SimulatedWorld
-from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor
 from whimbrel.sim.world.images import MemoryImages
+from whimbrel.sim.world.phases import Times
 
 HOST, CELL, IMAGE, SECRET = HostName("h1"), CellName("c1"), "image", "secret"
 ORDER = Order(RunId("run"), 1)

@@ -38,17 +38,24 @@ class Cloud:
     """`whimbrel up` on simulated hosts that take no time. Use as a context manager."""
 
     def __init__(
-        self, copy_disk_s: float = 0.0, card_kbps: int = 0, cells: int = 1, host_count: int = HOSTS, database: str = ""
+        self,
+        copy_disk_s: float = 0.0,
+        card_kbps: int = 0,
+        cells: int = 1,
+        host_count: int = HOSTS,
+        database: str = "",
+        settings: str = "",
     ) -> None:
         """card_kbps: of the network card that each host has; 0: it has none. cells: of several, moves leave theirs.
 
-        database: the URL of an empty database; none: SQLite.
+        database: the URL of an empty database; none: SQLite. settings: further tables of cloud.toml.
         """
         self._database = ["--database", database] if database else []
         card = CARD.format(kbps=card_kbps) if card_kbps else ""
         hosts = [HOST.format(number=n, zone=n // 2 % 2) + card for n in range(host_count)]
         self._cells = "".join(f'[[cell]]\nname = "cell{cell}"\n' + "".join(hosts[cell::cells]) for cell in range(cells))
         self._rules = "[rules.scheduler]\ncross_cell_move_weight_multiplier = -1000000.0\n" if cells > 1 else ""
+        self._rules += settings
         self._directory = tempfile.TemporaryDirectory(prefix="whimbrel-bench-")
         self._path = Path(self._directory.name)
         self.set_copy_time(copy_disk_s)

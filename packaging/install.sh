@@ -8,7 +8,7 @@ usage() {
     cat <<EOF
 usage: packaging/install.sh [--wheels DIR] [ROLE...]
 
-ROLE          api, conductor, placement, image, volume or agent
+ROLE          api, conductor, console, placement, image, volume or agent
 --wheels DIR  install these wheels, from 'make wheels', without access to PyPI or a compiler
 PYTHON        environment variable: Python 3.11 or newer (default: python3)
 EOF
@@ -45,7 +45,7 @@ while [ $# -gt 0 ]; do
 done
 for role in "$@"; do
     case "$role" in
-        api | conductor | placement | image | volume | agent) ;;
+        api | conductor | console | placement | image | volume | agent) ;;
         *)
             usage >&2
             exit 2
@@ -57,7 +57,7 @@ PYTHON=${PYTHON:-python3}
 "$PYTHON" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
     || die "$PYTHON is not Python 3.11 or newer with venv: apt-get install python3-venv, or set PYTHON"
 case "$("$PYTHON" -c 'import os, sys; print(os.path.realpath(sys.base_prefix))')/" in
-    /home/* | /root/*) die "$PYTHON is in a home directory, which the units cannot read: set PYTHON to /usr/bin/python3" ;;
+    /home/* | ~root/*) die "$PYTHON is in a home directory, which the units cannot read: set PYTHON to /usr/bin/python3" ;;
 esac
 
 umask 022
@@ -66,6 +66,7 @@ base=/opt/whimbrel
 library=/usr/local/lib
 
 package=.
+extras=fencing
 [ -z "$wheels" ] || package=whimbrel
 case " $* " in
     *' volume '*) need qemu-storage-daemon qemu-system-common ;;
@@ -75,10 +76,11 @@ case " $* " in
         need qemu-img qemu-utils
         need libvirtd libvirt-daemon-system qemu-system-x86
         [ -n "$wheels" ] || need pkg-config gcc pkg-config libvirt-dev python3-dev
-        package="$package[libvirt]"
+        extras=fencing,libvirt,volumes
         ;;
-    *) [ ! -e "$base/current/.libvirt" ] || package="$package[libvirt]" ;;
+    *) [ ! -e "$base/current/.libvirt" ] || extras=fencing,libvirt,volumes ;;
 esac
+package="$package[$extras]"
 
 # Each version has a directory of its own, named after all that it is made of: running processes keep their files.
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
@@ -107,9 +109,15 @@ fi
 ln -sfn "$home" "$base/current.new"
 mv -T "$base/current.new" "$base/current"
 ln -sfn "$base/current/bin/whimbrel" /usr/local/bin/whimbrel
+share=/usr/local/share
+install -D -m 644 packaging/man/whimbrel.1 "$share/man/man1/whimbrel.1"
+mkdir -p "$share/bash-completion/completions" "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
+"$base/current/bin/whimbrel" completion bash >"$share/bash-completion/completions/whimbrel"
+"$base/current/bin/whimbrel" completion zsh >"$share/zsh/site-functions/_whimbrel"
+"$base/current/bin/whimbrel" completion fish >"$share/fish/vendor_completions.d/whimbrel.fish"
 
 cd packaging/systemd
-for unit in whimbrel-*.service whimbrel-*.service.d/*.conf; do
+for unit in whimbrel-*.service whimbrel-*.service.d/*.conf storage-whimbrel*; do
     install -D -m 644 "$unit" "$library/systemd/system/$unit"
 done
 for kind in sysusers tmpfiles; do

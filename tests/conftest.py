@@ -8,10 +8,25 @@ import structlog
 from hypothesis import settings
 
 from tests import depth, process_guard
+from tests.share import PLAYED
 
 process_guard.start()
 
 settings.load_profile(depth.QUICK)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("stories", "the share of their faults that crash stories play (tests/share.py)")
+    group.addoption("--one-in", type=int, default=1, help="one of so many; without it all")
+    group.addoption("--part", type=int, default=0, help="which of them: any number")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    PLAYED.one_in, PLAYED.part = config.option.one_in, config.option.part
+
+
+def pytest_report_header() -> str:
+    return f"crash stories: {PLAYED}"
 
 
 def pytest_collection_finish() -> None:

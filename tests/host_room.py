@@ -12,8 +12,9 @@ from whimbrel.ports.hosts.agent import Agent
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.hosts import SimulatedWorld
-from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor
 from whimbrel.sim.world.images import MemoryImages
+from whimbrel.sim.world.phases import Times
 
 IMAGE = "image-1"
 H1, H2 = HostName("h1"), HostName("h2")

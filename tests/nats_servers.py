@@ -73,9 +73,10 @@ class NatsServer:
 class CloudBus:
     """The bus of one cloud: its servers, and the keys that are in its database."""
 
-    def __init__(self, servers: list[NatsServer], keys: AccountKeys, settings: BusServers) -> None:
+    def __init__(self, servers: list[NatsServer], accounts: SqlBusAccounts, settings: BusServers) -> None:
         self.servers = servers
-        self.keys = keys
+        self.accounts = accounts
+        self.keys = AccountKeys(accounts, SystemClock())
         self.settings = settings
 
     async def push(self) -> list[str]:
@@ -107,7 +108,8 @@ async def cloud_bus(
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
         await create_all(database, "global")
-        keys = AccountKeys(SqlBusAccounts(database), SystemClock())
+        accounts = SqlBusAccounts(database)
+        keys = AccountKeys(accounts, SystemClock())
         ports, cluster = free_ports(count), free_ports(count) if count > 1 else []
         servers = [NatsServer(directory, number, port) for number, port in enumerate(ports)]
         for number, server in enumerate(servers):
@@ -126,7 +128,7 @@ async def cloud_bus(
         for server in servers:
             await server.until_ready()
         urls = tuple(f"nats://127.0.0.1:{server.port}" for server in servers)
-        bus = CloudBus(servers, keys, BusServers(urls=urls, ca_file=tls and tls / "ca.crt"))
+        bus = CloudBus(servers, accounts, BusServers(urls=urls, ca_file=tls and tls / "ca.crt"))
         for cell in cells:
             await keys.account(cell_account(cell))
         await bus.push()

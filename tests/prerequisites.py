@@ -10,7 +10,7 @@ POSTGRES = os.environ.get("WHIMBREL_TEST_POSTGRES", "postgresql://postgres@127.0
 
 
 def missing(what: str, install: str) -> NoReturn:
-    """Return this test up: skipped for people, failed where CI promised that all is there."""
+    """Skip this test for people; fail it where CI promised that all is there. install: a command."""
     message = f"{what}; install it with: {install}"
     if os.environ.get("CI_LIVE"):
         pytest.fail(message)

@@ -62,5 +62,7 @@ def _word(kind: inspect.Type) -> str:
 def _default(field: inspect.Field) -> str:
     if field.required:
         return ""
+    if field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT:
+        return " (may be missing)"
     value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
     return f" = {msgspec.json.encode(value).decode()}"

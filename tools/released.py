@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 LISTS = ROOT / "tests" / "unit" / "saga" / "released_lists.json"
 VERBS_FILE = ROOT / "tests" / "unit" / "adapters" / "bus" / "released_verbs.json"
 
-FLAGS = ("accepted", "in_request", "unlocks", "parks")
+FLAGS = ("accepted", "in_request", "in_turn", "unlocks", "parks")
 
 
 def release() -> str:

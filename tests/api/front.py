@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ from whimbrel.ports.cloud import Rules
 from whimbrel.ports.services.identity import Principal, with_implied
 from whimbrel.saga.engine import Engine
 from whimbrel.sim.cloud.cloud import IMAGE, PROJECT, USER, World
+from whimbrel.sim.world.phases import Times
 
 OTHER_PROJECT = ProjectId("44444444444444444444444444444444")
 
@@ -107,10 +109,17 @@ async def opened(
     policy: Policy | None = None,
     cells: Mapping[str, Sequence[str]] | None = None,
     max_limit: int = 1000,
+    times: Times | None = None,
+    cpu_infos: Mapping[str, str] | None = None,
+    ports: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> AsyncIterator[Front]:
-    """Open a cloud under these rules and this policy, with these cells and their hosts. more: fields of Context."""
-    world = await World.build(rules=rules, cells=cells)
+    """Open a cloud under these rules and this policy, with these cells and their hosts. more: fields of Context.
+
+    ports: fields of the cloud, instead of the simulated ones.
+    """
+    world = await World.build(rules=rules, cells=cells, times=times, cpu_infos=cpu_infos)
+    world.cloud = replace(world.cloud, **(ports or {}))
     engine = world.engine("api")
     of = {"policy": policy or POLICY, "max_limit": max_limit, **more}
     context = Context(cloud=world.cloud, engine=engine, identity=Tokens(), **of)

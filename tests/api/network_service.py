@@ -112,6 +112,8 @@ PATHS = {
     "security_group_rule": "/security-group-rules",
     "policy": "/qos/policies",
     "segment": "/segments",
+    "router": "/routers",
+    "floatingip": "/floatingips",
 }
 
 

@@ -8,6 +8,8 @@ from tests.api.front import OTHER_PROJECT, Front, fault
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.cloud import Rules
+from whimbrel.reconcilers.rounds import reconcile
+from whimbrel.sim.cloud.cloud import IMAGE
 
 SAME_HOST = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, allow_resize_to_same_host=True)
 
@@ -53,10 +55,61 @@ async def test_a_busy_server_refuses(front: Front) -> None:
     assert "while it is in task_state rebooting_hard" in message
 
 
+@pytest.mark.parametrize(
+    ("there", "back", "shown", "power"),
+    [("pause", "unpause", "PAUSED", 3), ("suspend", "resume", "SUSPENDED", 4)],
+)
+async def test_a_server_is_paused_and_suspended(front: Front, there: str, back: str, shown: str, power: int) -> None:
+    server_id = await front.boot()
+    fault(await front.act(server_id, {there: None}, who="reader"), "forbidden", 403)
+    fault(await front.act(server_id, {back: None}), "conflictingRequest", 409)
+    await do(front, server_id, {there: None})
+    server = await front.show(server_id)
+    assert (server["status"], server["OS-EXT-STS:power_state"]) == (shown, power)
+    for action in ({there: None}, {"os-start": None}, {"os-stop": None}, {"resize": {"flavorRef": "2"}},
+                   {"reboot": {"type": "SOFT"}}, {"rebuild": {"imageRef": IMAGE}}):  # fmt: skip
+        said = fault(await front.act(server_id, action), "conflictingRequest", 409)
+        assert f"in vm_state {server['OS-EXT-STS:vm_state']}" in said
+    assert [one["id"] for one in (await front.get(f"/servers?status={shown}"))["servers"]] == [server_id]
+    await do(front, server_id, {back: {"anything": "goes"}})
+    assert await status(front, server_id) == "ACTIVE"
+    await do(front, server_id, {there: None})
+    await do(front, server_id, {"reboot": {"type": "HARD"}})
+    assert await status(front, server_id) == "ACTIVE"
+    actions = (await front.get(f"/servers/{server_id}/os-instance-actions"))["instanceActions"]
+    assert [action["action"] for action in actions] == ["reboot", there, back, there, "create"]
+
+
 async def test_a_server_that_never_ran_refuses(front: Front) -> None:
     server_id = await front.boot(settle=False)
     for action in ({"os-stop": None}, {"resize": {"flavorRef": "2"}}, {"os-getConsoleOutput": {}}):
         fault(await front.act(server_id, action), "conflictingRequest", 409)
+
+
+async def test_force_delete_deletes_at_once(front: Front) -> None:
+    server_id = await front.boot()
+    assert (await front.act(server_id, {"lock": None}, who="admin")).status_code == 202
+    fault(await front.act(server_id, {"forceDelete": None}), "conflictingRequest", 409)
+    assert (await front.act(server_id, {"unlock": None}, who="admin")).status_code == 202
+    fault(await front.act(server_id, {"forceDelete": None}, who="reader"), "forbidden", 403)
+    assert (await front.act(server_id, {"resize": {"flavorRef": "2"}})).status_code == 202
+    await do(front, server_id, {"forceDelete": None})  # the resize is turned back
+    await reconcile(front.world.cloud, front.engine)
+    await front.settle()
+    fault(await front.ask("GET", f"/servers/{server_id}"), "itemNotFound", 404)
+
+
+@pytest.mark.parametrize("verdict", ["confirmResize", "revertResize"])
+@pytest.mark.parametrize("state", ["active", "error"])
+async def test_a_verdict_is_taken_after_the_state_was_reset(front: Front, state: str, verdict: str) -> None:
+    server_id = await front.boot()
+    await do(front, server_id, {"resize": {"flavorRef": "2"}})
+    await do(front, server_id, {"os-resetState": {"state": state}}, who="admin")
+    assert (await front.show(server_id))["status"] == state.upper()
+    fault(await front.act(server_id, {"os-stop": None}), "conflictingRequest", 409)  # it is in the hands of its move
+    await do(front, server_id, {verdict: None})
+    assert await status(front, server_id) == "ACTIVE"
+    fault(await front.act(server_id, {verdict: None}), "conflictingRequest", 409)
 
 
 # Bodies
@@ -67,7 +120,7 @@ async def test_a_server_that_never_ran_refuses(front: Front) -> None:
     [
         {},
         {"nothing": None},
-        {"pause": None},
+        {"no such": None},
         {"os-stop": None, "os-start": None},
         {"reboot": {}},
         {"reboot": {"type": "SOME"}},
@@ -208,7 +261,8 @@ async def test_a_locked_server_refuses_all_but_administrators(front: Front) -> N
         message = fault(await front.act(server_id, action), "conflictingRequest", 409)
         assert message == f"Instance {server_id} is locked"
     fault(await front.ask("DELETE", f"/servers/{server_id}"), "conflictingRequest", 409)
-    fault(await front.ask("PUT", f"/servers/{server_id}", {"server": {"name": "x"}}), "conflictingRequest", 409)
+    answer = await front.ask("PUT", f"/servers/{server_id}", {"server": {"name": "x"}})
+    assert answer.status_code == 200, "as in Nova"
     fault(await front.ask("POST", f"/servers/{server_id}/metadata", {"metadata": {}}), "conflictingRequest", 409)
     await do(front, server_id, {"os-stop": None}, who="admin")
     await do(front, server_id, {"unlock": None})
@@ -260,3 +314,14 @@ async def test_the_console_is_shown(front: Front) -> None:
         assert answer.status_code == 200, answer.text
         assert isinstance(answer.json()["output"], str)
     fault(await front.act(server_id, {"os-getConsoleOutput": {}}, who="reader"), "forbidden", 403)
+
+
+async def test_a_resize_sets_the_disk_config(front: Front) -> None:
+    server_id = await front.boot()
+    for requested, disk_config in (({"OS-DCF:diskConfig": "AUTO"}, "AUTO"), ({}, "MANUAL")):
+        refused = await front.act(server_id, {"resize": {"flavorRef": "1", **requested}})
+        fault(refused, "badRequest", 400)
+        assert (await front.show(server_id))["OS-DCF:diskConfig"] != disk_config
+        await do(front, server_id, {"resize": {"flavorRef": "2", **requested}})
+        assert (await front.show(server_id))["OS-DCF:diskConfig"] == disk_config
+        await do(front, server_id, {"revertResize": None})

@@ -7,6 +7,8 @@ import pytest
 
 from tests.api.front import Front, fault
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.reconcilers.rounds import reconcile
+from whimbrel.sim.cloud.cloud import IMAGE
 
 
 async def create(front: Front, name: str = "east", zone: str | None = "east", minor: int = 104) -> Any:
@@ -73,7 +75,12 @@ async def test_only_administrators_see_them(front: Front) -> None:
 
 
 async def test_what_is_not_there(front: Front) -> None:
-    for number, code, name in (("99", 404, "itemNotFound"), ("east", 400, "badRequest"), ("-1", 400, "badRequest")):
+    for number, code, name in (
+        ("9" * 20, 404, "itemNotFound"),
+        ("99", 404, "itemNotFound"),
+        ("east", 400, "badRequest"),
+        ("-1", 404, "itemNotFound"),
+    ):
         fault(await front.ask("GET", f"/os-aggregates/{number}", who="admin"), name, code)
         fault(await front.ask("DELETE", f"/os-aggregates/{number}", who="admin"), name, code)
         change = {"aggregate": {"name": "x"}}
@@ -169,3 +176,37 @@ async def test_a_host_that_a_server_may_come_back_to_stays_in_its_zone(front: Fr
     await front.act(server_id, {"confirmResize": None})
     await front.settle()
     assert (await add(front, east["id"], source)).status_code == 200
+
+
+async def cache(front: Front, number: int | str, *images: str, who: str = "admin", minor: int = 104) -> httpx.Response:
+    requested = {"cache": [{"id": image} for image in images]}
+    return await front.ask("POST", f"/os-aggregates/{number}/images", requested, who=who, minor=minor)
+
+
+async def test_hosts_of_an_aggregate_fetch_images_ahead(front: Front) -> None:
+    east = await create(front)
+    await add(front, east["id"], "h1")
+    answer = await cache(front, east["id"], IMAGE)
+    assert (answer.status_code, answer.content) == (202, b"")
+    fetches, now = front.world.cloud.image_fetches, front.world.cloud.clock.now()
+    [due] = await fetches.due(now, 10)
+    assert (due.host, due.cell, due.image_id) == ("h1", "c1", IMAGE)
+    await reconcile(front.world.cloud, front.engine)
+    assert await fetches.due(float("inf"), 10) == []
+    await front.world.images.delete(IMAGE)
+    fault(await cache(front, east["id"], IMAGE), "badRequest", 400)
+
+
+async def test_images_that_no_host_can_fetch_are_refused(front: Front) -> None:
+    number = (await create(front))["id"]
+    assert "Duplicate images in request" in fault(await cache(front, number, IMAGE, IMAGE), "badRequest", 400)
+    missing = "6a0d1e2c-0000-4000-8000-000000000009"
+    assert missing in fault(await cache(front, number, IMAGE, missing), "badRequest", 400)
+    for images in ((), ("no-uuid",)):
+        fault(await cache(front, number, *images), "badRequest", 400)
+    more = {"cache": [{"id": IMAGE, "name": "x"}]}
+    fault(await front.ask("POST", f"/os-aggregates/{number}/images", more, who="admin"), "badRequest", 400)
+    fault(await cache(front, 99, IMAGE), "itemNotFound", 404)
+    fault(await cache(front, number, IMAGE, who="manager"), "forbidden", 403)
+    assert (await cache(front, number, IMAGE, minor=80)).status_code == 404
+    assert await front.world.cloud.image_fetches.due(float("inf"), 10) == []

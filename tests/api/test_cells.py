@@ -38,6 +38,7 @@ async def test_cells_are_listed_with_their_hosts_and_servers(front: Front) -> No
         "servers": 1,
         "physnets": None,
         "storage": None,
+        "migration_network": None,
         "in_settings": True,
     }
     assert listed["cell0"] == {"servers": 0}

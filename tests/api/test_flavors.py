@@ -29,9 +29,7 @@ async def test_what_was_created_is_shown(front: Front) -> None:
         "disk": 0,
         "swap": 512,
         "OS-FLV-EXT-DATA:ephemeral": 3,
-        "OS-FLV-DISABLED:disabled": False,
         "os-flavor-access:is_public": True,
-        "rxtx_factor": 1.0,
         "description": "for tests",
         "extra_specs": {},
     }
@@ -282,3 +280,13 @@ def test_extra_specs_that_make_sense(name: str, value: str) -> None:
 def test_extra_specs_that_make_none(name: str, value: str) -> None:
     with pytest.raises(Invalid, match="Validation failed"):
         extra_specs.check({name: value})
+
+
+async def test_2_102_has_no_rxtx_factor(front: Front) -> None:
+    was = (await front.get("/flavors/1", minor=101))["flavor"]
+    assert set(was) - set((await front.get("/flavors/1"))["flavor"]) == {"OS-FLV-DISABLED:disabled", "rxtx_factor"}
+    wanted = {"flavor": {"name": "f", "vcpus": 1, "ram": 64, "disk": 0, "rxtx_factor": 2.0}}
+    fault(await front.ask("POST", "/flavors", wanted, who="admin"), "badRequest", 400)
+    assert (await front.ask("POST", "/flavors", wanted, who="admin", minor=101)).json()["flavor"]["rxtx_factor"] == 2.0
+    fault(await front.ask("GET", "/flavors?sort_key=rxtx_factor"), "badRequest", 400)
+    assert await names(front, "?sort_key=rxtx_factor", minor=101)

@@ -1,4 +1,4 @@
-"""Ports and attachments in which another project, or a user by the volume service, names a server.
+"""Ports and attachments in which another project, or a user by the services themselves, names a server.
 
 Neutron and Cinder take them. They are their maker's claims: the server does not have them, a proof does not count them.
 """
@@ -11,6 +11,7 @@ from tests.api.test_volume_attachments import attach
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.cloud import Requester
 from whimbrel.ports.services.network import Port
+from whimbrel.reconcilers.late_effects_round import LATEST_S, release_late_effects
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup import orphans
 from whimbrel.servers.cleanup.late_effects import clean_up
@@ -88,9 +89,66 @@ async def test_it_is_not_cleaned_up_and_locks_nothing(front: Front) -> None:
     assert not await clean_up(front.world.cloud, front.engine, requester, record)
 
 
-async def test_what_the_servers_own_project_leaves_there_is_taken_away(front: Front) -> None:
-    server = await boot(front)
+async def own_claim(front: Front, server: str) -> tuple[Port, str]:
+    """Make a member of the server's own project say that a port and a volume are of this server."""
     mine = port(front, network(front, name="more"), device_id=server, device_owner="compute:nova")
+    held = await front.world.cloud.volumes.reserve(ServerId(server), volume(front), [])
+    return mine, held.id
+
+
+async def check_claims_stay(front: Front, server: str, mine: Port, attachment: str) -> None:
+    assert (await front.world.cloud.network.port(mine.id)).device_id == server
+    assert attachment in [one.id for one in await front.world.cloud.volumes.attachments(ServerId(server))]
+
+
+async def test_what_a_member_of_the_servers_own_project_claims_is_no_violation_and_stays(front: Front) -> None:
+    server = await boot(front)
+    claims = await own_claim(front, server)
+    await check_proved(front)
+    refused = await front.ask("POST", REPAIRS, {"repair": {"subject": server}}, who="admin")
+    assert refused.status_code == 400, refused.text
+    await look_after(front)
+    await check_claims_stay(front, server, *claims)
+    assert (await front.ask("GET", f"/servers/{server}/os-interface/{claims[0].id}")).status_code == 404
+    shown = (await front.get(f"/servers/{server}/os-interface"))["interfaceAttachments"]
+    assert claims[0].id not in [each["port_id"] for each in shown]
+
+
+async def test_nor_of_a_server_whose_volume_a_member_connects(front: Front) -> None:
+    server = await boot(front)
+    _, attachment = await own_claim(front, server)
+    await front.world.cloud.volumes.connect(attachment, {"host": "a-laptop"})
+    await check_proved(front)
+    await front.world.cloud.volumes.complete(attachment)
+    await check_proved(front)
+
+
+async def test_nor_is_it_of_a_server_that_its_owner_has_deleted(front: Front) -> None:
+    server = await boot(front)
+    await front.ask("DELETE", f"/servers/{server}")
+    await front.settle()
+    claims = await own_claim(front, server)
+    await check_proved(front)
+    await look_after(front)
+    await check_claims_stay(front, server, *claims)
+
+
+async def look_after(front: Front) -> None:
+    """Run the round that releases late effects while it still looks at the server."""
+    await front.world.cloud.clock.sleep(LATEST_S)
+    await release_late_effects(front.world.cloud, front.engine)
+    await front.settle()
+
+
+async def test_what_a_run_of_the_server_leaves_there_is_taken_away(front: Front) -> None:
+    server = await boot(front)
+    mine = port(front, network(front, name="more"))
+    attached = await front.ask("POST", f"/servers/{server}/os-interface", {"interfaceAttachment": {"port_id": mine.id}})
+    assert attached.status_code == 200, attached.text
+    await front.settle()
+    assert (await front.ask("DELETE", f"/servers/{server}/os-interface/{mine.id}")).status_code == 202
+    await front.settle()
+    await front.world.cloud.network.take_port(mine.id, ServerId(server), "compute:nova")
     proof = (await front.get(PROOF, who="admin"))["proof"]
     assert [each["kind"] for each in proof["violations"]] == ["stray_port"]
     await repaired(front, server)

@@ -7,12 +7,13 @@ import pytest
 
 from tests.api.front import Front, fault, opened
 from tests.unit.hosts.descriptions import NEW, description, registrar
+from tests.unit.hosts.no_grants import NoGrants
 from whimbrel.api.http.context import PublicUrl
 from whimbrel.domain import join_token
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.hosts.admission import VALID_S
-from whimbrel.hosts.control_plane_service import ControlPlaneService, NoGrants
+from whimbrel.hosts.control_plane_service import ControlPlaneService
 from whimbrel.http.failed_attempts import OF_ADDRESS
 from whimbrel.ports.hosts.bus_access import BusAccess
 from whimbrel.ports.hosts.control_plane import AgentHello, Welcome
@@ -215,6 +216,32 @@ async def test_a_host_that_joined_and_never_came_is_retired_too(cloud: Cloud) ->
     assert (await cloud.admin("DELETE", f"/{NEW}")).status_code == 204
     assert (await cloud.admin("GET", f"/{NEW}")).status_code == 404
     assert "from the settings" in fault(await cloud.admin("DELETE", "/h1"), "conflictingRequest", 409)
+
+
+async def test_a_host_that_never_returns_is_forgotten_on_evidence(cloud: Cloud) -> None:
+    url, body = "/h1/forget", {"forget": None}
+    assert "is up" in fault(await cloud.admin("POST", url, body), "conflictingRequest", 409)
+    await cloud.front.world.lose_host(HostName("h1"))
+    word = {"forced_down": True, "reason": "burnt down"}
+    await cloud.admin("PUT", "/h1/force-down", {"force_down": word})
+    await cloud.join(await cloud.invite("h1"))
+    assert (await cloud.front.ask("POST", f"/whimbrel/hosts{url}", body)).status_code == 403
+    answer = await cloud.admin("POST", url, body)
+    assert answer.status_code == 200, answer.text
+    forgotten = answer.json()["forgotten"]
+    evidence = forgotten["evidence"]
+    assert (forgotten["host"], evidence["kind"], evidence["detail"]) == ("h1", "administrator", "burnt down")
+    assert cloud.bus.revoked == [("c1", KEY)]
+    assert (await cloud.admin("GET", "/h1")).status_code == 404
+    assert (await cloud.admin("POST", url, body)).status_code == 404
+    with pytest.raises(Refused, match="whimbrel host invite h1"):
+        await cloud.register("h1")
+
+
+async def test_a_host_that_joined_and_never_came_is_forgotten_without_evidence(cloud: Cloud) -> None:
+    await cloud.join(await cloud.invite())
+    answer = await cloud.admin("POST", f"/{NEW}/forget", {"forget": None})
+    assert answer.json() == {"forgotten": {"host": NEW, "evidence": None}}
 
 
 async def test_a_token_names_the_url_and_the_certificates_of_the_settings() -> None:

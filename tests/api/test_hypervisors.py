@@ -1,10 +1,12 @@
 """Hypervisors, as Nova's clients see them."""
 
+import re
 from typing import Any
 
 import pytest
 
 from tests.api.front import Front, fault
+from whimbrel.sim.world.clock import JumpingClock
 
 BRIEF = {"id", "hypervisor_hostname", "state", "status"}
 USE = {
@@ -44,6 +46,27 @@ async def test_details(front: Front, minor: int, names: set[str]) -> None:
         assert one["cpu_info"] == ({} if minor >= 28 else "{}")
 
 
+UPTIME = re.compile(r"\s*(.+)\sup\s+(.+),\s+(.+)\susers?,\s+load average:\s(.+)")
+"""An answer as openstackclient reads it."""
+
+
+async def test_uptime_is_what_the_agent_says(front: Front) -> None:
+    clock = front.world.cloud.clock
+    assert isinstance(clock, JumpingClock)
+    clock.advance(30.0)
+    old = (await ask(front, "/1/uptime", 52))["hypervisor"]
+    assert UPTIME.match(old["uptime"])
+    assert set(old) == BRIEF | {"uptime"}
+    [shown, *_] = (await ask(front, "/detail"))["hypervisors"]
+    found = UPTIME.match(shown["uptime"])
+    assert found
+    assert found[2] == "0 min"
+    down = {"host": "h1", "binary": "nova-compute", "forced_down": True}
+    await front.ask("PUT", "/os-services/force-down", down, who="admin", minor=42)
+    fault(await front.ask("GET", "/os-hypervisors/1/uptime", who="admin", minor=52), "badRequest", 400)
+    assert (await ask(front, "/detail"))["hypervisors"][0]["uptime"] is None
+
+
 async def test_use_is_what_placement_says(front: Front) -> None:
     server_id = await front.boot(flavorRef="2")
     host = (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"]
@@ -65,7 +88,7 @@ async def test_use_is_what_placement_says(front: Front) -> None:
     assert all(one["vcpus_used"] == 0 == one["running_vms"] for one in by_name.values())
     total = (await ask(front, "/statistics", 87))["hypervisor_statistics"]
     assert (total["count"], total["vcpus"], total["vcpus_used"], total["running_vms"]) == (3, 12, 2, 1)
-    fault(await front.ask("GET", "/os-hypervisors/statistics", who="admin", minor=88), "badRequest", 400)
+    fault(await front.ask("GET", "/os-hypervisors/statistics", who="admin", minor=88), "itemNotFound", 404)
 
 
 async def test_its_servers_are_listed_on_request(front: Front) -> None:
@@ -119,4 +142,3 @@ async def test_what_is_not_there(front: Front) -> None:
     ):
         fault(await front.ask("GET", f"/os-hypervisors/{id}", who="admin", minor=minor), name, code)
         fault(await front.ask("GET", f"/os-hypervisors/{id}/uptime", who="admin", minor=minor), name, code)
-    fault(await front.ask("GET", "/os-hypervisors/1/uptime", who="admin", minor=52), "notImplemented", 501)

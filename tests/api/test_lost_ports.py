@@ -1,11 +1,19 @@
 """Ports that their owner deletes while their server waits for a verdict: nothing of them stays when it went back."""
 
+import pytest
+from msgspec.structs import replace
+
+from tests.api.devices import network
 from tests.api.front import Front
 from tests.api.test_external_events import tell
 from whimbrel.domain.ids import ProviderId, ServerId
+from whimbrel.domain.server_devices import FixedIp
 from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.reconcilers import changed_ports
+from whimbrel.reconcilers.changed_ports import ROUND_S, ROUNDS, follow_changed_ports
 from whimbrel.reconcilers.late_effects_round import LATEST_S, release_late_effects
 from whimbrel.servers import lookup
+from whimbrel.sim.checks import at_rest
 from whimbrel.sim.cloud.cloud import CELL, PROJECT, World
 from whimbrel.sim.world import equipment
 from whimbrel.sim.world.equipment import DIRECT_PORT, PORT
@@ -78,3 +86,57 @@ async def test_a_port_that_somebody_took_away_is_not_deleted(front: Front) -> No
     await look_after(front)
     assert (await front.world.cloud.network.port(PORT)).id == PORT
     assert len((await lookup.find(front.world.cloud, ServerId(server_id))).nics) == 1
+
+
+async def rounds(front: Front) -> None:
+    """Let all hosts be looked at, each round in a process of its own: what another one remembered is lost."""
+    for _ in range(ROUNDS):
+        await front.world.cloud.clock.sleep(ROUND_S)
+        await follow_changed_ports(front.world.cloud, front.engine)
+        await front.settle()
+
+
+async def test_a_deleted_port_leaves_its_guest_though_the_process_with_the_news_was_killed(front: Front) -> None:
+    await equipped(front.world)
+    server_id = await front.boot(networks=[{"port": DIRECT_PORT}, {"port": PORT}], who="admin", host="h1")
+    await front.world.cloud.network.delete_port(DIRECT_PORT)  # nobody hears of it
+    await rounds(front)
+    record = await lookup.find(front.world.cloud, ServerId(server_id))
+    [(_, guest)] = front.world.simulated.guests()
+    assert ([nic.port_id for nic in record.nics], await held(front.world)) == ([PORT], [])
+    assert guest.ports == (PORT,)
+    [left] = await at_rest.problems(front.world)
+    assert left.startswith("I3: "), "what a deleted port asked for is not known any more: repair returns its claim"
+
+
+async def test_addresses_are_recorded_whose_news_was_lost(front: Front) -> None:
+    server_id = await front.boot(networks=[{"uuid": network(front)}])
+    service = front.world.remains.network
+    [mine] = await service.ports_of([ServerId(server_id)])
+    service._ports[mine.id] = replace(mine, addresses=(FixedIp("10.0.0.200", mine.addresses[0].subnet_id),))
+    await rounds(front)
+    assert (await front.show(server_id))["addresses"]["private"][0]["addr"] == "10.0.0.200"
+
+
+async def test_ports_that_a_restored_network_service_does_not_know_stay(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changed_ports, "MOST_LOST", 0)
+    server_id = await front.boot(networks=[{"uuid": network(front)}])
+    [mine] = await front.world.cloud.network.ports_of([ServerId(server_id)])
+    await front.world.cloud.network.delete_port(mine.id)
+    await rounds(front)
+    assert len((await lookup.find(front.world.cloud, ServerId(server_id))).nics) == 1
+
+
+async def test_a_floating_ip_without_an_event_is_shown(front: Front) -> None:
+    await equipped(front.world)
+    server_id, service = await front.boot(networks=[{"port": PORT}]), front.world.cloud.network
+    port = await service.port(PORT)
+    floating = await service.allocate_floating_ip(PROJECT, port.network_id)
+    await service.associate_floating_ip(floating, PORT, port.addresses[0].address)
+    for shown in (["fixed", "floating"], ["fixed"]):
+        await rounds(front)
+        [addresses] = (await front.show(server_id))["addresses"].values()
+        assert [each["OS-EXT-IPS:type"] for each in addresses] == shown
+        await service.release_floating_ip(floating)

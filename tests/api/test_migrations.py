@@ -1,10 +1,14 @@
 """Migrations, and moves as they are."""
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.api.front import OTHER_PROJECT, PROJECT, Front, fault
+from tests.api.live_moves import StopsAt
+from whimbrel.sim.world.phases import Times
 
 SINCE = {
     **dict.fromkeys(("id", "instance_uuid", "status", "source_compute", "source_node", "dest_compute"), 1),
@@ -67,6 +71,8 @@ async def test_migrations_are_filtered(front: Front) -> None:
         "?migration_type=live-migration": [],
         "?source_compute=h1": [two, one],
         "?source_compute=h2": [],
+        "?source_compute=h2&source_compute=h1": [two, one],
+        "?instance_uuid=no-uuid": [],
         "?host=h1&limit=1": [two],
         f"?host={target}&status=finished": [two],
         "?hidden=1": [],
@@ -135,6 +141,68 @@ async def test_a_move_is_shown_step_by_step(front: Front) -> None:
     for begin, found in ((brief["id"], 1), (brief["id"][:5], 1), ("fffffffff", 0)):
         assert len((await front.get(f"/whimbrel/moves?id_prefix={begin}", who="admin"))["moves"]) == found
     fault(await front.ask("GET", "/whimbrel/moves?id_prefix=a%25", who="admin"), "badRequest", 400)
+
+
+async def test_moves_are_found_by_state_host_and_time(front: Front) -> None:
+    parked = await resized(front)
+    server_id = await resized(front)
+    await front.act(server_id, {"revertResize": None})
+    await front.settle()
+
+    async def found(query: str) -> list[str]:
+        return [each["server_id"] for each in (await front.get(f"/whimbrel/moves?{query}", who="admin"))["moves"]]
+
+    assert await found("state=parked") == [parked]
+    assert await found("state=parked&state=undone") == [server_id, parked]
+    assert await found("state=done") == []
+    assert await found("changes-since=2000-01-01") == [server_id, parked]
+    assert await found("changes-since=2100-01-01T00:00:00") == []
+    [move] = (await front.get("/whimbrel/moves?state=parked", who="admin"))["moves"]
+    assert parked in await found(f"host={move['source']}")
+    assert parked in await found(f"host={move['target']}")
+    assert await found("host=none") == []
+    assert await found(f"host={move['source']}&state=parked&limit=1") == [parked]
+    assert move["doing"] == "waits to be confirmed or reverted"
+    for query in ("state=moving", "changes-since=yesterday"):
+        fault(await front.ask("GET", f"/whimbrel/moves?{query}", who="admin"), "badRequest", 400)
+
+
+async def test_steps_have_sentences(front: Front) -> None:
+    await resized(front)
+    [brief] = (await front.get("/whimbrel/moves", who="admin"))["moves"]
+    move = (await front.get(f"/whimbrel/moves/{brief['id']}", who="admin"))["move"]
+    assert {step["step"]: step["sentence"] for step in move["steps"]}["lock"] == "locks the server"
+    assert len(move["ahead_sentences"]) == len(move["ahead"])
+    assert move["ahead_sentences"][0] == move["doing"]
+
+
+@pytest.mark.cloud(times=Times(copy_disk_s=20.0))
+async def test_a_cold_move_shows_how_much_of_a_disk_is_copied(front: Front) -> None:
+    server_id = await front.boot()
+    assert (await front.act(server_id, {"migrate": None}, who="admin")).status_code == 202
+    world = front.world
+    journal = StopsAt(world.cloud.journal, "running")
+    driving = asyncio.create_task(world.settle(world.engine("c1", replace(world.cloud, journal=journal))))
+
+    async def copied() -> dict[str, Any]:
+        await journal.stands.wait()
+        [brief] = (await front.get("/whimbrel/moves", who="admin"))["moves"]
+        found: dict[str, Any] = (await front.get(f"/whimbrel/moves/{brief['id']}", who="admin"))["move"]["disk_copy"]
+        return found
+
+    first = await copied()
+    assert (first["disk"], first["size_bytes"], first["rate"]) == ("root", 1 << 30, None)
+    journal.stands.clear()
+    journal.go_on.set()
+    journal.go_on.clear()
+    second = await copied()
+    assert 0 < first["percent"] < second["percent"] < 100
+    assert (1 << 30) / 40 < second["rate"] < (1 << 30) / 10  # it takes 20 s, and shows each twentieth
+    journal.go_on.set()
+    await driving
+    [brief] = (await front.get("/whimbrel/moves", who="admin"))["moves"]
+    move = (await front.get(f"/whimbrel/moves/{brief['id']}", who="admin"))["move"]
+    assert (move["state"], move["disk_copy"]) == ("parked", None)
 
 
 async def test_an_operator_turns_a_move_back(front: Front) -> None:

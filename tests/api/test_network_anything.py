@@ -62,6 +62,20 @@ RULE: dict[str, Any] = {
     "port_range_max": 2,
     "remote_ip_prefix": "10.0.0.0/8",
 }
+ROUTER: dict[str, Any] = {
+    "name": "r",
+    "external_gateway_info": {
+        "network_id": "{external}",
+        "enable_snat": False,
+        "external_fixed_ips": [{"ip_address": "192.0.2.9"}],
+    },
+}
+FLOATING: dict[str, Any] = {
+    "floating_network_id": "{external}",
+    "floating_ip_address": "192.0.2.7",
+    "port_id": "{port}",
+    "fixed_ip_address": "10.0.0.2",
+}
 GOOD: dict[str, list[Any]] = {
     "/v2.0/networks": [
         {"network": {"name": "n", "mtu": 1400, "shared": True, "tags": ["t"], **VLAN}},
@@ -85,6 +99,13 @@ GOOD: dict[str, list[Any]] = {
     "/v2.0/qos/policies/{id}/bandwidth_limit_rules": [{"bandwidth_limit_rule": {"max_kbps": 1, "max_burst_kbps": 1}}],
     "/v2.0/qos/policies/{id}/minimum_bandwidth_rules": [{"minimum_bandwidth_rule": {"min_kbps": "1"}}],
     "/v2.0/qos/policies/{id}/minimum_packet_rate_rules": [{"minimum_packet_rate_rule": {"min_kpps": 1}}],
+    "/v2.0/routers": [{"router": ROUTER}, {"router": {"name": "r", "distributed": False}}],
+    "/v2.0/routers/{id}": [{"router": {**ROUTER, "routes": [{"destination": "10.9.0.0/16", "nexthop": "10.0.0.9"}]}}],
+    "/v2.0/routers/{id}/add_router_interface": [{"subnet_id": "{subnet}"}, {"port_id": "{port}"}],
+    "/v2.0/routers/{id}/remove_router_interface": [{"subnet_id": "{subnet}"}, {"port_id": "{port}"}],
+    "/v2.0/floatingips": [{"floatingip": FLOATING}, {"floatingip": {"floating_network_id": "{external}"}}],
+    "/v2.0/floatingips/{id}": [{"floatingip": {"port_id": "{port}"}}, {"floatingip": {"port_id": None}}],
+    "/v2.0/quotas/{id}": [{"quota": {"network": 100, "router": "5", "force": True}}],
     "/v2.0/segments": [{"segment": {"network_id": "{network}", "network_type": "vxlan", "segmentation_id": 5}}],
 }
 TAGS: list[Any] = [{"tags": ["a", "b"]}]
@@ -150,6 +171,8 @@ OF_PATH = {
     "ports": "port",
     "security-groups": "group",
     "segments": "segment",
+    "routers": "router",
+    "floatingips": "floating",
 }
 
 
@@ -174,5 +197,17 @@ async def _seed(service: Service) -> dict[str, str]:
     rules = f"/qos/policies/{policy['id']}/minimum_bandwidth_rules"
     rule = await service.ask("ann", "POST", rules, {"minimum_bandwidth_rule": {"min_kbps": 1}})
     port = await service.of_server(network["id"], **{"binding:host_id": "h1"})
-    things = {"network": network, "subnet": subnet, "segment": segment, "group": group, "policy": policy, "port": port}
+    external = await service.net("192.0.2.0/24", "root", **{"router:external": True})
+    gateway = {"network_id": external["id"]}
+    router = await service.make("router", external_gateway_info=gateway)
+    floating = await service.make("floatingip", floating_network_id=external["id"])
+    more = {"external": external, "router": router, "floating": floating}
+    things = more | {
+        "network": network,
+        "subnet": subnet,
+        "segment": segment,
+        "group": group,
+        "policy": policy,
+        "port": port,
+    }
     return {**{name: each["id"] for name, each in things.items()}, "rule": rule.json()["minimum_bandwidth_rule"]["id"]}

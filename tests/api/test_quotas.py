@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import OTHER_PROJECT, PROJECT, USER, Front, fault
+from tests.api.front import IMAGE, OTHER_PROJECT, PROJECT, USER, Front, fault
 
 MINE = f"/os-quota-sets/{PROJECT}"
 
@@ -52,6 +52,30 @@ async def test_no_limit_below_what_is_used_unless_forced(front: Front) -> None:
     assert (await change(front, ram=512)).status_code == 200
     assert (await change(front, ram=1, force=True)).status_code == 200
     assert (await change(front, ram=-1)).json()["quota_set"]["ram"] == -1
+
+
+async def test_what_exceeds_the_quota_is_refused_in_novas_words(front: Front) -> None:
+    server_id = await front.boot()
+
+    async def refusal(**more: object) -> str:
+        server = {"name": "s", "flavorRef": "1", "imageRef": IMAGE, "networks": "none", **more}
+        return fault(await front.ask("POST", "/servers", {"server": server}), "forbidden", 403)
+
+    await change(front, instances=1)
+    words = "Quota exceeded for instances: Requested {}, but already used 1 of 1 instances"
+    assert await refusal() == words.format(1)
+    assert await refusal(min_count=2) == words.format(2)
+    assert await refusal(min_count=2, max_count=3) == words.format("2-3")
+    await change(front, cores=1)
+    both = "Quota exceeded for cores, instances: Requested 1, 1, but already used 1, 1 of 1, 1 cores, instances"
+    assert await refusal() == both
+    larger = await front.act(server_id, {"resize": {"flavorRef": "2"}})
+    flavor = (await front.get("/flavors/2"))["flavor"]
+    words = f"Quota exceeded for cores: Requested {flavor['vcpus'] - 1}, but already used 1 of 1 cores"
+    assert fault(larger, "forbidden", 403) == words
+    assert (await change(front, cores=10, instances=0, force=True)).is_success
+    answer = await front.act(server_id, {"resize": {"flavorRef": "2"}})
+    assert answer.status_code == 202, answer.text
 
 
 async def test_the_quota_holds_for_the_next_server(front: Front) -> None:

@@ -116,7 +116,7 @@ async def test_as_many_as_the_quota_allows(front: Front) -> None:
         ({"block_device_mapping": [{"volume_id": IMAGE}]}, "failed to get volume"),
         ({"personality": []}, "personality"),
         ({"description": "x" * 256}, "description"),
-        ({"hostname": "no_underscores"}, "hostname"),
+        ({"hostname": "no blanks"}, "hostname"),
     ],
 )
 async def test_a_wrong_request_is_400_and_nothing_is_made(front: Front, change: dict[str, Any], sentence: str) -> None:
@@ -289,6 +289,12 @@ async def test_an_update_changes_what_it_names(front: Front) -> None:
         *("two", "::1", "two.example.org"),
     )
     assert (await front.show(server_id))["name"] == "two"
+    change = {"accessIPv4": "", "accessIPv6": "2001:DB8:0::0:1"}
+    changed = (await front.ask("PUT", f"/servers/{server_id}", {"server": change})).json()["server"]
+    assert (changed["accessIPv4"], changed["accessIPv6"]) == ("", "2001:db8::1")
+    rebuilt = await front.act(server_id, {"rebuild": {"imageRef": IMAGE, "accessIPv6": "FD00:0::2"}})
+    assert rebuilt.json()["server"]["accessIPv6"] == "fd00::2"
+    await front.settle()
     old = (await front.ask("PUT", f"/servers/{server_id}", {"server": {"name": "three"}}, minor=74)).json()["server"]
     assert "OS-EXT-STS:vm_state" not in old
     fault(await front.ask("PUT", f"/servers/{server_id}", {"server": {"nothing": 1}}), "badRequest", 400)
@@ -391,7 +397,9 @@ async def test_what_users_may_not_ask_is_ignored_or_refused(front: Front) -> Non
     fault(await front.ask("GET", "/servers?sort_key=host"), "forbidden", 403)
     assert await names(front, "", who="admin") == ["mine"]
     assert await names(front, "?all_tenants=1", who="admin") == ["mine", "other's"]
-    assert await names(front, f"?tenant_id={OTHER_PROJECT}", who="admin") == ["other's"]
+    for key in ("tenant_id", "project_id"):  # without all_tenants it is ignored
+        assert await names(front, f"?{key}={OTHER_PROJECT}", who="admin") == ["mine"]
+        assert await names(front, f"?{key}={OTHER_PROJECT}&all_tenants=1", who="admin") == ["other's"]
     assert await names(front, "?all_tenants=True&host=h9", who="admin") == []
 
 

@@ -65,10 +65,13 @@ async def test_a_server_holds_a_volume_twice_while_it_moves_and_no_other_does(cl
     source = await attach(cloud, volume, ONE, "n1")
     await complete(cloud, source["id"])
     await refused(cloud, 400, volume, TWO)
-    target = await attach(cloud, volume, ONE)
+    late = await attach(cloud, volume, ONE)
     assert await cloud.status(volume) == "in-use"
-    await connect(cloud, target["id"], "n2")
-    assert len(cloud.exports.served) == 2
+    body = {"attachment": {"connector": connector("n2")}}
+    await cloud.refused(409, "nova", "PUT", f"/attachments/{late['id']}", body)  # as in Cinder, while it is connected
+    await cloud.done("nova", "DELETE", f"/attachments/{late['id']}")
+    target = await attach(cloud, volume, ONE, "n2")
+    assert (await cloud.status(volume), len(cloud.exports.served)) == ("attaching", 2)
     left = await cloud.done("nova", "DELETE", f"/attachments/{source['id']}")
     assert [each["id"] for each in left["attachments"]] == [target["id"]]
     assert await cloud.status(volume) == "attaching"
@@ -83,9 +86,11 @@ async def test_a_volume_that_may_be_attached_more_than_once_is(cloud: VolumeClou
     await cloud.done("root", "POST", "/types", {"volume_type": many})
     volume = await cloud.volume(volume_type="many")
     first = await attach(cloud, volume, ONE, "n1")
+    await refused(cloud, 400, volume, TWO)  # as in Cinder, until the first is complete
+    await complete(cloud, first["id"])
     second = await attach(cloud, volume, TWO, "n2")
-    for held in (first, second):
-        await complete(cloud, held["id"])
+    assert await cloud.status(volume) == "attaching"
+    await complete(cloud, second["id"])
     await cloud.done("nova", "DELETE", f"/attachments/{first['id']}")
     assert await cloud.status(volume) == "in-use"
     await cloud.done("nova", "DELETE", f"/attachments/{second['id']}")
@@ -105,7 +110,7 @@ async def test_a_user_connects_no_volume_that_is_connected(cloud: VolumeCloud) -
         await cloud.refused(409, "ann", "PUT", f"/attachments/{mine}", body)
     assert len(cloud.exports.served) == 1
     await cloud.done("ann", "DELETE", f"/attachments/{second['attachment']['id']}")
-    await connect(cloud, (await attach(cloud, volume, ONE))["id"], "n2")  # as a move does
+    await attach(cloud, volume, ONE, "n2")  # as a move does
 
 
 async def test_users_share_a_volume_that_may_be_shared(cloud: VolumeCloud) -> None:
@@ -114,7 +119,8 @@ async def test_users_share_a_volume_that_may_be_shared(cloud: VolumeCloud) -> No
     volume = await cloud.volume(volume_type="many")
     for server in SERVERS:
         requested = {"volume_uuid": volume, "instance_uuid": server, "connector": connector("a-laptop")}
-        await cloud.done("ann", "POST", "/attachments", {"attachment": requested})
+        made = await cloud.done("ann", "POST", "/attachments", {"attachment": requested})
+        await complete(cloud, made["attachment"]["id"])
     assert len(cloud.exports.served) == 2
 
 
@@ -124,7 +130,8 @@ async def test_everything_that_is_done_again_is_the_same(cloud: VolumeCloud) -> 
     first, again = [await connect(cloud, held["id"], "n1") for _ in range(2)]
     assert first["connection_info"] == again["connection_info"]
     await complete(cloud, held["id"])
-    assert (await connect(cloud, held["id"], "n1"))["status"] == "attached"
+    assert (await connect(cloud, held["id"], "n1"))["status"] == "attaching"  # as in Cinder
+    await complete(cloud, held["id"])
     await cloud.refused(
         400, "nova", "PUT", f"/attachments/{held['id']}", {"attachment": {"connector": connector("n2")}}
     )
@@ -207,7 +214,8 @@ async def test_a_user_does_not_take_a_volume_from_under_a_guest(cloud: VolumeClo
     volume = await cloud.volume()
     held = await attach(cloud, volume, ONE, "n1")
     assert "compute" in await cloud.refused(409, "ann", "DELETE", f"/attachments/{held['id']}")
-    await cloud.done("root", "DELETE", f"/attachments/{held['id']}")
+    assert "compute" in await cloud.refused(409, "root", "DELETE", f"/attachments/{held['id']}")
+    await cloud.done("nova", "DELETE", f"/attachments/{held['id']}")
     empty = await attach(cloud, volume, ONE)
     await cloud.done("ann", "DELETE", f"/attachments/{empty['id']}")
 

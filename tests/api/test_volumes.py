@@ -121,6 +121,7 @@ async def test_a_project_may_stand_in_the_path(cloud: VolumeCloud) -> None:
     assert (await cloud.done("ann", "GET", f"/p1/volumes/{volume}"))["volume"]["id"] == volume
     assert "another project" in await cloud.refused(400, "ann", "GET", f"/p2/volumes/{volume}")
     made = (await cloud.done("nova", "POST", "/p1/volumes", {"volume": {"size": 1}}))["volume"]
+    assert not [name for name in made if name.startswith("os-vol-")]  # as in Cinder
     assert (await cloud.show(made["id"]))["os-vol-tenant-attr:tenant_id"] == "p1"
 
 
@@ -345,11 +346,14 @@ async def test_quotas_hold(cloud: VolumeCloud) -> None:
     assert used["volumes"] == {"limit": 2, "in_use": 2, "reserved": 0}
     assert used["gigabytes"] == {"limit": 5, "in_use": 5, "reserved": 0}
     await cloud.refused(403, "ann", "GET", "/os-quota-sets/p2")
+    assert used["backups"] == {"limit": 0, "in_use": 0, "reserved": 0}  # clients read these although there are none
     absolute = (await cloud.done("ann", "GET", "/limits"))["limits"]["absolute"]
+    assert (absolute["maxTotalBackups"], absolute["totalBackupGigabytesUsed"]) == (0, 0)
     assert (absolute["maxTotalVolumes"], absolute["totalGigabytesUsed"]) == (2, 5)
     await cloud.done("root", "DELETE", "/os-quota-sets/p1")
     assert (await cloud.done("ann", "GET", "/os-quota-sets/p1"))["quota_set"]["volumes"] == 20
-    assert (await cloud.done("ann", "GET", "/os-quota-sets/p1/defaults"))["quota_set"]["snapshots"] == 10
+    defaults = (await cloud.done("ann", "GET", "/os-quota-sets/p1/defaults"))["quota_set"]
+    assert (defaults["snapshots"], defaults["groups"]) == (10, 0)
     assert (await cloud.done("root", "GET", "/os-quota-class-sets/default"))["quota_class_set"]["volumes"] == 20
 
 

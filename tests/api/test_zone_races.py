@@ -13,7 +13,7 @@ from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, ConsumerId, HostName, RunId
-from whimbrel.ports.placement.placement import Owner, ZoneRule
+from whimbrel.ports.placement.placement import HostRule, Owner
 from whimbrel.ports.stores.catalog import Zoning
 from whimbrel.reconcilers.zone_sync import repair_zones
 from whimbrel.servers.zones.zone_changes import changing
@@ -47,7 +47,7 @@ async def host(front: Front, name: str) -> Host:
 async def claim(front: Front, name: str, *zones: str, number: int = 1) -> None:
     """Claim a little on a host, counting on its zone."""
     root, order = (await host(front, name)).id, Order(RunId(f"run-{number}"), 1)
-    rule = ZoneRule(root=root, zones=frozenset(zones))
+    rule = HostRule(root=root, zones=frozenset(zones))
     await front.world.placement.claim(order, STRANGER, Owner(PROJECT, USER), {root: {"VCPU": 1}}, None, rule)
 
 
@@ -61,7 +61,7 @@ async def test_a_server_goes_elsewhere_when_its_host_leaves_the_zone(front: Fron
     [aggregate] = await world.cloud.aggregates.all()
     left: list[str] = []
 
-    async def leave(rule: ZoneRule) -> None:
+    async def leave(rule: HostRule) -> None:
         """Make the operator come between the choice and the claim."""
         [name] = [each.name for each in await world.cloud.cell(CellName("c1")).hosts.all() if each.id == rule.root]
         await world.cloud.aggregates.remove_host(aggregate.id, name, 2.0)

@@ -213,3 +213,42 @@ async def test_h_a_move_to_a_zone_that_has_no_room_changes_no_intent(front: Fron
     assert (await move(front, server_id, availability_zone="zone2")).status_code == 202
     assert await stands(front, server_id) == ("ACTIVE", "zone1", "zone1", "small")
     assert "No valid host" in await why(front, server_id)
+
+
+# Live moves to a zone
+
+
+@pytest.mark.parametrize("pinned", [True, False], ids=["pinned", "unpinned"])
+@pytest.mark.cloud(KEEP)
+async def test_a_server_moves_live_to_a_zone_and_its_pin_with_it(front: Front, pinned: bool) -> None:
+    await put_into_zone(front, "zone1", "h1")
+    await put_into_zone(front, "zone2", "h2")
+    server_id = await boot(front, "zone1", pinned=pinned)
+    assert (await move(front, server_id, live=True, availability_zone="zone2")).status_code == 202
+    assert await stands(front, server_id) == ("ACTIVE", "zone2", "zone2" if pinned else None, "small")
+
+
+@pytest.mark.cloud(KEEP)
+async def test_a_live_move_to_a_host_of_another_zone_needs_leave_zone(front: Front) -> None:
+    await put_into_zone(front, "zone1", "h1")
+    server_id = await boot(front, "zone1", pinned=True)
+    said = fault(await move(front, server_id, live=True, host="h2"), "badRequest", 400)
+    assert "it is pinned to zone zone1" in said
+    assert (await move(front, server_id, live=True, host="h2", leave_zone=True)).status_code == 202
+    assert await stands(front, server_id) == ("ACTIVE", "nova", "nova", "small")
+
+
+@pytest.mark.cloud(KEEP)
+async def test_a_live_move_to_a_zone_that_fails_changes_no_pin(front: Front) -> None:
+    await put_into_zone(front, "zone1", "h1")
+    await put_into_zone(front, "zone2", "h2")
+    await put_into_zone(front, "empty")
+    server_id = await boot(front, "zone1", pinned=True)
+    for zone, reason in (("empty", "where there is no host"), ("moon", "is not there")):
+        said = fault(await move(front, server_id, live=True, availability_zone=zone), "badRequest", 400)
+        assert reason in said
+    front.world.hypervisors[HostName("h2")].refusing.add("receive")
+    assert (await move(front, server_id, live=True, availability_zone="zone2")).status_code == 202
+    assert await stands(front, server_id) == ("ACTIVE", "zone1", "zone1", "small")
+    [run] = (await front.get(f"/whimbrel/moves?server={server_id}", who="admin"))["moves"]
+    assert (run["state"], run["target"]) == ("undone", "h2")  # it had come so far

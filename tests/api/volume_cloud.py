@@ -68,6 +68,8 @@ class VolumeCloud:
         self, who: str, method: str, path: str, body: Any = None, *, version: str = LATEST, **query: str
     ) -> httpx.Response:
         headers = {"X-Auth-Token": who, "OpenStack-API-Version": f"volume {version}"}
+        if who == "nova":
+            headers["X-Service-Token"] = who
         return await self.client.request(method, f"/v3{path}", json=body, headers=headers, params=query or None)
 
     async def done(self, who: str, method: str, path: str, body: Any = None, **more: str) -> Any:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 from tests.bootstrap.test_process_factory import CELL, HOST, ONE, Home
 from tests.unit.hosts.descriptions import NEW, description
+from tests.unit.hosts.no_grants import NoGrants
 from whimbrel.bootstrap.process import Process
 from whimbrel.domain.host_nics import HostNet, HostNic
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.hosts import admission
-from whimbrel.hosts.control_plane_service import ControlPlaneService, NoGrants
+from whimbrel.hosts.control_plane_service import ControlPlaneService
 from whimbrel.ports.hosts.bus_access import NoBus
 from whimbrel.ports.hosts.control_plane import AgentHello
 from whimbrel.ports.stores.cells import CellInfo

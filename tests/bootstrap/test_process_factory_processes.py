@@ -69,7 +69,29 @@ class Home:
         with closing(sqlite3.connect(self._path / "db" / "global.sqlite")) as database, database:
             database.execute("DROP TABLE schema_compatibility")
             database.execute("ALTER TABLE processes DROP COLUMN knows")
-            for table in ("cloud_identity", "host_invitations", "host_keys", "bus_accounts"):
+            database.execute("ALTER TABLE cells DROP COLUMN migration_network")
+            database.execute("DROP INDEX one_open_run")
+            database.execute("ALTER TABLE runs DROP COLUMN queued")
+            for index in ("runs_to_announce", "actions_to_announce", "runs_by_source", "runs_by_ticket"):
+                database.execute(f"DROP INDEX {index}")
+            for column in ("entries", "announced", "source_host", "ticket"):
+                database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+            database.execute("ALTER TABLE actions DROP COLUMN to_announce")
+            database.execute("CREATE UNIQUE INDEX one_open_run ON runs (subject) WHERE state = 'open'")
+            tables = (
+                "cloud_identity",
+                "host_invitations",
+                "host_keys",
+                "bus_accounts",
+                "run_progress",
+                "console_tokens",
+                "image_fetches",
+                "announcing",
+                "maintenances",
+                "maintenance_hosts",
+                "maintenance_items",
+            )
+            for table in tables:
                 database.execute(f"DROP TABLE {table}")
         self.set_version("global", "0014")
 

@@ -11,6 +11,7 @@ import pytest
 from tests.nats_servers import cloud_bus
 from tests.unit.hosts.descriptions import NEW, registrar
 from whimbrel.adapters.bus.nats_control_plane import NatsControlPlane, serve_control
+from whimbrel.domain.host_networks import HostNetwork, HostNetworks, HostPort
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.image_grant import ImageAccess
 from whimbrel.hosts.control_plane_service import ControlPlaneService
@@ -19,6 +20,7 @@ from whimbrel.ports.stores.host_keys import Invitation
 from whimbrel.sim.cloud.cloud import World
 
 CELL = CellName("c1")
+NETWORK = HostNetwork(id="n1", mtu=1450, ports=(HostPort(id="p1", mac="fa:16:3e:00:00:01", server="s1"),))
 
 
 class GivenGrants:
@@ -26,6 +28,13 @@ class GivenGrants:
 
     async def grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
         return ImageGrant(url="http://images", token=f"{host} {access} {image_id}", expires_at=5.0)
+
+
+class GivenNetworks:
+    """Every host has the network NETWORK."""
+
+    async def state(self, host: HostName) -> HostNetworks:
+        return HostNetworks(networks=(NETWORK,))
 
 
 class Agents(NamedTuple):
@@ -49,7 +58,7 @@ async def join(world: World, host: HostName = NEW) -> None:
 @asynccontextmanager
 async def in_process() -> AsyncIterator[Agents]:
     world = await World.build(cells={CELL: ("h1",)})
-    yield Agents(world, ControlPlaneService(world.cloud, registrar(world), GivenGrants()))
+    yield Agents(world, ControlPlaneService(world.cloud, registrar(world), GivenGrants(), GivenNetworks()))
     await world.close()
 
 

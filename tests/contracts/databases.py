@@ -26,10 +26,14 @@ Opener = Callable[[str], AbstractAsyncContextManager[Database]]
 """`async with open_store("placement") as database:` opens a fresh database with the tables of a kind of store."""
 
 
+PATIENCE_S = 60
+"""How long a server may take to let us in: if a busy one counted as missing, all its tests would fail in CI."""
+
+
 @cache
 def _postgres_problem() -> str:
     try:
-        psycopg.connect(POSTGRES, connect_timeout=2).close()
+        psycopg.connect(POSTGRES, connect_timeout=PATIENCE_S).close()
     except psycopg.OperationalError as error:
         return f"no PostgreSQL at {POSTGRES} (WHIMBREL_TEST_POSTGRES says where): {error}"
     return ""

@@ -6,6 +6,7 @@ libvirt_hosts from here.
 """
 
 import asyncio
+import io
 import os
 import re
 import shutil
@@ -13,17 +14,21 @@ import socket
 import subprocess
 import time
 import uuid
+import xml.etree.ElementTree as ET
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pycdlib
 import pytest
 
+from tests.contracts.volume_connectors import FakeConnector
 from tests.live.libvirt_hosts import LibvirtHosts, libvirt_hosts  # noqa: F401
 from tests.processes import HANG_S
 from whimbrel.adapters import file_modes
 from whimbrel.adapters.libvirt import LibvirtHypervisor
+from whimbrel.adapters.libvirt.migration_settings import MigrationSettings
 from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.adapters.qemu import own_processes
 from whimbrel.domain.guest import Capacity, DiskName, GuestKey, GuestSpec
@@ -34,16 +39,20 @@ from whimbrel.embedded.tick_guest import ticks
 from whimbrel.ports.hosts.hypervisor import Hypervisor
 from whimbrel.ports.services.images import Image
 from whimbrel.sim.world.clock import JumpingClock
-from whimbrel.sim.world.disks import GIB, Contents, Disk, to_file
+from whimbrel.sim.world.disk_files import to_file
+from whimbrel.sim.world.disks import GIB, Contents, Disk
 from whimbrel.sim.world.hosts import SimulatedWorld
-from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor
 from whimbrel.sim.world.images import MemoryImages
+from whimbrel.sim.world.phases import Times
 
 CAPACITY = {"vcpus": 8, "memory_mib": 4096, "disk_gib": 100}
 POLL_S = 0.02
 NO_WAIT_S = 0.0
 LOCALHOST = "127.0.0.1"
 PORT_TRIES = 5
+
+SHARE = "127.0.0.1:/volumes"
 
 SMALL_IMAGE = "6a0d1e2c-0000-4000-8000-000000000001"
 LARGE_IMAGE = "6a0d1e2c-0000-4000-8000-000000000002"
@@ -68,6 +77,9 @@ class HypervisorPair(ABC):
     def restart(self) -> None:
         """Forget the objects and make new ones over the same state, as after a kill -9 of their process."""
 
+    has_post_copy = True
+    """Whether these hosts can transfer a guest by post-copy."""
+
     @abstractmethod
     def small_image(self) -> bytes: ...
 
@@ -88,13 +100,28 @@ class HypervisorPair(ABC):
         """Return what tells the contents of a disk from those of any other; the guest has run, and is stopped."""
 
     @abstractmethod
+    async def memory(self, host: Hypervisor, key: GuestKey) -> str:
+        """Return what tells a running guest's memory from that of any other boot; wait until the guest says it."""
+
+    @abstractmethod
+    async def drive(self, host: Hypervisor, key: GuestKey) -> dict[str, bytes] | None:
+        """Return the files of a defined guest's config drive, as the guest has it; None: it has none."""
+
+    @abstractmethod
     def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
         """Return a volume with an image that boots, as both hosts reach it."""
 
+    @abstractmethod
+    def new_share_volume(self, device: str = "/dev/vdb") -> GuestVolume:
+        """Return a volume that is a file of the share of all such volumes, which a host has to mount."""
+
+    @abstractmethod
+    async def mounted(self, host: Hypervisor) -> bool:
+        """Check whether a host has mounted the share."""
+
     async def add_image(self, image_id: str, file: bytes, disk_format: str = "qcow2") -> None:
         image = Image(id=image_id, name="", status="queued", disk_format=disk_format, size_bytes=0, checksum=None)
-        await self.images.create(image)
-        await self.images.write(image_id, _once(file))
+        self.images.plant(image, file)
 
     async def made(self, host: Hypervisor, spec: GuestSpec) -> None:
         """Create a guest that was never started."""
@@ -119,10 +146,6 @@ class HypervisorPair(ABC):
 
 def quiet(_percent: int) -> None:
     """Send no events."""
-
-
-async def _once(file: bytes) -> AsyncIterator[bytes]:
-    yield file
 
 
 class SimulatedPair(HypervisorPair):
@@ -168,8 +191,24 @@ class SimulatedPair(HypervisorPair):
         assert found.contents.marker
         return found.contents.marker
 
+    async def memory(self, host: Hypervisor, key: GuestKey) -> str:
+        last = (await host.console_log(key, 1)).strip()
+        _, arrived, memory = last.partition("memory of ")
+        return memory if arrived else f"{key.server} on {re.findall('now on ([a-z]+)', last)[0]}"
+
+    async def drive(self, host: Hypervisor, key: GuestKey) -> dict[str, bytes] | None:
+        assert isinstance(host, SimulatedHypervisor)
+        found = await host.config_drive(key)
+        return found.contents if found else None
+
     def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
         return _volume({"driver_volume_type": "simulated", "data": {}}, device, boot_index)
+
+    def new_share_volume(self, device: str = "/dev/vdb") -> GuestVolume:
+        return self.new_volume(device)
+
+    async def mounted(self, host: Hypervisor) -> bool:
+        return any(guest.is_live and guest.volumes for guest in await host.guests())
 
     def boots(self, console: str) -> list[tuple[int, str]]:
         found = re.findall(r"boot (\d+),.* first booted as (.*)", console)
@@ -183,10 +222,15 @@ def _die(_percent: int) -> None:
 class LibvirtPair(HypervisorPair):
     """Two rootless libvirtds; each pair has directories of its own."""
 
+    has_post_copy = False  # these guests are emulated, and suspended for a transfer
+
     def __init__(self, hosts: LibvirtHosts) -> None:
         self.hosts = hosts
+        self.migration: dict[str, Any] = {}
+        self.for_live_moves = False  # whether new volumes and images have the variant of the guest for them
         self._name = uuid.uuid4().hex[:8]
         self._volumes = hosts.daemons["a"].directory / f"volumes-{self._name}"
+        self._share = hosts.root / f"share-{self._name}"
         self._orphans: list[subprocess.Popen[bytes]] = []
         super().__init__()
 
@@ -203,10 +247,16 @@ class LibvirtPair(HypervisorPair):
 
     def host(self, name: str, **settings: Any) -> LibvirtHypervisor:
         uri = self.hosts.daemons[name].uri
-        return LibvirtHypervisor(uri, self.directory(name), self.images, nics="user", **CAPACITY, **settings)
+        migration = MigrationSettings(peer_uri=uri, address=LOCALHOST, **self.migration)
+        storage = FakeConnector({SHARE: self._share}, self._mounts(name))
+        settings = {"nics": "user", "storage": storage, **CAPACITY, **settings}
+        return LibvirtHypervisor(uri, self.directory(name), self.images, migration=migration, **settings)
+
+    def _mounts(self, name: str) -> Path:
+        return self.hosts.root / f"mounts-{self._name}-{name}"
 
     def small_image(self) -> bytes:
-        return tick_image(f"pair {self._name}")
+        return tick_image(f"pair {self._name}", for_live_moves=self.for_live_moves)
 
     def large_image(self) -> bytes:
         path = self.hosts.root / f"large-{self._name}.qcow2"
@@ -227,9 +277,13 @@ class LibvirtPair(HypervisorPair):
             await asyncio.sleep(POLL_S)
         self.restart()
 
+    def slot_directory(self, name: str, key: GuestKey) -> Path:
+        """Return the directory of a guest on host a or b."""
+        return self.directory(name) / "guests" / key.server / key.slot
+
     def disk_file(self, host: Hypervisor, key: GuestKey, disk: DiskName) -> Path:
         name = "a" if host is self.a else "b"
-        return self.directory(name) / "guests" / key.server / key.slot / f"{disk}.qcow2"
+        return self.slot_directory(name, key) / f"{'disk' if disk == 'root' else disk}.qcow2"
 
     async def fingerprint(self, host: Hypervisor, key: GuestKey, disk: DiskName) -> str:
         """Return the UUID that mkfs or mkswap chose."""
@@ -245,12 +299,46 @@ class LibvirtPair(HypervisorPair):
         )
         return raw.read_bytes()[:first]
 
+    async def memory(self, host: Hypervisor, key: GuestKey) -> str:
+        deadline = time.monotonic() + HANG_S
+        while not (found := ticks(await host.console_log(key, None))):
+            assert time.monotonic() < deadline, "the guest is silent"
+            await asyncio.sleep(POLL_S)
+        return found[-1].nonce
+
+    async def drive(self, host: Hypervisor, key: GuestKey) -> dict[str, bytes] | None:
+        return await asyncio.to_thread(self._read_drive, "a" if host is self.a else "b", key)
+
+    def _read_drive(self, name: str, key: GuestKey) -> dict[str, bytes] | None:
+        import libvirt
+
+        connection = libvirt.open(self.hosts.daemons[name].uri)
+        try:
+            xml = ET.fromstring(connection.lookupByUUIDString(key.server).XMLDesc(0))
+        finally:
+            connection.close()
+        cdrom = xml.find("devices/disk[@device='cdrom']/source")
+        return None if cdrom is None else files_of_iso(Path(cdrom.get("file", "")))
+
     def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
         """Serve a file over NBD; its server ends with the pair, or with the hosts."""
         self._volumes.mkdir(exist_ok=True)
         file = self._volumes / str(uuid.uuid4())
         file.write_bytes(self.small_image())
         return _volume(_served(file), device, boot_index)
+
+    def new_share_volume(self, device: str = "/dev/vdb") -> GuestVolume:
+        self._share.mkdir(mode=0o711, exist_ok=True)
+        self._share.chmod(0o711)
+        file = self._share / f"volume-{uuid.uuid4()}"
+        file.write_bytes(self.small_image())
+        shutil.chown(file, self.hosts.daemons["a"].guests_dir.owner())
+        data = {"export": SHARE, "name": file.name, "options": None, "format": "raw"}
+        return _volume({"driver_volume_type": "nfs", "data": data}, device, None)
+
+    async def mounted(self, host: Hypervisor) -> bool:
+        mounts = self._mounts("a" if host is self.a else "b")
+        return mounts.exists() and any(mounts.iterdir())
 
     def boots(self, console: str) -> list[tuple[int, str]]:
         return [(tick.boots, tick.marker) for tick in ticks(console) if tick.ticks == 0]
@@ -266,8 +354,24 @@ class LibvirtPair(HypervisorPair):
             for guest in await host.guests():
                 await host.destroy(guest.key)
         await own_processes.end(await own_processes.at_work("qemu-nbd", self._volumes))
+        assert [await self.mounted(host) for host in (self.a, self.b)] == [False, False], "a share outlived its guests"
         left = [await own_processes.at_work("qemu-", self.directory(name)) for name in ("a", "b")]
         assert left == [[], []], "something outlived its guest"
+
+
+def files_of_iso(file: Path) -> dict[str, bytes]:
+    """Return path -> content of an ISO 9660 image, by its Joliet names."""
+    iso = pycdlib.PyCdlib()
+    iso.open(str(file))
+    found = {}
+    for directory, _, names in iso.walk(joliet_path="/"):
+        for name in names:
+            path = f"{directory.rstrip('/')}/{name}"
+            content = io.BytesIO()
+            iso.get_file_from_iso_fp(content, joliet_path=path)
+            found[path.removeprefix("/")] = content.getvalue()
+    iso.close()
+    return found
 
 
 def _volume(connection: dict[str, Any], device: str, boot_index: int | None) -> GuestVolume:
@@ -306,10 +410,12 @@ def pair(request: pytest.FixtureRequest) -> HypervisorPair:
 def libvirt_pair(libvirt_hosts: LibvirtHosts) -> Iterator[LibvirtPair]:  # noqa: F811
     """Return two real hosts without guests; they are left so. New files are private, as they are in `whimbrel up`."""
     umask = os.umask(file_modes.UMASK)
-    pair = LibvirtPair(libvirt_hosts)
-    yield pair
-    pair.close()
-    os.umask(umask)
+    try:
+        pair = LibvirtPair(libvirt_hosts)
+        yield pair
+        pair.close()
+    finally:
+        os.umask(umask)  # with this one no further daemon could start: its user could not read its settings
 
 
 def new_spec(server: str | None = None, root_gib: int = 1, image_id: str | None = SMALL_IMAGE) -> GuestSpec:

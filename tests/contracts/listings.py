@@ -114,16 +114,21 @@ def compared(one: Server, other: Server, sort: Sequence[tuple[str, str]]) -> int
 def answer(servers: list[Server], query: ServerQuery) -> list[Server]:
     """Answer a query in plain Python."""
     alive = replace(query, deleted=False)
-    found = [
-        server
-        for server in servers
-        if query.deleted in (None, server.deleted_at is not None) and matches(server, alive)
-    ]
+    found = [server for server in servers if _is_wanted(server, query) and matches(server, alive)]
     found.sort(key=cmp_to_key(lambda one, other: compared(one, other, query.sort)))
     if query.after is not None:
         marker = query.after
         found = [server for server in found if compared(server, marker, query.sort) > 0]
     return found[: query.limit]
+
+
+def _is_wanted(server: Server, query: ServerQuery) -> bool:
+    is_kept = server.vm_state == server_states.SOFT_DELETED
+    if query.soft_deleted is False and is_kept:
+        return False
+    if query.deleted and query.soft_deleted and is_kept:
+        return True
+    return query.deleted in (None, server.deleted_at is not None)
 
 
 def maybe(values: Sequence[Any]) -> st.SearchStrategy[Any]:
@@ -167,7 +172,10 @@ ONE_FILTER = {
     "created_at": maybe(TIMES),
     "launched_at": maybe(TIMES),
     "terminated_at": maybe(TIMES),
+    "launched_before": maybe((NOW - 1, *TIMES)),
+    "ended_since": maybe((NOW - 1, *TIMES)),
     "deleted": maybe((True, False)),
+    "soft_deleted": maybe((True, False)),
     "ids": st.none() | some([f"server-{number}" for number in range(60)] + ["nobody"]),
 }
 

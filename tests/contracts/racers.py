@@ -19,7 +19,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, UserId
 from whimbrel.placement.errors import Stale
 from whimbrel.placement.provider import ANY_GENERATION, Claim, Held, Shape
-from whimbrel.ports.placement.placement import GroupRule, Inventory, Owner, ZoneRule
+from whimbrel.ports.placement.placement import GroupRule, HostRule, Inventory, Owner
 
 Ends = Counter[str]
 Race = Callable[[SqlPlacement, int], Awaitable[Ends]]
@@ -118,7 +118,22 @@ async def claim_where_zones_change(store: SqlPlacement, number: int) -> Ends:
             ends[await attempt(store.zone_hosts({host: "new"}))] += 1
             continue
         server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
-        rule = ZoneRule(root=host, zones=frozenset({"old"}))
+        rule = HostRule(root=host, zones=frozenset({"old"}))
+        order = Order(RunId(f"run {number} {place}"), 1)
+        ends[await attempt(store.claim(order, server, OWNER, {host: {"VCPU": 1}}, None, rule))] += 1
+    return ends
+
+
+async def claim_where_hosts_are_disabled(store: SqlPlacement, number: int) -> Ends:
+    """Claim at hosts that the other half of the clients disables; these count what is held there afterwards."""
+    ends = Ends()
+    for place, host in enumerate(EMPTY):
+        if number % 2:
+            await store.set_disabled(host, True)
+            ends[f"{len((await store.claims_on(host))[1])} held at {place}"] += 1
+            continue
+        server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
+        rule = HostRule(root=host, zones=frozenset({"old"}))
         order = Order(RunId(f"run {number} {place}"), 1)
         ends[await attempt(store.claim(order, server, OWNER, {host: {"VCPU": 1}}, None, rule))] += 1
     return ends

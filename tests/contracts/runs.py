@@ -14,7 +14,7 @@ from whimbrel.adapters.sql.global_.directory import SqlDirectory
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.tables import global_ as tables
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
+from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.ports.stores.directory import Usage
@@ -28,11 +28,25 @@ UNKNOWN = "what nobody knows"
 FORMER, PRESENT = "former_name", "present_name"
 
 
+class Source(msgspec.Struct, frozen=True):
+    """Where a move begins."""
+
+    host: HostName
+
+
+class Live(msgspec.Struct, frozen=True):
+    """What a live migration knows."""
+
+    ticket: int = 0
+
+
 class Facts(msgspec.Struct, frozen=True):
     """What a run of these tests knows."""
 
     host: str = ""
     tried: tuple[str, ...] = ()
+    source: Source | msgspec.UnsetType = msgspec.UNSET
+    live: Live | msgspec.UnsetType = msgspec.UNSET
 
 
 class Sagas:

@@ -18,10 +18,12 @@ from whimbrel.adapters.bus.nats_agents import NatsAgents, serve_agent
 from whimbrel.domain.errors import NotFound, Refused, Superseded, Unavailable
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName
+from whimbrel.domain.live_transfer import Steering, TransferOptions
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.embedded.console import relay_client
 from whimbrel.ports.hosts.agent import Agents
 from whimbrel.ports.services.images import Image
-from whimbrel.sim.world.hypervisor import Times
+from whimbrel.sim.world.phases import Times
 
 PCI = "0000:81:00.1"
 NIC = GuestNic(port_id="port-1", mac="fa:16:3e:00:00:01", vif_type="ovs", vif_details={"port_filter": True}, mtu=1450)
@@ -31,6 +33,8 @@ VOLUME = GuestVolume(
     device="/dev/vdb",
     connection={"driver_volume_type": "nbd", "data": {"server": "127.0.0.1", "port": 10809, "export": "one"}},
 )
+TARGET = replace(VOLUME, volume_id="volume-2", attachment_id="attachment-2")
+"""The volume to which it is swapped."""
 OLD, NEW = spec(slot="old"), spec(slot="new", root_gib=2)
 Assignment = Callable[[Room], AbstractAsyncContextManager[Agents]]
 
@@ -173,6 +177,11 @@ async def test_every_changing_call_may_be_repeated(way: Assignment) -> None:
         for _ in range(2):
             await agent.attach_volume(by, OLD.key, VOLUME)
         for _ in range(2):
+            assert (await agent.swap_volume(by, OLD.key, VOLUME.volume_id, TARGET)).finished
+        for _ in range(2):
+            with pytest.raises(Refused, match="new volume"):
+                await agent.end_volume_swap(by, OLD.key, VOLUME.volume_id, TARGET.attachment_id)
+        for _ in range(2):
             await agent.unplug(by, OLD.key, NIC.port_id)
         for _ in range(2):
             await agent.detach_volume(by, OLD.key, VOLUME.volume_id)
@@ -196,6 +205,7 @@ async def test_undoing_what_never_was_is_fine(way: Assignment) -> None:
         await agent.unexport_disk(by, OLD.key)
         await agent.unplug(by, OLD.key, NIC.port_id)
         await agent.detach_volume(by, OLD.key, VOLUME.volume_id)
+        await agent.end_volume_swap(by, OLD.key, VOLUME.volume_id, TARGET.attachment_id)
         await agent.discard_disk(by, OLD.key)
         await agent.destroy(by, OLD.key)
         assert await agent.guests() == []
@@ -221,6 +231,7 @@ async def test_devices_go_to_the_guest_and_come_back(way: Assignment) -> None:
 async def test_a_host_tells_who_it_is(way: Assignment) -> None:
     async with way(Room()) as agents:
         assert [(await agents.at(host).connector())["host"] for host in (H1, H2)] == [H1, H2]
+        assert "load average" in await agents.at(H1).uptime()
 
 
 @every_way
@@ -233,6 +244,44 @@ async def test_a_long_order_is_asked_for_until_it_is_finished(way: Assignment) -
         assert first.percent < 100
         while not (await agent.build_disk(by, OLD)).finished:
             pass
+
+
+@every_way
+async def test_a_running_guest_goes_to_another_host(way: Assignment) -> None:
+    async with way(Room()) as agents:
+        source, target, by = agents.at(H1), agents.at(H2), order()
+        await boot(source, OLD, by)
+        await source.pause(by, OLD.key)
+        await source.suspend(by, OLD.key)
+        await source.resume(by, OLD.key)
+        live = await source.examine(OLD.key)
+        assert (await target.compare_cpu(live.cpu)).fits
+        await target.prepare(by, NEW)
+        where = await target.receive(by, NEW, live)
+        assert (await source.transfer(by, OLD.key, where, TransferOptions())).state == "arrived"
+        assert (await source.transfer(by, OLD.key, where, TransferOptions())).state == "arrived"
+        await source.steer_transfer(by, OLD.key, Steering(suspend=True))
+        await target.settle_arrival(by, NEW.key)
+        seen = await source.look(OLD.key), await target.look(NEW.key)
+        assert [guest and guest.power for guest in seen] == ["stopped", "running"]
+
+
+@every_way
+async def test_an_ended_transfer_does_not_begin_again_by_an_earlier_order(way: Assignment) -> None:
+    async with way(Room(times=Times(live_mib_s=1.0))) as agents:
+        source, target, by = agents.at(H1), agents.at(H2), order()
+        await boot(source, OLD, by)
+        await target.prepare(by, NEW)
+        where = await target.receive(by, NEW, await source.examine(OLD.key))
+        assert (await source.transfer(by, OLD.key, where, TransferOptions())).state == "active"
+        for _ in "ab":
+            await source.end_transfer(by, OLD.key)
+        with pytest.raises(Refused, match="was ended"):
+            await source.transfer(by, OLD.key, where, TransferOptions())
+        later = replace(by, epoch=by.epoch + 1)
+        assert (await source.transfer(later, OLD.key, where, TransferOptions())).state == "active"
+        with pytest.raises(Superseded):
+            await source.end_transfer(by, OLD.key)
 
 
 @every_way
@@ -261,3 +310,34 @@ async def test_errors_arrive_by_their_names(way: Assignment) -> None:
             await agent.plug(order(epoch=2), OLD.key, NIC)
         with pytest.raises(Unavailable, match="nowhere"):
             await agents.at(HostName("nowhere")).look(OLD.key)
+
+
+@every_way
+async def test_an_image_is_fetched_before_a_guest_needs_it(way: Assignment) -> None:
+    room = Room()
+    async with way(room) as agents:
+        agent = agents.at(H1)
+        for _ in "ab":
+            assert (await agent.cache_image(IMAGE)).finished
+        await room.images.delete(IMAGE)
+        await boot(agent, OLD, order())
+        with pytest.raises(Refused, match="no image other"):
+            await agent.cache_image("other")
+
+
+@every_way
+async def test_a_console_is_opened_for_one_client(way: Assignment) -> None:
+    room = Room()
+    async with way(room) as agents:
+        agent = agents.at(H1)
+        with pytest.raises((NotFound, Refused)):
+            await agent.open_console(OLD.key, "serial")
+        await boot(agent, OLD, order())
+        console = await relay_client.connect(await agent.open_console(OLD.key, "serial"))
+        assert b"simulated guest server-1" in await console.read()
+        console.close()
+        await agent.stop(order(), OLD.key, 60.0)
+        with pytest.raises(Refused, match="does not run"):
+            await agent.open_console(OLD.key, "vnc")
+    for each in room.agents.values():
+        await each.close()

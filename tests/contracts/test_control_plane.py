@@ -5,14 +5,15 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.contracts.control_planes import CELL, Agents, Open, join, open_control
+from tests.contracts.control_planes import CELL, NETWORK, Agents, Open, join, open_control
 from tests.unit.hosts.descriptions import NEW, description
 from whimbrel.domain.errors import Refused, Superseded
+from whimbrel.domain.host import BEAT_STORED_AFTER_S
 from whimbrel.domain.host_description import HostDescription
+from whimbrel.domain.host_networks import HostNetworks
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.pci import PciDevice
-from whimbrel.hosts.beats import WRITE_AFTER_S
 from whimbrel.ports.hosts.control_plane import AgentHello, Beat
 
 __all__ = ["open_control"]
@@ -98,7 +99,7 @@ async def test_a_heartbeat_says_which_session_is_the_newest(open_control: Open) 
         old = await control.register(NEW, hello())
         new = await control.register(NEW, hello())
         before = await seen_at(agents)
-        world.remains.clock.advance(WRITE_AFTER_S)
+        world.remains.clock.advance(BEAT_STORED_AFTER_S)
         assert (await control.beat(NEW, beat(old.session))).session == new.session
         assert await seen_at(agents) == before
         assert (await control.beat(NEW, beat(new.session))).session == new.session
@@ -111,7 +112,7 @@ async def test_a_heartbeat_is_written_only_when_the_stored_one_is_old(open_contr
         await join(world)
         session = (await control.register(NEW, hello())).session
         first = await seen_at(agents)
-        world.remains.clock.advance(WRITE_AFTER_S - 5)
+        world.remains.clock.advance(BEAT_STORED_AFTER_S - 5)
         await control.beat(NEW, beat(session))
         assert await seen_at(agents) == first
         world.remains.clock.advance(5)
@@ -173,3 +174,14 @@ async def test_access_to_images_is_for_the_host_that_asks(open_control: Open) ->
         await join(world)
         grant = await control.image_grant(NEW, "tick", "write")
         assert (grant.url, grant.token, grant.expires_at) == ("http://images", "n17 write tick", 5.0)
+
+
+async def test_a_host_that_has_joined_hears_of_its_networks_when_they_change(open_control: Open) -> None:
+    async with open_control() as (world, control):
+        with pytest.raises(Refused):
+            await control.network_state(NEW, "")
+        await join(world)
+        state = await control.network_state(NEW, "")
+        assert state == HostNetworks(networks=(NETWORK,))
+        assert state
+        assert await control.network_state(NEW, state.digest()) is None

@@ -191,3 +191,16 @@ async def test_of_many_who_want_the_last_one_gets_it(devices: SqlDevices) -> Non
     assert sorted(isinstance(outcome, Refused) for outcome in outcomes) == [False] + [True] * 7
     winner = keys[[isinstance(outcome, list) for outcome in outcomes].index(True)]
     assert await holders(devices) == {GPUS[0].address: winner}
+
+
+async def test_a_guest_hands_its_devices_to_another_slot(devices: SqlDevices) -> None:
+    [gpu] = await devices.claim(FIRST, H1, ONE, [GPU])
+    [function] = await devices.claim(FIRST, H1, TWO, [PORT])
+    for _ in range(2):
+        await devices.hand(FIRST, H1, ONE, ONE_THERE)
+        assert await holders(devices) == {gpu: ONE_THERE, function: TWO}
+    assert await devices.claim(FIRST, H1, ONE_THERE, [GPU]) == [gpu], "it is held for the same request"
+    await devices.hand(SECOND, H1, ONE_THERE, ONE)
+    with pytest.raises(Superseded):
+        await devices.hand(FIRST, H1, ONE, ONE_THERE)
+    assert await holders(devices) == {gpu: ONE, function: TWO}

@@ -12,7 +12,7 @@ from whimbrel.adapters.sql.cell.hosts import SqlHosts
 from whimbrel.adapters.sql.cell.servers import SqlServers
 from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.guest import Order
-from whimbrel.domain.host import Host
+from whimbrel.domain.host import ForcedDown, Host
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import CellName, HostName, ProviderId, RunId
@@ -70,6 +70,17 @@ async def test_registering_again_renews_sizes_and_keeps_the_operators_word(open_
         )
         wanted = {"enabled": False, "disabled_reason": "broken fan", "forced_down": True, "vcpus": 16}
         assert again == msgspec.structs.replace(first, **wanted)
+
+
+async def test_a_host_is_switched_without_touching_the_word_that_it_is_down(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts, word = SqlHosts(db, CELL), ForcedDown(by="ann", reason="no power", at=5.0)
+        first = await hosts.register(host("a"))
+        down = await hosts.set_service(A, enabled=True, disabled_reason=None, forced_down=True, word=word)
+        off = await hosts.set_service(A, enabled=False, disabled_reason="full", forced_down=None)
+        assert off == msgspec.structs.replace(down, enabled=False, disabled_reason="full")
+        await hosts.set_service(A, enabled=False, disabled_reason="full", forced_down=False)
+        assert await hosts.set_service(A, enabled=True, disabled_reason=None, forced_down=None) == first
 
 
 async def test_a_sign_of_life_never_goes_back_in_time(open_store: Opener) -> None:

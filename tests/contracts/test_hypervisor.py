@@ -5,7 +5,7 @@ import uuid
 import msgspec
 import pytest
 
-from tests.contracts.hypervisors import LARGE_IMAGE, HypervisorPair, new_spec, quiet
+from tests.contracts.hypervisors import LARGE_IMAGE, SMALL_IMAGE, HypervisorPair, new_spec, quiet
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec
 from whimbrel.ports.hosts.hypervisor import Hypervisor
@@ -70,11 +70,12 @@ async def test_a_guest_is_made_phase_by_phase_and_each_may_be_repeated(pair: Hyp
     assert await host.look(spec.key) is None
 
 
-async def test_it_tells_its_load(pair: HypervisorPair) -> None:
+async def test_it_tells_its_load_and_uptime(pair: HypervisorPair) -> None:
     for _ in "ab":  # the first answer may have no shares
         told = await pair.a.metrics()
     assert all(name.startswith("cpu.") for name in told)
     assert 0.0 <= told.get("cpu.percent", 0.0) <= 1.0
+    assert "load average" in await pair.a.uptime()
 
 
 async def test_a_guest_larger_than_the_host_is_refused(pair: HypervisorPair) -> None:
@@ -207,6 +208,17 @@ async def test_an_image_that_cannot_be_fetched_is_refused_and_leaves_nothing(pai
         with pytest.raises(Refused):
             await pair.a.fetch_disk(spec, image, quiet)
     assert not any(guest.has_disk for guest in await pair.a.guests())
+
+
+async def test_a_cached_image_is_not_read_again(pair: HypervisorPair) -> None:
+    for _ in "ab":
+        await pair.a.cache_image(SMALL_IMAGE)
+    await pair.add_image(SMALL_IMAGE, b"what cannot boot", (await pair.images.show(SMALL_IMAGE)).disk_format or "")
+    spec = new_spec()
+    await running(pair, pair.a, spec)
+    await pair.seen(pair.a, spec.key, boots=1)
+    with pytest.raises(Refused):
+        await pair.a.cache_image(str(uuid.uuid4()))
 
 
 async def test_an_export_can_be_read_until_it_is_taken_back(pair: HypervisorPair) -> None:
@@ -372,3 +384,34 @@ async def test_a_snapshot_is_an_image_that_boots(pair: HypervisorPair, state: st
     await pair.add_image(new.image_id, file)
     await running(pair, pair.b, new)
     assert await pair.seen(pair.b, new.key, boots=2) == mark
+
+
+async def test_a_guest_that_runs_is_measured_and_interrupted(pair: HypervisorPair) -> None:
+    host, spec = pair.a, new_spec()
+    await pair.made(host, spec)
+    for act in (host.diagnostics, host.inject_nmi):
+        with pytest.raises(Refused):
+            await act(spec.key)
+    await host.start(spec.key)
+    await pair.seen(host, spec.key, boots=1)
+    found = await host.diagnostics(spec.key)
+    assert (found.state, found.memory_maximum_mib, len(found.cpus)) == ("running", spec.memory_mib, spec.vcpus)
+    assert [disk.device for disk in found.disks] == ["vda"]
+    await host.inject_nmi(spec.key)
+    await host.pause(spec.key)
+    assert (await host.diagnostics(spec.key)).state == "paused"
+
+
+async def test_a_guest_is_started_paused_and_let_run(pair: HypervisorPair) -> None:
+    host, spec = pair.a, new_spec()
+    await pair.made(host, spec)
+    for _ in "ab":
+        await host.start(spec.key, paused=True)
+        assert await power(host, spec.key) == "paused"
+    with pytest.raises(Refused):
+        await host.start(spec.key)
+    for _ in "ab":
+        await host.resume(spec.key)
+        assert await power(host, spec.key) == "running"
+    await host.start(spec.key, paused=True)  # it runs already
+    assert await power(host, spec.key) == "running"

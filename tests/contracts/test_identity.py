@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from tests.unit.embedded.opened import Opened, opened
-from whimbrel.adapters.openstack.identity import BELIEVED_S, KeystoneIdentity, Login
+from whimbrel.adapters.openstack.identity import BELIEVED_S, KeystoneIdentity
+from whimbrel.adapters.openstack.own_token import Login, OwnToken
 from whimbrel.domain.errors import Unavailable
 from whimbrel.ports.services.identity import Identity, NewToken
 from whimbrel.sim.world.clock import JumpingClock
@@ -26,7 +27,12 @@ LOGIN = Login(
 def keystone(services: Opened, login: Login = LOGIN) -> KeystoneIdentity:
     """Take the embedded service for a Keystone."""
     services.client.base_url = httpx.URL(login.auth_url)
-    return KeystoneIdentity(services.client, login, services.clock)
+    return KeystoneIdentity(services.client, OwnToken(services.client, lambda: login, services.clock), services.clock)
+
+
+def alone(client: httpx.AsyncClient) -> KeystoneIdentity:
+    clock = JumpingClock()
+    return KeystoneIdentity(client, OwnToken(client, lambda: LOGIN, clock), clock)
 
 
 @pytest.fixture
@@ -106,7 +112,7 @@ async def test_a_token_may_be_for_the_whole_system() -> None:
     shown = {"user": user, "expires_at": "2100-01-01T00:00:00.000000Z", "system": {"all": True}, "roles": []}
     answers = httpx.MockTransport(lambda _: httpx.Response(200, json={"token": shown}))
     async with httpx.AsyncClient(transport=answers, base_url=LOGIN.auth_url) as client:
-        principal = await KeystoneIdentity(client, LOGIN, JumpingClock()).principal("token")
+        principal = await alone(client).principal("token")
         assert principal is not None
         assert (principal.system_scope, principal.project_id) == ("all", "")
 
@@ -139,4 +145,4 @@ async def test_a_service_that_is_not_there_says_nothing_about_callers() -> None:
 async def _says_nothing(transport: httpx.AsyncBaseTransport, url: str = LOGIN.auth_url) -> None:
     async with httpx.AsyncClient(transport=transport, base_url=url) as client:
         with pytest.raises(Unavailable):
-            await KeystoneIdentity(client, LOGIN, JumpingClock()).principal("token")
+            await alone(client).principal("token")

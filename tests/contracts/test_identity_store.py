@@ -11,7 +11,17 @@ from tests.unit.embedded.opened import population
 from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.ports.services.identity import Assignment, NewToken, Project, User, with_implied
+from whimbrel.ports.services.identity import (
+    ApplicationCredential,
+    Assignment,
+    Domain,
+    Group,
+    GroupAssignment,
+    NewToken,
+    Project,
+    User,
+    with_implied,
+)
 from whimbrel.sim.world.clock import JumpingClock
 
 MEMBER_IN_P1 = Assignment(user_id=UserId("ann"), project_id=ProjectId("p1"), role_id="r-member")
@@ -193,3 +203,111 @@ def test_admins_are_everything_below() -> None:
     assert with_implied(["Admin"]) == {"admin", "manager", "member", "reader"}
     assert with_implied(["service", "reader"]) == {"service", "reader"}
     assert with_implied([]) == frozenset()
+
+
+PROGRAM = ApplicationCredential(
+    id="c1", user_id=UserId("ann"), project_id=ProjectId("p1"), name="program", secret_hash="x", roles=["reader"]
+)
+TEAM = Group(id="g1", domain_id="default", name="team")
+TEAM_IN_P2 = GroupAssignment(group_id="g1", project_id=ProjectId("p2"), role_id="r-member")
+
+
+async def issue_to_program(store: SqlIdentity, clock: JumpingClock) -> frozenset[str]:
+    await store.add(PROGRAM)
+    wanted = replace(token("ann", "p1", clock), text="token of a program", application_credential_id=PROGRAM.id)
+    return (await store.issue(wanted)).principal.roles
+
+
+async def roles_of(store: SqlIdentity, text: str) -> frozenset[str] | None:
+    principal = await store.principal(text)
+    return principal and principal.roles
+
+
+async def test_a_program_has_the_roles_of_its_credential(store: SqlIdentity, clock: JumpingClock) -> None:
+    assert await issue_to_program(store, clock) == {"reader"}
+    await store.assign(MANAGER_IN_P1)
+    assert await roles_of(store, "token of a program") == {"reader"}
+    assert await roles_of(store, "ann in p1") == {"manager", "member", "reader"}
+    assert (await store.grant("token of a program")).application_credential_id == PROGRAM.id
+
+
+async def test_roles_of_a_credential_imply_others(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.add(replace(PROGRAM, id="c2", name="writer", roles=["member"]))
+    wanted = replace(token("ann", "p1", clock), text="token of a writer", application_credential_id="c2")
+    assert (await store.issue(wanted)).principal.roles == {"member", "reader"}
+
+
+async def test_a_credential_ends_with_its_tokens(store: SqlIdentity, clock: JumpingClock) -> None:
+    await issue_to_program(store, clock)
+    await store.remove(ApplicationCredential, PROGRAM.id)
+    assert await store.principal("token of a program") is None
+    assert await store.principal("ann in p1") is not None
+
+
+async def test_no_program_gets_a_token_while_its_credential_is_removed(store: SqlIdentity, clock: JumpingClock) -> None:
+    for round_ in range(20):
+        await store.add(PROGRAM)
+        wanted = replace(token("ann", "p1", clock), text=f"round {round_}", application_credential_id=PROGRAM.id)
+        work = (store.issue(wanted), store.remove(ApplicationCredential, PROGRAM.id))
+        await asyncio.gather(*work, return_exceptions=True)
+        assert await store.principal(wanted.text) is None
+
+
+async def test_nobody_gets_a_token_while_his_domain_is_disabled(store: SqlIdentity, clock: JumpingClock) -> None:
+    for round_ in range(20):
+        wanted = replace(token("ann", None, clock), text=f"round {round_}")
+        work = (store.issue(wanted), store.change(Domain, "default", {"enabled": False}))
+        await asyncio.gather(*work, return_exceptions=True)
+        assert await store.principal(wanted.text) is None
+        await store.change(Domain, "default", {"enabled": True})
+
+
+async def test_a_lost_role_ends_application_credentials(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.assign(MANAGER_IN_P1)
+    await issue_to_program(store, clock)
+    await store.unassign(MANAGER_IN_P1)
+    assert await store.records(ApplicationCredential) == []
+    assert await store.principal("token of a program") is None
+    assert await roles_of(store, "ann in p1") == {"member", "reader"}
+
+
+async def test_members_have_the_roles_of_their_group(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.add(TEAM)
+    await store.join(TEAM.id, "ann")
+    with pytest.raises(Refused):
+        await store.issue(token("ann", "p2", clock))
+    await store.assign_to_group(TEAM_IN_P2)
+    assert (await store.issue(token("ann", "p2", clock))).principal.roles == {"member", "reader"}
+    assert [project.id for project in await store.projects_of("ann")] == ["p1", "p2"]
+    await store.assign_to_group(replace(TEAM_IN_P2, role_id="r-manager"))
+    assert await roles_of(store, "ann in p2") == {"manager", "member", "reader"}
+    with pytest.raises(Conflict):
+        await store.remove_role("r-manager")
+
+
+@pytest.mark.parametrize("end", ["leave", "unassign", "remove"])
+async def test_the_end_of_a_group_takes_its_roles(store: SqlIdentity, clock: JumpingClock, end: str) -> None:
+    await store.add(TEAM)
+    await store.assign_to_group(TEAM_IN_P2)
+    for user in ("ann", "eve"):
+        await store.join(TEAM.id, user)
+        await store.issue(token(user, "p2", clock))
+    match end:
+        case "leave":
+            await store.leave(TEAM.id, "ann")
+        case "unassign":
+            await store.unassign_from_group(TEAM_IN_P2)
+        case _:
+            await store.remove(Group, TEAM.id)
+    assert await store.principal("ann in p2") is None
+    assert (await store.principal("eve in p2") is not None) is (end == "leave")
+    assert await store.principal("ann in p1") is not None
+
+
+async def test_nobody_of_a_disabled_domain_has_a_token(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.change(Domain, "default", {"enabled": False})
+    assert await holders(store) == (False, False)
+    with pytest.raises(Refused):
+        await store.issue(token("ann", None, clock))
+    with pytest.raises(Conflict):
+        await store.remove(Domain, "default")

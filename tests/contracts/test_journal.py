@@ -10,10 +10,23 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from tests.contracts.runs import FORMER, NOW, PRESENT, QUOTA_USAGE, UNKNOWN, Facts, Store, a_run, a_server, an_action
+from tests.contracts.runs import (
+    FORMER,
+    NOW,
+    PRESENT,
+    QUOTA_USAGE,
+    UNKNOWN,
+    Facts,
+    Live,
+    Source,
+    Store,
+    a_run,
+    a_server,
+    an_action,
+)
 from whimbrel.adapters.sql.tables import global_ as tables
-from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded, Unavailable
-from whimbrel.domain.ids import ProjectId, RunId, ServerId
+from whimbrel.domain.errors import Busy, Conflict, NotFound, OverQuota, Superseded, Unavailable
+from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run, UnknownFacts
 from whimbrel.ports.stores.directory import Usage
 from whimbrel.ports.stores.journal import Evidence, LastProof, Limits, QuotaUsage, RunFilter, Takeover
@@ -146,7 +159,7 @@ async def test_of_a_verdict_and_an_operation_at_once_one_is_heard(store: Store) 
                 store.journal.give_verdict(move.id, "revert", "reverting", an_action(move, "revert"), NOW),
             ]
         )
-        assert sorted(type(answer).__name__ for answer in answers) == ["Conflict", "Run"]
+        assert sorted(isinstance(answer, Conflict) for answer in answers) == [False, True]
         is_open = [run.id for run in await store.journal.find(RunFilter(subject=move.subject)) if run.state == "open"]
         assert len(is_open) == 1
 
@@ -155,7 +168,7 @@ async def test_of_many_at_once_one_gets_the_server(store: Store) -> None:
     ids = [RunId(f"run-{number}") for number in range(8)]
     answers = await outcomes([store.accept("a", id=id, action=id) for id in ids])
     [winner] = [answer for answer in answers if isinstance(answer, Run)]
-    assert [type(answer) for answer in answers].count(Conflict) == 7
+    assert [type(answer) for answer in answers].count(Busy) == 7
     assert await store.journal.open_run(ServerId("server-a")) == winner
     assert await store.rows() == (1, 1, 0)
 
@@ -200,7 +213,7 @@ async def test_a_quota_counts_what_is_there_and_nothing_else(store: Store) -> No
     again = a_run("a", id=RunId("again"), action="again")
     await store.journal.accept(again, an_action(again), QuotaUsage(vcpus=3, memory_mib=512), Limits(cores=3))
     assert await store.usage() == Usage(instances=1, cores=3, ram_mib=512)
-    with pytest.raises(OverQuota, match=r"cores: 5 of 4"):
+    with pytest.raises(OverQuota, match="cores: Requested 2, but already used 3 of 4 cores"):
         await store.create("b", Limits(cores=4))
     await store.create("b", Limits(instances=-1, cores=-1, ram_mib=-1))
     with pytest.raises(OverQuota):
@@ -746,6 +759,8 @@ FILTERS = (
     {"project_id": "p2", "user_id": "u1"},
     {"statuses": ("error", "finished")},
     {"statuses": ()},
+    {"states": ("parked", "undone")},
+    {"states": ("done",), "changed_since": NOW + 1},
     {"only_open": True},
     {"changed_since": NOW + 2},
     {"changed_before": NOW + 2},
@@ -762,6 +777,7 @@ def matches(run: Run, which: RunFilter) -> bool:
         and which.project_id in (None, run.asker_project_id)
         and which.user_id in (None, run.user_id)
         and (which.statuses is None or run.status in which.statuses)
+        and (which.states is None or run.state in which.states)
         and not (which.only_open and run.is_over)
         and (which.changed_since is None or run.updated_at >= which.changed_since)
         and (which.changed_before is None or run.updated_at <= which.changed_before)
@@ -784,6 +800,52 @@ async def test_finds_what_is_asked_for_newest_first_and_page_by_page(store: Stor
     marker = next(run for run in reversed(runs) if run.saga == "create")
     older = [run for run in reversed(runs) if run.saga == "resize" and run.number < marker.number]
     assert await store.journal.find(RunFilter(sagas=["resize"], after=marker.id)) == older
+
+
+async def test_the_runs_of_a_source_host_are_found(store: Store) -> None:
+    """Those of which the column is empty are found, too: an older program has accepted them, or they have no source."""
+    hosts = {"a": HostName("h1"), "b": HostName("h2"), "c": HostName("h3")}
+    moves = [(await store.accept(name, facts=Facts(source=Source(host)))).id for name, host in hosts.items()]
+    without = (await store.accept("d")).id
+    which = RunFilter(sagas=("resize",), source_host=HostName("h1"))
+    assert [run.id for run in await store.journal.find(which)] == [without, moves[0]]
+    async with store.database.write() as tx:
+        await tx.run(sa.update(tables.runs).where(tables.runs.c.id == moves[1]).values(source_host=None))
+    assert [run.id for run in await store.journal.find(which)] == [without, moves[1], moves[0]]
+
+
+async def test_the_highest_ticket_of_the_open_runs(store: Store) -> None:
+    assert await store.journal.highest_ticket() == 0
+    runs = {name: await store.accept(name, facts=Facts(live=Live())) for name in "abcd"}
+    await store.accept("without")
+    assert await store.journal.highest_ticket() == 0
+    for name, ticket in {"a": 3, "c": 10, "d": 9}.items():
+        await store.journal.save(replace(runs[name], facts=Facts(live=Live(ticket))))
+    assert await store.journal.highest_ticket() == 10
+    await store.journal.save(replace(runs["c"], state="done", finished_at=NOW, facts=Facts(live=Live(10))))
+    assert await store.journal.highest_ticket() == 9
+    await store.journal.save(replace(runs["d"], facts=Facts(live=Live())))  # it is to draw another one
+    assert await store.journal.highest_ticket() == 3
+
+
+async def test_the_newest_ends_of_the_subjects_on_a_host(store: Store) -> None:
+    async def ended(name: str, number: int, state: str, at: float, host: str = "h1", saga: str = "resize") -> Run:
+        fields = {"id": RunId(f"run-{name}-{number}"), "action": f"req-{name}-{number}", "saga": saga}
+        run = await store.accept(name, facts=Facts(source=Source(HostName(host))), **fields)
+        over = replace(run, state=state, finished_at=at)
+        await store.journal.save(over)
+        return over
+
+    await ended("twice", 1, "undone", NOW)
+    await ended("twice", 2, "done", NOW + 1)
+    await ended("back", 1, "done", NOW)
+    last = await ended("back", 2, "undone", NOW + 1)
+    await ended("elsewhere", 1, "undone", NOW, host="h2")
+    await ended("other", 1, "undone", NOW, saga="migrate")
+    await ended("before", 1, "undone", NOW - 1)
+    await store.accept("open", facts=Facts(source=Source(HostName("h1"))))
+    assert await store.journal.newest_ends("resize", HostName("h1"), NOW) == (1, [last])
+    assert await store.journal.newest_ends("resize", HostName("h3"), NOW) == (0, [])
 
 
 async def test_expired_are_those_parked_long_ago(store: Store) -> None:
@@ -900,6 +962,20 @@ async def test_counts_what_is_open_by_where_it_stands(store: Store) -> None:
     assert (tally.ended, tally.takeovers) == ({}, 0)
 
 
+async def test_runs_that_do_not_go_on_are_found_the_longest_first(store: Store) -> None:
+    await store.accept("bug", problem="KeyError", since=NOW)
+    await store.accept("failing", tries=2, since=NOW - 61)
+    await store.accept("owing", debts=("bind",), way="back", since=NOW - 70)
+    await store.accept("long", since=NOW - 1000)
+    await store.accept("just now", tries=1, since=NOW - 10)
+    await store.accept("at work", since=NOW - 100)
+    parked = await store.accept("parked", since=NOW - 2000)
+    await store.journal.park(replace(parked, parked_at=NOW - 2000, state="parked"))
+    found = await store.journal.stalled(NOW - 60, NOW - 900, 10)
+    assert [run.id for run in found] == [a_run(name).id for name in ("long", "owing", "failing", "bug")]
+    assert [run.id for run in await store.journal.stalled(NOW - 60, NOW - 900, 1)] == [a_run("long").id]
+
+
 async def test_counts_what_has_ended_once(store: Store) -> None:
     async def end(name: str, at: float, **fields: Any) -> None:
         run = await store.accept(name)
@@ -943,3 +1019,26 @@ async def test_keeps_the_latest_proof(store: Store) -> None:
     assert (await store.journal.tally(NOW)).proof == late
     again = Store(store.database).journal  # of another process
     assert (await again.tally(NOW)).proof == late
+
+
+# Progress and status
+
+
+async def test_progress_is_of_the_newest_epoch(store: Store) -> None:
+    run, other = await store.create("a"), await store.create("b")
+    assert await store.journal.progress([run.id]) == {}
+    assert await store.journal.progress([]) == {}
+    await store.journal.note_progress(run.id, 2, b"half", NOW)
+    await store.journal.note_progress(run.id, 2, b"more", NOW)
+    await store.journal.note_progress(run.id, 1, b"late", NOW)
+    await store.journal.note_progress(other.id, 1, b"none", NOW)
+    assert await store.journal.progress([run.id, other.id]) == {run.id: b"more", other.id: b"none"}
+
+
+async def test_only_a_run_that_is_over_gets_another_status(store: Store) -> None:
+    run = await store.create("a", status="done")
+    assert not await store.journal.set_status(run.id, "done", "completed", NOW)
+    await store.journal.save(replace(run, state="done", finished_at=NOW))
+    assert not await store.journal.set_status(run.id, "failed", "completed", NOW)
+    assert await store.journal.set_status(run.id, "done", "completed", NOW)
+    assert (await store.journal.get(run.id)).status == "completed"

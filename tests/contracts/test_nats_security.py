@@ -18,10 +18,11 @@ from nats.aio.msg import Msg
 from tests.host_room import H1, H2, Room, order, spec
 from tests.nats_servers import C1, C2, CloudBus, cloud_bus
 from tests.processes import HANG_S
+from whimbrel.adapters.bus.account_keys import agent_logins
 from whimbrel.adapters.bus.nats_agents import NatsAgents, serve_agent
 from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers, flush
-from whimbrel.adapters.bus.nats_keys import Key, Permissions, new_key, sign_nonce, user_jwt
-from whimbrel.adapters.bus.nats_subjects import agent_inbox
+from whimbrel.adapters.bus.nats_keys import Key, Permissions, new_key, read_claims, sign_nonce, user_jwt
+from whimbrel.adapters.bus.nats_subjects import agent_inbox, cell_account
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.hosts.agent import Agents
@@ -212,12 +213,26 @@ async def test_a_retired_key_is_thrown_out_and_stays_out(bus: CloudBus) -> None:
         assert await again.refused() == []
 
 
+async def test_an_agent_that_is_not_admitted_any_more_says_what_to_do(bus: CloudBus) -> None:
+    key = new_key("user")
+    claims = await bus.keys.agent_claims(C1, H1, key.public)
+    logins = agent_logins(H1, lambda: key.seed, lambda: claims)
+    async with BusConnection(bus.settings, logins, "agent", advice="invite it again") as agent:
+        await agent.connected(HANG_S)
+        await bus.keys.revoke(C1, key.public)
+        assert await bus.push() == ["cell/c1"]
+        async with asyncio.timeout(HANG_S):
+            while "invite it again" not in agent.problem:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert not agent.is_connected
+
+
 async def test_a_server_that_was_down_learns_who_was_retired(tmp_path: Path) -> None:
     """It has the account as it was; the other server of its cluster has the newest."""
     key = new_key("user")
     async with cloud_bus(tmp_path, count=2) as bus:
         down, claims = bus.servers[1], await bus.keys.agent_claims(C1, H1, key.public)
-        there = CloudBus([down], bus.keys, BusServers(urls=(f"nats://127.0.0.1:{down.port}",)))
+        there = CloudBus([down], bus.accounts, BusServers(urls=(f"nats://127.0.0.1:{down.port}",)))
         async with intruder(there, claims, key.seed):
             pass
         down.kill()
@@ -231,6 +246,29 @@ async def test_a_server_that_was_down_learns_who_was_retired(tmp_path: Path) -> 
         with pytest.raises(nats.errors.Error, match=r"(?i)authorization violation|revoked"):
             async with intruder(there, claims, key.seed):
                 pass
+
+
+async def test_a_restored_database_admits_no_retired_key(bus: CloudBus) -> None:
+    """It has the account as it was before; the servers keep what was signed last."""
+    key = new_key("user")
+    claims = await bus.keys.agent_claims(C1, H1, key.public)
+    before = await bus.keys.account(cell_account(C1))
+    await bus.keys.revoke(C1, key.public)
+    await bus.push()
+    newest = await bus.keys.account(cell_account(C1))
+    await bus.accounts.replace_jwt(before.name, newest.jwt, before.jwt)
+    assert await bus.push() == ["cell/c1"]
+    assert await bus.push() == []
+    with pytest.raises(nats.errors.Error, match=r"(?i)authorization violation|revoked"):
+        async with intruder(bus, claims, key.seed):
+            pass
+    other = new_key("user")
+    await bus.keys.revoke(C1, other.public)
+    assert await bus.push() == ["cell/c1"]
+    assert set(read_claims((await bus.keys.account(cell_account(C1))).jwt).nats["revocations"]) == {
+        key.public,
+        other.public,
+    }
 
 
 async def test_of_two_agents_of_a_host_the_newer_one_hears_orders(bus: CloudBus) -> None:

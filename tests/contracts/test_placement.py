@@ -117,6 +117,14 @@ async def test_claim_takes_room(store: SqlPlacement) -> None:
     assert (await room(store, OTHER)).free == {"VCPU": 8, "MEMORY_MB": 16384}
 
 
+async def test_inventories_are_those_that_were_set(store: SqlPlacement) -> None:
+    has = inventory(4, reserved=1, min_unit=1, max_unit=2, step_size=1, allocation_ratio=2.5)
+    await store.set_inventories(HOST, None, has)
+    found = await store.inventories()
+    assert found[HOST] == has
+    assert found[OTHER] == inventory()
+
+
 async def test_a_provider_says_in_which_tree_it_is(store: SqlPlacement) -> None:
     card = ProviderId("11111111-0000-4000-8000-000000000003")
     await store.create_provider(card, "host:agent:eth0", HOST)

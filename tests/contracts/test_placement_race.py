@@ -4,6 +4,7 @@ Who loses is told to look again only where that can help; and nobody locks anybo
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
@@ -25,7 +26,7 @@ from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.claims import read_held
 from whimbrel.domain.errors import Conflict
-from whimbrel.domain.ids import GroupId
+from whimbrel.domain.ids import GroupId, ProviderId
 from whimbrel.placement.errors import NoRoom, Stale
 from whimbrel.placement.provider import Claim
 from whimbrel.placement_api import problems
@@ -150,6 +151,17 @@ def held_and_in_another_zone(where: Where) -> tuple[set[str], set[str]]:
     return asyncio.run(main())
 
 
+def claims_by_host(where: Where) -> Counter[ProviderId]:
+    async def main() -> Counter[ProviderId]:
+        database = open_database(*where)
+        try:
+            return Counter(one.provider for one in await SqlPlacement(database).allocations())
+        finally:
+            await database.close()
+
+    return asyncio.run(main())
+
+
 def filled(where: Where) -> None:
     """Make two consumers hold all of a provider each."""
     write(where, [racers.claim(consumer, {provider: FULL}, None) for consumer, provider in BOTH])
@@ -181,6 +193,17 @@ def test_no_server_arrives_on_a_host_that_goes_to_another_zone(where: Where, run
     half = CLIENTS // 2
     assert ends == Ends(done=half * TRIES, HostInUse=half * len(held), Refused=half * len(elsewhere))
     assert (held | elsewhere, held & elsewhere) == (set(EMPTY), set())
+
+
+def test_no_server_arrives_on_a_host_once_it_is_disabled(where: Where, run: Run) -> None:
+    """Each client that disabled a host found there, right then, all that is there in the end."""
+    ends = sum(run(racers.claim_where_hosts_are_disabled, where), Ends())
+    half = CLIENTS // 2
+    held = claims_by_host(where)
+    assert ends["done"] + ends["Refused"] == half * TRIES
+    assert ends["done"] == held.total()
+    found = Ends({f"{held[host]} held at {place}": half for place, host in enumerate(EMPTY)})
+    assert Ends({key: number for key, number in ends.items() if "held" in key}) == found
 
 
 def test_of_those_who_make_one_consumer_one_wins(where: Where, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""What every store of placement does for the zones of hosts: of a claim and a change one comes too late."""
+"""What every store of placement does for zones and disabled hosts: of a claim and a change one comes too late."""
 
 from collections.abc import AsyncIterator
 
@@ -10,7 +10,7 @@ from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ConsumerId, ProviderId
 from whimbrel.placement.errors import HostInUse
-from whimbrel.ports.placement.placement import HostZone, ZoneRule
+from whimbrel.ports.placement.placement import HostRule, HostZone
 
 CHILD = ProviderId("11111111-0000-4000-8000-000000000009")
 A, B = (ConsumerId(f"22222222-0000-4000-8000-00000000000{number}") for number in "12")
@@ -27,8 +27,8 @@ async def store(open_store: Opener) -> AsyncIterator[SqlPlacement]:
         await check_sums(database)
 
 
-def counting_on(*zones: str, root: ProviderId = HOST) -> ZoneRule:
-    return ZoneRule(root=root, zones=frozenset(zones))
+def counting_on(*zones: str, root: ProviderId = HOST) -> HostRule:
+    return HostRule(root=root, zones=frozenset(zones))
 
 
 async def test_a_claim_that_counts_on_the_old_zone_comes_too_late(store: SqlPlacement) -> None:
@@ -67,6 +67,30 @@ async def test_what_a_move_holds_at_its_source_keeps_the_zone(store: SqlPlacemen
     with pytest.raises(HostInUse):
         await store.zone_hosts({HOST: "new"})
     await store.hand_over(order(2), ConsumerId(order(2).run), A, OWNER)
+    assert await held(store, A) == {HOST: SMALL}
+
+
+async def test_a_claim_on_a_host_that_is_disabled_by_now_comes_too_late(store: SqlPlacement) -> None:
+    await store.claim(order(1), A, OWNER, {HOST: SMALL}, None, counting_on("old"))
+    await store.set_disabled(HOST, True)
+    with pytest.raises(Refused, match="disabled by now"):
+        await store.claim(order(2), B, OWNER, {HOST: SMALL}, None, counting_on("old"))
+    assert await held(store, B) == {}
+    await store.claim(order(1), A, OWNER, {HOST: SMALL}, None, counting_on("old"))  # a repetition
+    await store.claim(order(3), B, OWNER, {OTHER: SMALL}, None, counting_on("old", root=OTHER))
+    await store.set_disabled(HOST, False)
+    await store.claim(order(4), B, OWNER, {HOST: SMALL}, None, counting_on("old"))
+
+
+async def test_a_claim_below_a_disabled_host_and_a_return_to_one(store: SqlPlacement) -> None:
+    await store.create_provider(CHILD, "child", HOST)
+    await store.set_inventories(CHILD, None, inventory())
+    await store.claim(order(1), A, OWNER, {HOST: SMALL})
+    await store.hand_over(order(2), A, ConsumerId(order(2).run), OWNER)
+    await store.set_disabled(HOST, True)
+    with pytest.raises(Refused, match="disabled by now"):
+        await store.claim(order(3), B, OWNER, {CHILD: SMALL}, None, counting_on("old"))
+    await store.hand_over(order(2), ConsumerId(order(2).run), A, OWNER)  # the undo of a move
     assert await held(store, A) == {HOST: SMALL}
 
 

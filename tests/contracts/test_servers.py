@@ -332,6 +332,7 @@ FORBIDDEN: tuple[dict[str, Any], ...] = (
     {"host": None},
     {"host": None, "vm_state": "stopped"},
     {"host": None, "vm_state": "resized"},
+    {"host": None, "vm_state": "shelved"},
     {"task_state": "rebooting"},
     {"record": None},
     {"id": "server-b"},
@@ -348,6 +349,17 @@ async def test_a_forbidden_record_cannot_be_written_even_by_hand(
         async with database.write() as tx:
             await tx.run(sa.update(table).where(table.c.id == SERVER).values(values))
     assert await store.get(SERVER) == before
+
+
+async def test_a_shelved_server_has_its_host_until_it_is_offloaded(store: SqlServers) -> None:
+    kept = {"shelved_at": NOW, "shelved_host": HostName("h1"), "shelved_images": {"root": "image"}}
+    server = await settled(store, a_server(vm_state="shelved", **kept))
+    assert await store.get(SERVER) == server
+    left = {"vm_state": "shelved_offloaded", "host": None, "slot": None}
+    await store.lock(FIRST, SERVER, "shelving_offloading", "shelved", SLOT, NOW)
+    await store.unlock(FIRST, SERVER, left)
+    assert await store.get(SERVER) == replace(server, **left, generation=server.generation + 2, updated_at=NOW)
+    await store.lock(SECOND, SERVER, "unshelving", "shelved_offloaded", None, NOW)
 
 
 async def test_a_forbidden_change_is_refused_as_a_whole(store: SqlServers) -> None:

@@ -6,7 +6,7 @@ from threading import Event, Thread
 from typing import Any
 
 from whimbrel.cli.client import Api, Login
-from whimbrel.domain.errors import NotFound, Refused, Unavailable, WorldError
+from whimbrel.domain.errors import NotFound, WorldError
 
 PAUSE_S = 0.3
 AT_REST = {"ACTIVE", "SHUTOFF", "VERIFY_RESIZE", "ERROR"}
@@ -28,13 +28,14 @@ class User(Thread):
         self._rng = Random(seed)
         self._is_over = Event()
         self._is_logged_in = False
+        self._said = "nothing was asked yet"
         self.server = ""
         self.moves = 0
         self.broken: list[str] = []
 
     def run(self) -> None:
         body = {"name": self._name, "flavorRef": self._flavors[0], "imageRef": self._image, "networks": "none"}
-        while not self.server:
+        while not self.server and not self._is_over.is_set():
             found = self._ask("GET", f"/servers?name=^{self._name}$")["servers"]  # a lost answer may have created it
             made = found[0] if found else (self._try("POST", "/servers", {"server": body}) or {}).get("server")
             self.server = made["id"] if made else ""
@@ -48,6 +49,7 @@ class User(Thread):
 
     def settle(self) -> dict[str, Any]:
         """Wait until the server is at rest, confirm a move that waits, and return the server."""
+        assert self.server, f"{self._name} has no server: {self._said}"
         while True:
             server = self._rest()
             if server["status"] != "VERIFY_RESIZE":
@@ -107,6 +109,6 @@ class User(Thread):
                 self.broken.append(f"{self._name} is gone: {error.reason}")
                 self._is_over.set()
                 raise
-        except (Refused, Unavailable, WorldError):
-            return None
+        except WorldError as trouble:
+            self._said = trouble.reason
         return None

@@ -20,8 +20,8 @@ WRITTEN = ("opt", "etc", "usr/local", "var/lib")
 OVERLAYS = """\
 mount -t tmpfs tmpfs {layers}
 for path in {written}; do
-    mkdir -p {layers}/upper/$path {layers}/work/$path
-    mount -t overlay overlay -o lowerdir=/$path,upperdir={layers}/upper/$path,workdir={layers}/work/$path /$path
+    mkdir -p {layers}/upper/$path {layers}/workdir/$path
+    mount -t overlay overlay -o lowerdir=/$path,upperdir={layers}/upper/$path,workdir={layers}/workdir/$path /$path
 done
 echo ready
 exec cat  # until its input is closed

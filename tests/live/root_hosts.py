@@ -5,13 +5,17 @@ A test module imports the fixture: `from tests.live.root_hosts import root_hosts
 """
 
 import asyncio
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,9 +23,11 @@ import pytest
 from tests.live.libvirt_hosts import require_libvirt
 from tests.processes import HANG_S
 from whimbrel.adapters.qemu import own_processes
+from whimbrel.cli.demo.cloud_processes import Program
 
 NAMES = ("a", "b")
 POLL_S = 0.02
+CLONE_NEWNET = 0x40000000
 
 NAMESPACES = (
     *("unshare", "--mount", "--net", "--pid", "--fork"),
@@ -82,10 +88,26 @@ class RootHost:
 
     def devices(self) -> dict[str, str]:
         """Return the host's network devices, each with its MTU."""
-        (daemon,) = asyncio.run(own_processes.at_work("libvirtd", self.directory))
-        show = ["nsenter", "--target", str(daemon.pid), "--net", "ip", "-oneline", "link", "show"]
-        words = [line.split() for line in subprocess.check_output(show, text=True).splitlines()]
+        words = [line.split() for line in self.run("ip", "-oneline", "link", "show").splitlines()]
         return {line[1].rstrip(":"): line[line.index("mtu") + 1] for line in words}
+
+    def run(self, *words: str) -> str:
+        """Run a program on the host, and return what it wrote."""
+        return subprocess.check_output([*self._inside, *words], text=True)
+
+    def program(self, name: str, *arguments: str) -> "HostProgram":
+        """Return a process of Whimbrel on the host, not started yet."""
+        return HostProgram(name, [*self._inside, sys.executable, "-m", "whimbrel", *arguments], self.directory)
+
+    @property
+    def pid(self) -> int:
+        """Return a process of the host."""
+        (daemon,) = asyncio.run(own_processes.at_work("libvirtd", self.directory))
+        return daemon.pid
+
+    @property
+    def _inside(self) -> list[str]:
+        return ["nsenter", "--target", str(self.pid), "--net", "--mount", "--pid"]
 
     def close(self) -> None:
         self._process.kill()
@@ -94,6 +116,37 @@ class RootHost:
     @property
     def _socket(self) -> Path:
         return self.directory / "libvirt-sock"
+
+
+class HostProgram(Program):
+    """A process on a host. It is the child of one that entered the host: signals are for both."""
+
+    def __init__(self, name: str, command: list[str], directory: Path) -> None:
+        super().__init__(name, [], directory / f"{name}.log", timeout_s=HANG_S)
+        self._command = command
+
+    def start(self) -> None:
+        with self._said.open("wb") as said:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        os.killpg(self.pid, signal.SIGKILL)
+        assert self._process
+        self._process.wait()
+
+
+@contextmanager
+def on_network_of(pid: int) -> Iterator[None]:
+    """Make this thread, and what it starts, use the network of a process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/thread-self/ns/net", "rb") as own, open(f"/proc/{pid}/ns/net", "rb") as other:
+        assert libc.setns(other.fileno(), CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
+        try:
+            yield
+        finally:
+            assert libc.setns(own.fileno(), CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,11 @@ def test_a_server_is_resized_confirmed_reverted_and_migrated(cloud: RunningCloud
     cloud.say("server", "migration", "confirm", server, cloud=ADMIN)
     until_status(cloud, server, "ACTIVE")
 
-    migrations = cloud.openstack("server", "migration", "list", "--server", server, cloud=ADMIN)
+    words = ("server", "migration", "list", "--server", server)
+    migrations = until(  # the server is ACTIVE before the journal has the end of the move
+        lambda: cloud.openstack(*words, cloud=ADMIN),
+        lambda seen: "confirming" not in {each["Status"] for each in seen},
+    )
     assert [(each["Type"], each["Status"]) for each in migrations] == [
         ("migration", "confirmed"),
         ("resize", "reverted"),
@@ -202,16 +206,16 @@ import openstack
 mine, admins = openstack.connect(cloud="whimbrel"), openstack.connect(cloud="whimbrel-admin")
 image, flavor, larger = mine.image.find_image("tick"), *map(mine.compute.find_flavor, ("m1.tiny", "m1.small"))
 server = mine.compute.create_server(name="sdk", image_id=image.id, flavor_id=flavor.id, networks="none")
-server = mine.compute.wait_for_server(server)
+server = mine.compute.wait_for_server(server, wait=None)
 mine.compute.resize_server(server, larger)
-server = mine.compute.wait_for_server(server, status="VERIFY_RESIZE")
+server = mine.compute.wait_for_server(server, status="VERIFY_RESIZE", wait=None)
 mine.compute.confirm_server_resize(server)
-server = mine.compute.wait_for_server(server)
+server = mine.compute.wait_for_server(server, wait=None)
 assert server.flavor.name == "m1.small", server.flavor
 admins.compute.migrate_server(server)
-server = mine.compute.wait_for_server(server, status="VERIFY_RESIZE")
+server = mine.compute.wait_for_server(server, status="VERIFY_RESIZE", wait=None)
 mine.compute.revert_server_resize(server)
-server = mine.compute.wait_for_server(server)
+server = mine.compute.wait_for_server(server, wait=None)
 assert sorted(each.status for each in admins.compute.migrations(instance_uuid=server.id)) == ["confirmed", "reverted"]
 assert {each.action for each in mine.compute.server_actions(server)} >= {"create", "resize", "migrate"}
 mine.compute.set_server_metadata(server, a="b")
@@ -219,7 +223,7 @@ assert mine.compute.get_server_metadata(server).metadata == {"a": "b"}
 mine.compute.add_tag_to_server(server, "t") if hasattr(mine.compute, "add_tag_to_server") else None
 assert [each.name for each in mine.compute.servers()].count("sdk") == 1
 mine.compute.delete_server(server)
-mine.compute.wait_for_delete(server)
+mine.compute.wait_for_delete(server, wait=None)
 print("well")
 """
 

@@ -13,6 +13,7 @@ from tests.contracts.databases import own_postgres, postgres
 from tests.live.running_cloud import HOST, RunningCloud, running_cloud
 from tests.live.test_clients import ADMIN, boot
 from tests.postgres_proxy import Proxy
+from tests.processes import HANG_S
 
 pytestmark = pytest.mark.long
 
@@ -30,7 +31,7 @@ class Doorkeeper:
         self._loop = loop
 
     def have(self, deed: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(deed, self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(deed, self._loop).result(HANG_S)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import openstack
 cloud = openstack.connect(cloud="whimbrel")
 image = cloud.image.create_image("i", data=b"0" * 1000, disk_format="raw", container_format="bare")
 volume = cloud.block_storage.create_volume(size=1, image_id=image.id)
-cloud.block_storage.wait_for_status(volume, "available", wait=60)
+cloud.block_storage.wait_for_status(volume, "available")
 """
 
 

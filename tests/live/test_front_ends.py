@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
-
 from tests.live.running_cloud import further_conductor, running_cloud, running_placement
+from tests.processes import http
 
 TOKENS = b"X-Auth-Token: a\r\nX-Auth-Token: a\r\n"
+HEADER_TIMEOUT_S = 4.0
+"""Longer than a busy machine lets this process or a front end stand still between a connection and its first bytes."""
 LONG = b"X-Long: " + b"a" * 70_000 + b"\r\n"
 
 
@@ -23,17 +24,17 @@ def status(url: str, path: str, lines: bytes) -> int:
 
 def front_ends(directory: Path) -> Iterator[tuple[str, str]]:
     """Start all kinds of processes; return each URL with each path that answers there."""
-    settings = "\n[metrics]\nport = 0\n[http]\nheader_timeout_s = 0.05\n"
+    settings = f"\n[metrics]\nport = 0\n[http]\nheader_timeout_s = {HEADER_TIMEOUT_S}\n"
     with running_cloud(directory, settings=settings) as cloud, running_placement(directory) as placement:
         url = cloud.home.running().url
-        for service in httpx.get(url).json()["services"]:
-            yield url, f"{service}/"
-        with further_conductor(cloud, directory) as conductor:
-            yield conductor, "/metrics"
-        yield placement, "/"
-        yield placement, "/metrics"
         with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port)) as half:
             half.sendall(b"GET /")
+            for service in http.get(url).json()["services"]:
+                yield url, f"{service}/"
+            with further_conductor(cloud, directory) as conductor:
+                yield conductor, "/metrics"
+            yield placement, "/"
+            yield placement, "/metrics"
             assert half.recv(12) == b"HTTP/1.1 408"
 
 

@@ -39,7 +39,7 @@ def test_the_units_of_the_roles_are_enabled(installed: Machine) -> None:
         f"{wanted}/whimbrel-api.service": units + b"/whimbrel-api.service",
         f"{wanted}/whimbrel-conductor.service": units + b"/whimbrel-conductor.service",
     }
-    for role in ("api", "conductor", "placement", "image", "volume", "agent"):
+    for role in ("api", "conductor", "console", "placement", "image", "volume", "agent"):
         assert installed.run("systemd-analyze", "verify", f"whimbrel-{role}.service") == ""
 
 
@@ -80,7 +80,7 @@ def test_an_interrupted_installation_is_made_anew(installed: Machine) -> None:
 def test_a_python_in_a_home_directory_is_refused(machine: Machine) -> None:
     """The units cannot read it."""
     fake = machine.path("/opt/python")
-    fake.write_text('#!/bin/sh\ncase "$2" in *base_prefix*) echo /root/python ;; esac\n')
+    fake.write_text('#!/bin/sh\ncase "$2" in *base_prefix*) echo ~root/python ;; esac\n')
     fake.chmod(0o755)
     with pytest.raises(AssertionError, match="set PYTHON to /usr/bin/python3"):
         machine.run("env", "PYTHON=/opt/python", SCRIPT)

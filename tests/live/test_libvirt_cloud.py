@@ -21,7 +21,7 @@ from whimbrel.adapters.qemu.storage_daemon import PROGRAM
 from whimbrel.cli.client import Api, Login
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest
-from whimbrel.embedded.tick_guest import ticks
+from whimbrel.embedded.tick_guest import Tick, ticks
 from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD
 
 pytestmark = pytest.mark.long
@@ -39,6 +39,8 @@ driver = "libvirt"
 uri = "{uri}"
 guests_dir = "{directory}"
 guest_nics = "user"
+peer_uri = "{uri}"
+migration_address = "127.0.0.1"
 """
 
 
@@ -98,9 +100,12 @@ class Cloud:
 
     def boots(self, server: str) -> int:
         """Return how often the server's disk was booted from, as its console says."""
-        say = {"os-getConsoleOutput": {}}
-        said = ticks(self.member.post("compute", f"/servers/{server}/action", say)["output"])
+        said = self.ticks(server)
         return said[-1].boots if said else 0
+
+    def ticks(self, server: str) -> list[Tick]:
+        say = {"os-getConsoleOutput": {}}
+        return ticks(self.member.post("compute", f"/servers/{server}/action", say)["output"])
 
     def guests(self) -> list[tuple[str, Guest]]:
         """List the guests that there are, each with its host, asked of the hosts themselves."""
@@ -162,6 +167,25 @@ def test_a_server_moves_with_its_port_and_its_volume_and_lets_them_go(cloud: Clo
     cloud.until(lambda: cloud.volume_status(volume) == "available")
     [(_, bare)] = cloud.guests()
     assert (bare.power, bare.ports, bare.volumes) == ("running", before.ports, ())
+
+
+def test_a_server_moves_live_with_its_memory_its_port_and_its_volume(cloud: Cloud) -> None:
+    volume = cloud.volume()
+    server = cloud.boot(imageRef=cloud.tick_image())
+    cloud.member.post("compute", f"/servers/{server}/os-volume_attachments", {"volumeAttachment": {"volumeId": volume}})
+    cloud.until(lambda: cloud.volume_status(volume) == "in-use")
+    cloud.until(lambda: bool(cloud.ticks(server)))
+    for _ in range(2):
+        [(source, before)], memory = cloud.guests(), cloud.ticks(server)[-1].nonce
+        live = {"host": None, "block_migration": "auto"}
+        cloud.act(server, "ACTIVE", {"os-migrateLive": live})
+        [(target, after)] = cloud.guests()
+        assert target != source
+        assert (after.power, after.ports, after.volumes) == ("running", before.ports, (volume,))
+        cloud.until(lambda: bool(cloud.ticks(server)))
+        assert (cloud.ticks(server)[-1].nonce, cloud.boots(server)) == (memory, 1)
+    cloud.member.delete("compute", f"/servers/{server}/os-volume_attachments/{volume}")
+    cloud.until(lambda: cloud.volume_status(volume) == "available")
 
 
 def test_a_server_on_a_volume_comes_back_to_what_it_wrote_elsewhere(cloud: Cloud) -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.contracts.hypervisors import CAPACITY, SMALL_IMAGE, new_nic, new_spec, quiet
 from tests.live.root_hosts import RootHost, root_hosts  # noqa: F401
 from whimbrel.adapters.libvirt import LibvirtHypervisor
+from whimbrel.adapters.libvirt.device_xml import Plugging
 from whimbrel.domain.guest import GuestSpec
 from whimbrel.domain.server_devices import GuestNic
 from whimbrel.embedded.tick_guest import image
@@ -22,8 +23,8 @@ def hosts(root_hosts: dict[str, RootHost]) -> dict[str, RootHost]:  # noqa: F811
     return root_hosts
 
 
-def hypervisor(host: RootHost) -> LibvirtHypervisor:
-    return LibvirtHypervisor(host.uri, host.guests_dir, MemoryImages({SMALL_IMAGE: image()}), **CAPACITY)
+def hypervisor(host: RootHost, nics: Plugging = "tap") -> LibvirtHypervisor:
+    return LibvirtHypervisor(host.uri, host.guests_dir, MemoryImages({SMALL_IMAGE: image()}), **CAPACITY, nics=nics)
 
 
 def taps(*nics: GuestNic) -> dict[str, str]:
@@ -77,3 +78,31 @@ async def test_the_tap_is_at_the_target_after_a_cold_move(hosts: dict[str, RootH
     await source.start(old.key)
     assert (await devices(hosts["a"]), await devices(hosts["b"])) == (taps(nic), LOOPBACK)
     await source.destroy(old.key)
+
+
+async def on(host: RootHost, *words: str) -> str:
+    return await asyncio.to_thread(host.run, *words)
+
+
+async def test_a_tap_of_the_data_plane_is_opened_and_left(hosts: dict[str, RootHost]) -> None:
+    place, host = hosts["a"], hypervisor(hosts["a"], "bridge")
+    first, second = new_nic(), new_nic()
+    names = [f"tap{nic.port_id[:11]}" for nic in (first, second)]
+    for name in names:
+        await on(place, "ip", "tuntap", "add", name, "mode", "tap", "vnet_hdr")
+        await on(place, "ip", "link", "set", name, "mtu", str(first.mtu), "up")
+
+    async def opened() -> list[bool]:
+        return ["LOWER_UP" in await on(place, "ip", "link", "show", name) for name in names]
+
+    spec = replace(new_spec(), nics=(first,))
+    await running(host, spec)
+    assert await opened() == [True, False]
+    await host.plug(spec.key, second)
+    assert await opened() == [True, True]
+    await host.unplug(spec.key, first.port_id)
+    assert await opened() == [False, True]
+    await host.destroy(spec.key)
+    assert await opened() == [False, False]
+    for name in names:
+        await on(place, "ip", "link", "del", name)

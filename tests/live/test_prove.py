@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.processes import HANG_S
 from whimbrel.adapters.bus.agent_client import HttpAgents
 from whimbrel.domain.guest import GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot
@@ -28,7 +29,7 @@ servers = [
     cloud.compute.wait_for_server(
         cloud.compute.create_server(
             name=name, image_id=image.id, flavor_id="1", networks=[{"uuid": network.id}]
-        ), wait=60
+        ), wait=None
     )
     for name in ("one", "two")
 ]
@@ -77,7 +78,7 @@ async def start_twice(cloud: RunningCloud, server: str, image: str, project: str
     spec = GuestSpec(
         key=key, name="x", vcpus=1, memory_mib=512, root_gib=1, image_id=image, project_id=ProjectId(project)
     )
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=HANG_S) as client:
         agents = HttpAgents(cloud.home.running().agents_url("one"), cloud.home.agents_secret(), client)
         agent = agents.at(HostName(host))
         await agent.prepare(order, spec)

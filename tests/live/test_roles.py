@@ -4,7 +4,7 @@ import json
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Roles:
         self.path = path
         self.url = url
         self.programs: dict[str, Program] = {}
+        self.environment: Mapping[str, str] | None = None  # of commands; None: that of the tests
         self._running = running
         (path / "url").write_text(url)
         self._services: dict[str, str] = {}
@@ -64,7 +65,7 @@ class Roles:
         return file
 
     def run(self, *words: str | Path) -> str:
-        done = execute([sys.executable, "-m", "whimbrel", *map(str, words)])
+        done = execute([sys.executable, "-m", "whimbrel", *map(str, words)], self.environment)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -15,7 +15,7 @@ from whimbrel.cli import app
 PACKAGING = Path(__file__).parents[2] / "packaging"
 UNITS = PACKAGING / "systemd"
 PROGRAM = "/opt/whimbrel/current/bin/whimbrel"
-ROLES = sorted(unit.stem.removeprefix("whimbrel-") for unit in UNITS.glob("*.service"))
+ROLES = sorted(unit.stem.removeprefix("whimbrel-") for unit in UNITS.glob("whimbrel-*.service"))
 MOST_EXPOSED = 3.0
 """Of systemd's exposure level, 0 to 10; its own services have 9 without any hardening."""
 
@@ -46,7 +46,7 @@ def exposure(units: Path, role: str) -> float:
 
 
 def test_there_is_a_unit_for_each_role() -> None:
-    assert ROLES == ["agent", "api", "conductor", "image", "placement", "volume"]
+    assert ROLES == ["agent", "api", "conductor", "console", "image", "placement", "volume", "watchdog"]
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -95,3 +95,19 @@ def test_nothing_in_the_image_description_is_missing() -> None:
     entry = re.search(r"^ENTRYPOINT (.*)$", text, re.MULTILINE)
     assert entry
     assert json.loads(entry[1]) == ["/opt/whimbrel/bin/whimbrel"]
+
+
+def test_systemd_understands_an_agent_that_makes_networks(units: Path) -> None:
+    drop_in = units / "whimbrel-agent.service.d/30-networks.conf"
+    shutil.move(units / "networks.conf", drop_in)
+    assert systemd_analyze("verify", units / "whimbrel-agent.service") == ""
+    assert "CAP_NET_ADMIN" in drop_in.read_text()
+
+
+def test_systemd_understands_the_program_that_connects_volumes(units: Path) -> None:
+    assert systemd_analyze("verify", units / "storage-whimbrel.socket", units / "storage-whimbrel@.service") == ""
+    unit = (UNITS / "storage-whimbrel@.service").read_text()
+    command = re.search(rf"^ExecStart={PROGRAM} (.*)$", unit, re.MULTILINE)
+    assert command
+    app.parse_args(command[1].split(), exit_on_error=False, print_error=False)
+    assert "Private" not in unit, "its mounts are for libvirt"

@@ -256,9 +256,9 @@ def test_conductors_of_both_releases_work_beside_each_other(cloud: Cloud) -> Non
     check = cloud.check()
     assert {each["kind"] for each in check["holds_back"]} == {"process"}
     assert check["floor"] == BEFORE["version"]
-    cloud.resize("idle")
     cloud.create("another", wait=False)
-    cloud.wait_at("idle", "carry_disk")
+    cloud.resize("idle")
+    cloud.wait_at("idle", "carry_disk")  # for a second: nothing stands between
     cloud.conductor("two")
     former.kill()
     cloud.wait("idle", "VERIFY_RESIZE")

@@ -127,11 +127,11 @@ attaching.delete_attachment(attachment)
 assert volumes.get_volume(held).status == "available"
 
 volumes.delete_snapshot(snapshot)
-volumes.wait_for_delete(snapshot, interval=0.1)
+volumes.wait_for_delete(snapshot, interval=0.1, wait=None)
 for volume in [origin, bootable, *copies]:
     volumes.wait_for_status(volumes.get_volume(volume), interval=0.1)
     volumes.delete_volume(volume)
-    volumes.wait_for_delete(volume, interval=0.1)
+    volumes.wait_for_delete(volume, interval=0.1, wait=None)
 assert list(volumes.volumes()) == []
 print("well")
 """

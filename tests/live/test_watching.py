@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.live.running_cloud import RunningCloud, further_conductor, running_cloud, running_placement
+from tests.live.test_clients import until_status
 from tests.processes import http
 
 Found = dict[str, list[tuple[dict[str, str], float]]]
@@ -43,6 +44,7 @@ def test_a_cloud_a_conductor_and_a_history(tmp_path: Path) -> None:
         server_id = boot(cloud, "one")
         cloud.say("server", "resize", "--flavor", "m1.small", "--wait", "one")
         cloud.say("server", "resize", "confirm", "one")
+        until_status(cloud, "one", "ACTIVE")
         cloud.say("server", "delete", "--wait", "one")
         assert http.get(f"{url}/metrics").status_code == 401
         secret = cloud.metrics_headers

@@ -6,14 +6,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from whimbrel.domain.errors import Invalid, Unavailable, WorldError
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.host import Zone
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves import requests
+from whimbrel.moves import live_requests, requests
 from whimbrel.moves.journal_export import export, read
 from whimbrel.ports.cloud import Rules
+from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create
@@ -21,6 +25,7 @@ from whimbrel.sim.cloud.cloud import LARGE, World
 from whimbrel.sim.faults.chaos import Chaos, Crash, Fault, Plan
 from whimbrel.sim.replay.replay import Replay, Replayed
 from whimbrel.sim.world.equipment import with_devices
+from whimbrel.sim.world.phases import Times
 
 RULES = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
 
@@ -46,7 +51,10 @@ class Buggy(Chaos):
 class Real:
     """A cloud whose one move has something happen to it; it stands for a real one."""
 
-    def __init__(self, *, devices: bool = False, cells: dict[str, tuple[str, ...]] | None = None) -> None:
+    def __init__(
+        self, *, devices: bool = False, cells: dict[str, tuple[str, ...]] | None = None, times: Times | None = None
+    ) -> None:
+        self._times = times
         self._devices = devices
         self._cells = cells
         self.world: World
@@ -54,7 +62,9 @@ class Real:
         self.chaos: list[Chaos] = []
 
     async def build(self) -> None:
-        self.world = world = await World.build(cells=self._cells, rules=RULES, equipped=self._devices)
+        self.world = world = await World.build(
+            cells=self._cells, rules=RULES, equipped=self._devices, times=self._times
+        )
         made = world.new_server("web")
         await create.accept(
             world.cloud,
@@ -85,6 +95,21 @@ class Real:
         with suppress(AssertionError):  # it may wait for longer than this
             await self.world.settle(self.world.engine("two"), rounds=15)
 
+    async def migrate_live(self, plan: Plan, **asked: Any) -> None:
+        """Ask for a live migration, and drive it under this plan of faults."""
+        chaos = Chaos(plan)
+        self.chaos.append(chaos)
+        for cell in self.world.cloud.cells:
+            await self.world.cloud.cell_infos.ensure(CellInfo(name=cell, migration_network="m", created_at=0.0))
+        cloud, far = chaos.wrap(self.world.cloud), self._cells is not None
+        engine = self.world.engine("one", cloud)
+        requester = self.world.requester()
+        with suppress(Crash, WorldError):
+            await live_requests.migrate_live(cloud, engine, requester, self.server, None, leaves_cell=far, **asked)
+            for run in await cloud.journal.take("one", cloud.clock.now(), engine.lease_s, 1):
+                await engine.drive(run)
+        await self.world.settle(self.world.engine("two"), rounds=15)
+
     async def say(self, verdict: str) -> None:
         server = await lookup.find(self.world.cloud, self.server.id)
         ask = requests.confirm if verdict == "confirm" else requests.revert
@@ -92,7 +117,7 @@ class Real:
         await self.world.settle(self.world.engine("two"))
 
     async def run(self) -> Run:
-        [run] = await self.world.cloud.journal.find(RunFilter(sagas=("resize",)))
+        [run] = await self.world.cloud.journal.find(RunFilter(sagas=("resize", "migrate", "live_migrate")))
         return run
 
 
@@ -161,6 +186,101 @@ async def test_a_move_to_another_cell() -> None:
     assert again.differs is None
     assert again.stands == again.stood == "undone"
     assert any("copy_to_target" in line.what for line in again.told)
+
+
+@pytest.mark.parametrize("cells", [None, {"old": ("h1",), "new": ("h2", "h3")}], ids=["in its cell", "to another"])
+async def test_a_live_migration(cells: dict[str, tuple[str, ...]] | None) -> None:
+    real = Real(devices=True, cells=cells)
+    await real.build()
+    await real.migrate_live({}, policy={"longest_pause_ms": 100})
+    again = await replayed(real)
+    assert again.differs is None
+    assert again.stands == again.stood == "done"
+    assert again.run
+    assert again.run.facts.live.policy == (await real.run()).facts.live.policy
+    assert again.run.facts.target.host == (await real.run()).facts.target.host
+
+
+NORTH = Zone(id="7", name="north")
+
+
+async def with_a_second_zone() -> Real:
+    """Return a cloud whose server is in the default zone, and two hosts are in another one."""
+    real = Real()
+    await real.build()
+    cloud = real.world.cloud
+    await cloud.zones.ensure(NORTH)
+    aggregate = await cloud.aggregates.create("north", cloud.ids.uuid(), {"availability_zone": NORTH.id}, 1.0)
+    for host in ("h2", "h3"):
+        await cloud.aggregates.add_host(aggregate.id, HostName(host), 1.0)
+    return real
+
+
+@pytest.mark.parametrize("flavor", [LARGE, None], ids=["resize", "migration"])
+async def test_a_move_to_a_requested_zone(flavor: Flavor | None) -> None:
+    real = await with_a_second_zone()
+    world, wanted = real.world, requests.Wanted(zone=NORTH.id, flavor=flavor)
+    await requests.move(world.cloud, world.engine("one"), world.requester(), real.server, wanted)
+    await world.settle(world.engine("one"))
+    await real.say("confirm")
+    again = await replayed(real)
+    assert again.differs is None
+    assert again.stands == again.stood == "done"
+    assert again.run
+    assert (again.run.facts.asked_zone, again.run.facts.target.zone) == (NORTH.id, NORTH.id)
+
+
+async def test_a_live_migration_to_a_requested_zone() -> None:
+    real = await with_a_second_zone()
+    await real.migrate_live({}, zone=NORTH.id)
+    again = await replayed(real)
+    assert again.differs is None
+    assert again.stands == again.stood == "done"
+    assert again.run
+    assert (again.run.facts.asked_zone, again.run.facts.target.zone) == (NORTH.id, NORTH.id)
+
+
+async def test_a_move_to_a_requested_zone_that_had_no_room() -> None:
+    """The export names no host of the zone then: one stands for them."""
+    real = await with_a_second_zone()
+    world, huge = real.world, replace(LARGE, flavor_id="3", name="huge", vcpus=10)
+    await world.cloud.flavors.create(huge, 1.0)
+    wanted = requests.Wanted(zone=NORTH.id, flavor=huge)
+    await requests.move(world.cloud, world.engine("one"), world.requester(), real.server, wanted)
+    await world.settle(world.engine("one"))
+    again = await replayed(real)
+    assert again.differs is None
+    assert again.stands.split(":")[0] == again.stood.split(":")[0] == "undone"
+    assert again.run
+    assert again.run.facts.asked_zone == NORTH.id
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.UNANSWERED, Fault.CRASH_BEFORE])
+@pytest.mark.parametrize("order", ["compare_cpu", "receive", "transfer", "settle_arrival"])
+async def test_a_live_migration_with_a_fault(order: str, fault: Fault) -> None:
+    real = Real()
+    await real.build()
+    await real.migrate_live({})
+    touches = real.chaos[0].touches
+    real = Real()
+    await real.build()
+    await real.migrate_live({next(n for n, name in enumerate(touches) if name.endswith(f".{order}")): fault})
+    assert real.chaos[0].fired
+    again = await replayed(real)
+    assert again.differs is None, again.told
+    assert again.stands == again.stood
+
+
+async def test_a_live_migration_that_was_aborted_or_ended_in_post_copy() -> None:
+    """What the real world did at the switch-over is taken from the journal: a simulated transfer takes no time."""
+    for fields, end in (({"ladder": ["abort"]}, "undone"), ({"ladder": ["post_copy"]}, "done")):
+        real = Real(times=Times(live_mib_s=100.0))
+        await real.build()
+        real.world.simulated.dirty_rates[real.server.id] = 2**40
+        await real.migrate_live({}, policy={"deadline_s": 30.0, "rung_s": 10.0, **fields})
+        again = await replayed(real)
+        assert again.differs is None
+        assert again.stands.split(":")[0] == again.stood.split(":")[0] == end
 
 
 async def test_a_move_that_hangs_is_shown_with_where_it_would_go() -> None:

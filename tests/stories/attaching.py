@@ -1,12 +1,13 @@
 """Scenarios that attach and detach interfaces and volumes: initial state, request, permitted results."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace as with_
 
 from tests.stories.lifecycle import HOSTS, RULES, Ask, Set, resized, stopped
+from tests.stories.shelving import shelved
 from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import WorldError, WrongState
@@ -23,7 +24,7 @@ from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup.late_effects import clean_up_waiting
-from whimbrel.servers.devices import interfaces, volumes
+from whimbrel.servers.devices import interfaces, volume_swaps, volumes
 from whimbrel.servers.lifecycle import create, delete
 from whimbrel.sim.checks.invariants import Invariants, Violation, books
 from whimbrel.sim.cloud.cloud import PROJECT, World
@@ -33,8 +34,11 @@ from whimbrel.sim.world import equipment
 FREE_PORT = "66666666-6666-4666-8666-666666666667"
 WIDE_PORT, WIDE = "66666666-6666-4666-8666-666666666668", "88888888-8888-4888-8888-888888888889"
 FREE_VOLUME = "77777777-7777-4777-8777-777777777778"
+TARGET = "77777777-7777-4777-8777-777777777779"
+"""The volume to which the service migrates the server's."""
 Books = dict[str, Any]
 Meant = Callable[[Result, Run], Books]
+Seen = Callable[[Result, Sequence[Run]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Scenario:
     ask: Ask
     meant: Meant
     scene: tuple[Set, ...] = ()
+    seen: Seen | None = None  # what besides the books has to be
 
     def __str__(self) -> str:
         return self.name
@@ -67,6 +72,11 @@ async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
     await volumes.detach(cloud, engine, requester, server, device)
 
 
+async def swap(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    device = next(device for device in server.volumes if device.volume_id == equipment.VOLUME)
+    await volume_swaps.swap(cloud, engine, requester, server, device, TARGET)
+
+
 def plug(requested: RequestedNic) -> Ask:
     async def ask(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
         await interfaces.attach(cloud, engine, requester, server, requested)
@@ -77,7 +87,7 @@ def plug(requested: RequestedNic) -> Ask:
 def unplug(*, ours: bool) -> Ask:
     async def ask(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
         nic = next(nic for nic in server.nics if nic.is_ours == ours)
-        await interfaces.detach(cloud, engine, requester, server, nic)
+        await interfaces.detach(cloud, engine, requester, server, nic.port_id)
 
     return ask
 
@@ -96,6 +106,11 @@ async def misbound(world: World, server: Server) -> None:
     await world.remains.network.activate_binding(equipment.PORT, HostName("h1"))
 
 
+async def migrating(world: World, server: Server) -> None:
+    """Make the volume service migrate its volume, and wait for the swap."""
+    world.remains.volumes.begin_migration(equipment.VOLUME, TARGET)
+
+
 # How it is meant to end: worked out from what was before
 
 
@@ -112,6 +127,13 @@ def attached(result: Result, run: Run) -> Books:
     }
 
 
+def reserved(result: Result, run: Run) -> Books:
+    """The server is on no host: an unshelve connects the volume."""
+    books_ = attached(result, run)
+    waiting = (run.subject, FREE_VOLUME, None, "reserved")
+    return {**books_, "attachments": [waiting if one[1] == FREE_VOLUME else one for one in books_["attachments"]]}
+
+
 def detached(result: Result, run: Run) -> Books:
     record = result.before["servers"][run.subject]
     return {
@@ -123,6 +145,25 @@ def detached(result: Result, run: Run) -> Books:
         },
         "attachments": [one for one in result.before["attachments"] if one[1] != equipment.VOLUME],
     }
+
+
+def swapped(result: Result, run: Run) -> Books:
+    """The volume has its id still, and the service keeps one of the two, whether the migration failed or not."""
+    volumes = [one for one in result.before["volumes"] if one != TARGET]
+    status = "success" if run.state == "done" else "error"
+    return {**result.before, "volumes": volumes, "migrations": {equipment.VOLUME: status}}
+
+
+async def uses_the_right_one(result: Result, runs: Sequence[Run]) -> None:
+    """See that the guest uses the new volume by its record's attachment, or the old one after a failed migration."""
+    world, is_done = result.world, any(run.state == "done" for run in runs)
+    record = await lookup.find(world.cloud, result.server.id)
+    device = next(one for one in record.volumes if one.volume_id == equipment.VOLUME)
+    host, slot = HostName(record.host or ""), Slot(record.slot or "")
+    has = {one.volume_id: one for one in world.hypervisors[host].volumes_of(GuestKey(record.id, slot))}
+    used = has[equipment.VOLUME]
+    assert (used.attachment_id, used.device) == (device.attachment_id, device.device)
+    assert used.connection["data"]["volume_id"] == (TARGET if is_done else equipment.VOLUME)
 
 
 def plugged(result: Result, run: Run) -> Books:
@@ -177,8 +218,14 @@ SCENARIOS = (
     Scenario("attach a volume later", "attach_volume", attach(at_once=False), attached),
     Scenario("attach a volume to a stopped one", "attach_volume", attach(at_once=True), attached, (stopped,)),
     Scenario("attach a volume while a move waits", "attach_volume", attach(at_once=True), attached, (resized,)),
+    Scenario("attach a volume to one on no host", "attach_volume", attach(at_once=True), reserved, (shelved,)),
     Scenario("detach a volume", "detach_volume", detach, detached),
+    Scenario("detach a volume from one on no host", "detach_volume", detach, detached, (shelved,)),
     Scenario("detach a volume while a move waits", "detach_volume", detach, detached, (resized,)),
+    Scenario("swap a volume", "swap_volume", swap, swapped, (migrating,), uses_the_right_one),
+    Scenario(
+        "swap a volume while a move waits", "swap_volume", swap, swapped, (resized, migrating), uses_the_right_one
+    ),
     Scenario("plug by network", "attach_interface", plug(BY_NETWORK), plugged),
     Scenario("plug by port, a stopped one", "attach_interface", plug(BY_PORT), plugged, (stopped,)),
     Scenario("plug a port with bandwidth", "attach_interface", plug(BY_WIDE_PORT), plugged),
@@ -264,12 +311,16 @@ async def check(ended: Result, scenario: Scenario, *, may_be_nothing: bool = Tru
     """See that it ended as it was meant to, or as if it had never begun, the guest too; then see what follows."""
     after = await books(ended.world)
     if not (may_be_nothing and after == ended.before):
-        run, *earlier = await ended.world.cloud.journal.find(RunFilter(subject=ended.server.id, sagas=[scenario.saga]))
+        runs = await ended.world.cloud.journal.find(RunFilter(subject=ended.server.id, sagas=[scenario.saga]))
+        run, *earlier = runs
+        assert may_be_nothing or run.state == "done", run.message
         assert all(one.state == "undone" for one in earlier), "it was done twice"
         wanted = scenario.meant(ended, run)
         assert after == wanted, "\n".join(
             f"{key} should be {wanted[key]}\nand is {after[key]}" for key in wanted if after[key] != wanted[key]
         )
+        if scenario.seen:
+            await scenario.seen(ended, runs)
     await see_the_guest(ended.world, ended.server.id)
     await (either_verdict if resized in scenario.scene else delete_and_see_nothing)(ended)
 
@@ -278,6 +329,8 @@ async def see_the_guest(world: World, server_id: ServerId) -> None:
     """See that the guest has what the record says."""
     record = await lookup.find(world.cloud, server_id)
     assert record.cell, "it lives somewhere"
+    if record.host is None:
+        return
     agent = world.cloud.agent(record.cell, HostName(record.host or ""))
     guest = await agent.look(GuestKey(server_id, Slot(record.slot or "")))
     assert guest, "it is there"
@@ -320,7 +373,7 @@ async def delete_and_see_nothing(ended: Result) -> None:
     await world.settle(engine)
     left = await books(world)
     assert left["ports"] == [(name, "", "", "", {}, 0) for name in (equipment.PORT, FREE_PORT, WIDE_PORT)]
-    assert left["volumes"] == sorted([equipment.VOLUME, FREE_VOLUME])
+    assert [one for one in left["volumes"] if one != TARGET] == sorted([equipment.VOLUME, FREE_VOLUME])
     assert not any(left[key] for key in ("servers", "claims", "guests", "attachments", "quota")), left
     await Invariants(world).check()
     await world.close()

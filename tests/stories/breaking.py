@@ -14,6 +14,7 @@ from whimbrel.adapters.sql.tables.placement import allocations, host_zones, inve
 from whimbrel.domain.guest import GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import BlockDevice, RequestedNic
 from whimbrel.moves.steps.disk import TRANSFER_IMAGE, transfer_images_of
 from whimbrel.ports.placement.placement import Inventory
 from whimbrel.ports.services.images import Image
@@ -21,6 +22,7 @@ from whimbrel.ports.services.network import NewPort, Port
 from whimbrel.ports.services.volumes import Volume
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
+from whimbrel.servers.devices import interfaces, volumes
 from whimbrel.servers.lifecycle import create, create_image, delete
 from whimbrel.sim.cloud.cloud import IMAGE, PROJECT, World
 from whimbrel.sim.world import equipment
@@ -74,11 +76,28 @@ async def scene() -> Scene:
     for server, host in ((rich, "h1"), (plain, "h2"), (gone, "h2")):
         await create.accept(world.cloud, engine, world.requester(), [server], HostName(host))
         await world.settle(engine)
+        await _named(world, server.id)
     await delete.accept(world.cloud, engine, world.requester(), await lookup.find(world.cloud, gone.id))
     await world.settle(engine)
     there = [await lookup.find(world.cloud, one.id) for one in (rich, plain)]
     assert [one.vm_state for one in there] == ["active", "active"]
     return Scene(world, *there, gone)
+
+
+async def _named(world: World, server: ServerId) -> None:
+    """Attach the free port and the free volume and detach them: what no run has named is nobody's but its maker's."""
+    cloud, engine, requester = world.cloud, world.engine("setup"), world.requester()
+    wanted = BlockDevice(id="bdm", volume_id=FREE_VOLUME, attachment_id="", host="", device="/dev/vdz")
+    await interfaces.attach(cloud, engine, requester, await lookup.find(cloud, server), RequestedNic(port_id=FREE_PORT))
+    await world.settle(engine)
+    await volumes.attach(cloud, engine, requester, await lookup.find(cloud, server), wanted, at_once=True)
+    await world.settle(engine)
+    await interfaces.detach(cloud, engine, requester, await lookup.find(cloud, server), FREE_PORT)
+    await world.settle(engine)
+    record = await lookup.find(cloud, server)
+    [device] = [one for one in record.volumes if one.volume_id == FREE_VOLUME]
+    await volumes.detach(cloud, engine, requester, record, device)
+    await world.settle(engine)
 
 
 # Guests
@@ -319,7 +338,7 @@ async def device_held(scene: Scene) -> None:
 
 
 async def transfer_image_left(scene: Scene) -> None:
-    [first] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
+    [first] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, sagas=("create",)))
     [[transfer_image]] = transfer_images_of(first).values()
     await _image(scene, {TRANSFER_IMAGE: first.id}, transfer_image)
 
@@ -336,7 +355,7 @@ async def snapshot_left(scene: Scene) -> None:
 
 async def _image(scene: Scene, properties: dict[str, str], image_id: str) -> None:
     await scene.world.cloud.images.create(
-        Image(id=image_id, name="left", status="queued", disk_format="qcow2", size_bytes=0, checksum=None,
+        Image(id=image_id, name="left", status="queued", disk_format="raw", size_bytes=0, checksum=None,
               properties=properties)
     )  # fmt: skip
 

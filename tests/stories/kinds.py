@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from msgspec.structs import replace as with_
@@ -12,6 +12,7 @@ from tests.stories import (
     attaching,
     lifecycle,
     test_build_failures,
+    test_evacuations,
     test_heal,
     test_lifecycle,
     test_repair_crashes,
@@ -23,6 +24,7 @@ from tests.stories.later import LATER, every_look
 from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_misbound, watch
 from tests.stories.test_repair import a_scene
 from tests.stories.test_repair_older import OLDER
+from tools.scenarios import evacuations
 from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, sleeping
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.operation_facts import OperationFacts, is_placed
@@ -63,6 +65,12 @@ def scenarios_of(saga: str) -> Iterator[Scenario]:
     if saga == "heal_ports":
         for heal in test_heal.SCENARIOS:
             yield Scenario(heal.name, partial(test_heal.Healing, heal), _check_healed)
+    elif saga == "evacuate":
+        for whole in test_evacuations.STORIES:
+            story = replace(whole, returns=False)  # what is left on the source goes later, by no run
+            if story.death == "power cut, agent alive":
+                continue  # there it may go at any time
+            yield Scenario(story.name, partial(evacuations.Trial, story), partial(_check_evacuated, story))
     elif saga == "repair":
         breaks = (*MENDED, *test_repair_crashes.OF_OWNERS, *OLDER, ADOPTED)
         for broken in (one for one in breaks if one.name not in OF_SEVERAL):
@@ -82,6 +90,10 @@ async def _check_healed(trial: Incarnations, ended: Result, has_faults: bool) ->
     assert isinstance(trial, test_heal.Healing)
     assert has_faults or await books(ended.world) == trial.right
     await test_heal.check(trial, ended)
+
+
+async def _check_evacuated(story: evacuations.Evacuating, trial: Incarnations, ended: Result, has_faults: bool) -> None:
+    await test_evacuations.check(ended, story, may_be_nothing=has_faults)
 
 
 async def _check_repaired(trial: Incarnations, ended: Result, has_faults: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from tests.stories import attaching, breaking, test_heal
 from tests.stories.choosing import chosen, of, services
 from tests.stories.lifecycle import Ask, Set, resized
+from tests.stories.shelving import shelved, unshelve
 from tests.stories.test_repair_crashes import Repairing
 from tools.scenarios.incarnations import Incarnations
 from whimbrel.domain.errors import WorldError
@@ -90,7 +91,8 @@ def _of_operation(scenario: attaching.Scenario) -> list[Later]:
         again = Later(
             f"{scenario}, refused and asked for again", scenario.saga, begin, asked(scenario.ask), is_refused=True
         )
-        return [Later(f"{scenario}, and it moves", scenario.saga, begin, moved), again]
+        then = asked(unshelve) if shelved in scenario.scene else moved
+        return [Later(f"{scenario}, and it moves", scenario.saga, begin, then), again]
     return (
         [Later(f"{scenario}, and it comes back", scenario.saga, begin, asked(AGAIN[str(scenario)]))]
         if str(scenario) in AGAIN

@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace as with_
 
+from tests.stories.image_books import images_are_whole, without_images
+from tools.scenarios.bound import bound
 from tools.scenarios.incarnations import Incarnations, Result, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import NotFound, WorldError
@@ -27,7 +29,15 @@ from whimbrel.servers.lifecycle import create, delete, power
 from whimbrel.sim.checks.invariants import Invariants, books
 from whimbrel.sim.cloud.cloud import LARGE, PROJECT, SMALL, World
 from whimbrel.sim.faults.chaos import Plan
-from whimbrel.sim.world.equipment import DIRECT_PORT, FUNCTIONS, PORT, VOLUME, with_a_function, with_devices
+from whimbrel.sim.world.equipment import (
+    DIRECT_PORT,
+    FUNCTIONS,
+    PORT,
+    VOLUME,
+    with_a_boot_volume,
+    with_a_function,
+    with_devices,
+)
 
 HOSTS = ("h1", "h2", "h3")
 HUGE = Flavor(flavor_id="9", name="huge", vcpus=8, memory_mib=512, root_gib=1)
@@ -60,6 +70,9 @@ class Scenario:
     flavor: Flavor = SMALL
     devices: bool = False  # with ports, bandwidth and volumes
     function: bool = False  # with a port that has a virtual function of its host, instead of other ports
+    on_volume: bool = False  # it boots from the volume
+    bound: bool = False  # in a server group, and pinned to its zone
+    two_cells: bool = False  # the last host is in a cell of its own
     rules: Rules = RULES
 
     def __str__(self) -> str:
@@ -119,11 +132,15 @@ _SCENES: dict[tuple[str, tuple[Set, ...]], tuple[World, Server]] = {}
 
 async def _scene(scenario: Scenario) -> tuple[World, Server]:
     equipped = scenario.devices or scenario.function
-    world = await World.build(HOSTS, rules=scenario.rules, equipped=equipped, functions=scenario.function)
+    cells = {"c1": HOSTS[:2], "c2": HOSTS[2:]} if scenario.two_cells else None
+    world = await World.build(HOSTS, cells, rules=scenario.rules, equipped=equipped, functions=scenario.function)
     server = world.new_server("s", scenario.flavor)
     if equipped:
         server = with_devices(server) if scenario.devices else server
         server = with_a_function(server) if scenario.function else server
+        server = with_a_boot_volume(server) if scenario.on_volume else server
+    if scenario.bound:
+        server = await bound(world, server)
     if not scenario.new:
         await born(world, server)
     for act in scenario.scene:
@@ -349,25 +366,6 @@ async def check(result: Result, scenario: Scenario, *, may_be_nothing: bool = Tr
     await result.world.close()
 
 
-async def images_are_whole(result: Result) -> None:
-    """A snapshot that was taken has its image, one that was undone has none; and there is no other that is new."""
-    cloud, taken = result.world.cloud, set[str]()
-    for run in await cloud.journal.find(RunFilter(subject=result.server.id, sagas=["snapshot"])):
-        status = None
-        with suppress(NotFound):
-            image = await cloud.images.show(run.facts.image_id)
-            assert (image.name, image.owner) == (run.facts.image_name, run.facts.image_owner)
-            status = image.status
-        assert status == ("active" if run.state == "done" else None)
-        taken |= {run.facts.image_id} if status else set()
-    assert {*result.world.images.ids()} == {*result.before["images"]} | taken
-
-
-def without_images(held: Books) -> Books:
-    """Leave out what `images_are_whole` looks after."""
-    return {key: value for key, value in held.items() if key != "images"}
-
-
 async def _meant(result: Result, scenario: Scenario, refused: bool) -> Books:
     if (refused or scenario.refusing) and scenario.refused:
         [run] = await result.world.cloud.journal.find(RunFilter(subject=result.server.id, limit=1))
@@ -391,6 +389,8 @@ async def delete_and_see_nothing(world: World, server_id: ServerId) -> None:
             await reconcile(cloud, engine)
     left = without_images(await books(world))
     there = _ownerless(world)
+    with_snapshots = {one.volume_id for one in world.remains.volumes.snapshots()}
+    there["volumes"] = sorted({*there.get("volumes", ()), *with_snapshots})  # those cannot be deleted
     assert all(value == there.get(name, type(value)()) for name, value in left.items()), left
     assert await cloud.directory.usage(PROJECT) == Usage()
     entry = (await cloud.directory.entries([server_id])).get(server_id)

@@ -8,10 +8,11 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from multiprocessing import get_context
 
+import pytest
 import structlog
 
 from tests.sim import test_run
@@ -21,7 +22,7 @@ from tests.stories.again import knows_no_epochs, wakes_in_a_later_move
 from tests.stories.choosing import may_come_late
 from tests.stories.kinds import Attempt, line_of
 from tests.stories.leaving_out import Mutant
-from tests.stories.move_stories import STORIES
+from tests.stories.move_stories import LIVE_STORIES, STORIES
 from tests.stories.mutations import CONTROL, HELD_UP, mutants
 from tests.stories.restored_mutations import RESTORED
 from tests.stories.test_crashes import (
@@ -33,12 +34,20 @@ from tests.stories.test_crashes import (
     revert_in_sight,
     revert_without_a_source,
 )
+from tests.stories.test_live_transfers import (
+    test_a_host_without_the_processor_is_passed_over,
+    test_an_abort_at_any_instant_leaves_it_here_or_there,
+    test_so_many_at_once_and_no_more,
+    test_what_dies_in_the_middle_of_a_transfer,
+    the_guest_goes_off,
+)
 from tests.stories.test_switches import edited_at_every_touch
 from tools.faultmap import pages
 from tools.faultmap.drawn import draw
 from tools.faultmap.variants import DEVICES, Variant
 from tools.scenarios.incarnations import sleeping
 from tools.scenarios.moves import Story, Trial
+from whimbrel.moves.live_migrate import LIVE_MIGRATE
 from whimbrel.sim.checks.invariants import Violation, books
 from whimbrel.sim.faults.chaos import Fault, changes
 
@@ -65,6 +74,20 @@ TOLD = tuple(
     if story.name == name
 )
 """What a mutant is told: those in which most goes back come first."""
+
+LIVE_TOLD = tuple(
+    story
+    for name in (
+        "live migration with ports and volumes to another cell, aborted",
+        "live migration with ports and volumes, aborted",
+        "live migration with ports and volumes to another cell",
+        "live migration of a paused server to a named host",
+        "live migration with ports and volumes",
+    )
+    for story in LIVE_STORIES
+    if story.name == name
+)
+"""The same for mutants of live migrations."""
 
 DRAWN = {
     "cell": Variant("resize", "other cell", "image", DEVICES[1], "revert"),
@@ -105,7 +128,29 @@ async def noticed(mutant: Mutant) -> str | None:
     return None
 
 
+def live_attempts(about: str) -> Iterator[Attempt]:
+    """List what a mutant of a live migration is told: stories without faults, those of one trouble, all with faults."""
+    yield from (partial(undisturbed, story) for story in LIVE_TOLD)
+    for act in (test_so_many_at_once_and_no_more, test_a_host_without_the_processor_is_passed_over):
+        yield partial(_complaint, act)
+    yield partial(_complaint, partial(test_what_dies_in_the_middle_of_a_transfer, the_guest_goes_off))
+    yield partial(_complaint, partial(test_an_abort_at_any_instant_leaves_it_here_or_there, LIVE_TOLD[-1]))
+    chosen = [story for story in LIVE_TOLD if not about or about in story.name]
+    yield from (partial(nowhere, story) for story in chosen if story.end == "revert")
+    yield from (partial(disturbed, story) for story in chosen)
+
+
+async def _complaint(act: Callable[[], Awaitable[None]]) -> str | None:
+    try:
+        await act()
+    except (Exception, Violation, pytest.fail.Exception) as error:
+        return line_of(error)
+    return None
+
+
 def _attempts(mutant: Mutant) -> Iterator[Attempt]:
+    if mutant.kind == LIVE_MIGRATE.name:
+        return live_attempts(mutant.about)
     if mutant.kind == RESTORED:
         return guards.attempts()
     return attempts(mutant.about) if mutant.kind == "resize" else kinds.attempts(mutant.kind, mutant.about)
@@ -122,7 +167,7 @@ async def late_activation() -> str | None:
 async def undisturbed(story: Story) -> str | None:
     try:
         await check(await Trial(story).play(), story, may_be_nothing=False)
-        if story.end == "revert":
+        if story.end == "revert" and not story.live:
             await revert_without_a_source(story)
             await revert_in_sight(story)
     except (Exception, Violation) as error:

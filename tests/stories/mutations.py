@@ -20,7 +20,7 @@ from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Superseded
 from whimbrel.domain.run import Run
 from whimbrel.moves.resize import MIGRATE, RESIZE
-from whimbrel.moves.steps import build_failures, disk, guest, ports, record, volumes
+from whimbrel.moves.steps import build_failures, disk, guest, guest_transfer, live, live_queue, ports, record, volumes
 from whimbrel.moves.steps.target import choose_target
 from whimbrel.reconcilers import rounds
 from whimbrel.reconcilers.late_effects_round import release_late_effects
@@ -30,7 +30,7 @@ from whimbrel.repair import steps
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Step
 from whimbrel.servers.allocations import healing
-from whimbrel.servers.devices import interfaces
+from whimbrel.servers.devices import interfaces, volume_swaps
 from whimbrel.servers.devices import volumes as attached
 from whimbrel.servers.lifecycle import create, power
 
@@ -43,8 +43,12 @@ HELD_UP = "held up"
 IDLE = (
     *(choose_target, record.await_verdict),
     *(volumes.leave_volumes, ports.leave_ports, create.greet, build_failures.trust_host),
+    *(live.show_post_copy, live_queue.draw_ticket),
 )
-"""Lines that do nothing themselves: one decides, one waits, four are there to be undone."""
+"""Lines that do nothing themselves: one decides, one waits, four are there to be undone, one shows a status.
+
+A ticket is missed only where several draw one at once.
+"""
 
 WRITTEN_NEXT = (record.switch_home, interfaces.check_unplugged)
 """The home is switched just before the move parks; the door looks just before it takes the port."""
@@ -80,7 +84,7 @@ def mutants() -> Iterator[Mutant]:
 def _about(step: Step) -> str:
     """Return which stories have this line."""
     conditions = {"crosses_cells": "cell", "sends_disk": "cell", "wants_pci": "function", "had_pci": "function"}
-    devices = dict.fromkeys(("moves_ports", "has_ports", "moves_volumes"), "ports")
+    devices = dict.fromkeys(("moves_ports", "has_ports", "moves_volumes", "has_volumes"), "ports")
     devices |= dict.fromkeys(("requests_nics", "requests_volumes", "has_devices"), "ports")
     return {**conditions, **devices}.get(step.only_if.__name__ if step.only_if else "", "")
 
@@ -104,6 +108,9 @@ def _guards() -> Iterator[Mutant]:
     yield Mutant("destroyed without looking", nothing((guest, "_see")))
     yield Mutant("no record is frozen at a switch", _never_frozen, "cell")
     yield Mutant("no record is whole again", _never_whole, "cell")
+    for name in ("_has_arrived", "_give_up"):
+        mutant = f"live_migrate: {name} of the transfer is left out"
+        yield Mutant(mutant, nothing((guest_transfer, name)), kind="live_migrate")
     yield Mutant("the disk's image is left where it was sent", nothing((disk, "drop_parcel")), "cell")
     yield Mutant("what came late to networks and volumes stays", lambda: _without(release_late_effects), "ports")
     yield Mutant("an image that came late stays", lambda: _without(drop_transfer_images), "cell")
@@ -121,6 +128,7 @@ def _looks() -> Iterator[Mutant]:
         "detach_interface": (interfaces,),
         "attach_volume": (attached,),
         "detach_volume": (attached,),
+        "swap_volume": (attached, volume_swaps),
         "heal_ports": (healing,),
         "repair": (steps,),
     }

@@ -6,6 +6,7 @@ from dataclasses import replace as with_
 import pytest
 from msgspec.structs import replace
 
+from tests.stories.image_books import images_are_whole, without_images
 from tests.stories.lifecycle import (
     Ask,
     Books,
@@ -18,15 +19,15 @@ from tests.stories.lifecycle import (
     confirmed,
     delete_and_see_nothing,
     gone,
-    images_are_whole,
     in_state,
     resized,
     running_on_its_target,
     stopped,
     the_run,
     waiting_for_a_verdict,
-    without_images,
 )
+from tests.stories.rebuilding import RUNNING as REBUILT
+from tests.stories.rebuilding import same_image
 from tools.scenarios.incarnations import Result
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.server import Server
@@ -34,7 +35,7 @@ from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import lookup
+from whimbrel.servers import edit, lookup
 from whimbrel.servers.lifecycle import create, create_image, delete, power
 from whimbrel.sim.checks.invariants import Violation, books
 from whimbrel.sim.cloud.cloud import LARGE, SMALL
@@ -81,6 +82,14 @@ async def whatever_is_due(cloud: Cloud, engine: Engine, requester: Requester, se
         await engine.drive(run)
 
 
+async def say_it_is_broken(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await edit.reset_state(cloud, requester, server, "error")
+
+
+async def say_it_is_active(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await edit.reset_state(cloud, requester, server, "active")
+
+
 async def delete_it(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """A delete is never refused, whatever is in progress: it is done at once or when that has ended."""
     server = await lookup.find(cloud, server.id)
@@ -118,8 +127,22 @@ async def reverted(result: Result) -> Books:
     }
 
 
+def but_said_to_be(vm_state: str, meant: Meant) -> Meant:
+    """How it is meant to end, and an administrator has set the vm_state after that, or before it began."""
+
+    async def said(result: Result) -> Books:
+        found = await meant(result)
+        return {**found, "servers": {id: replace(one, vm_state=vm_state) for id, one in found["servers"].items()}}
+
+    return said
+
+
 async def created_and_resized(result: Result) -> Books:
     return await waiting_for_a_verdict(with_(result, before=await running_on_its_target(result)))
+
+
+async def rebuilt_and_resized(result: Result) -> Books:
+    return await waiting_for_a_verdict(with_(result, before=await REBUILT(result)))
 
 
 async def consistent(result: Result) -> Books:
@@ -173,6 +196,7 @@ START = Scenario("start", power.start, RUNNING, (stopped,))
 REBOOT = Scenario("reboot", reboot, RUNNING)
 MIGRATE = Scenario("migrate", migrate, consistent)
 SNAPSHOT = Scenario("snapshot", take_a_snapshot, as_before)
+REBUILD = Scenario("rebuild", same_image, REBUILT)
 DELETE = Scenario("delete", delete_it, gone)
 DELETE_BUILDING = Scenario("delete of one that is built", delete_it, gone, (asked_for,), new=True)
 DELETE_RESIZED = Scenario("delete of a resized one", delete_it, gone, (resized,))
@@ -181,15 +205,16 @@ WHOLE: dict[str, tuple[Ask, ...]] = {
     "a whole resize": (resize, requests.confirm),
     "a whole stop": (power.stop,),
     "a whole start": (power.start,),
+    "a whole rebuild": (same_image,),
     "a whole delete": (delete_it,),
 }
 
 TOGETHER = (
     *(Together(scenario, "delete", delete_it, (gone,)) for scenario in (RESIZE, CONFIRM, REVERT)),
-    *(Together(scenario, "delete", delete_it, (gone,)) for scenario in (STOP, START, REBOOT, SNAPSHOT)),
+    *(Together(scenario, "delete", delete_it, (gone,)) for scenario in (STOP, START, REBOOT, SNAPSHOT, REBUILD)),
     Together(CREATE, "delete", delete_it, (gone, running_on_its_target)),
     Together(CREATE, "resize", resize, (running_on_its_target, created_and_resized)),
-    *(Together(DELETE, ask.__name__, ask, (gone,)) for ask in (resize, reboot, take_a_snapshot, delete_it)),
+    *(Together(DELETE, ask.__name__, ask, (gone,)) for ask in (resize, reboot, take_a_snapshot, same_image, delete_it)),
     *(Together(DELETE_RESIZED, ask.__name__, ask, (gone,)) for ask in (requests.confirm, requests.revert)),
     Together(DELETE_RESIZED, "a whole revert", over_at_once(requests.revert), (gone,)),
     Together(DELETE_BUILDING, "the end of its building", whatever_is_due, (gone,)),
@@ -198,7 +223,7 @@ TOGETHER = (
     Together(DELETE, "a whole stop", over_at_once(power.stop), (gone,)),
     *(
         Together(scenario, name, over_at_once(*asks), (consistent,))
-        for scenario in (RESIZE, MIGRATE, STOP, START, REBOOT, SNAPSHOT)
+        for scenario in (RESIZE, MIGRATE, STOP, START, REBOOT, SNAPSHOT, REBUILD)
         for name, asks in WHOLE.items()
     ),
     Together(RESIZE, "resize", resize, (waiting_for_a_verdict,), only_one=("resize",)),
@@ -206,6 +231,13 @@ TOGETHER = (
     Together(REVERT, "confirm", requests.confirm, (confirmed, reverted)),
     Together(STOP, "reboot", reboot, (OFF, RUNNING)),
     Together(SNAPSHOT, "stop", power.stop, (OFF, as_before)),
+    Together(REBUILD, "resize", resize, (REBUILT, waiting_for_a_verdict, rebuilt_and_resized)),
+    *(
+        Together(scenario, f"reset to {state}", ask, (scenario.meant, *(but_said_to_be(state, end) for end in ends)))
+        for state, ask in (("error", say_it_is_broken), ("active", say_it_is_active))
+        for scenario in (RESIZE, CONFIRM, REVERT, STOP, REBUILD, SNAPSHOT)
+        for ends in [(scenario.meant, as_before)]
+    ),
 )
 
 

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 
+from tests.share import share
 from tests.stories.choosing import chosen, may_come_late, of, services
 from tests.stories.crash_snapshots import CrashSnapshot, crashes, go_on, next_crashes
 from tests.stories.move_stories import STORIES
@@ -40,7 +41,8 @@ async def play(story: Story, *plans: Plan) -> None:
     try:
         result = await Trial(story, *plans).play()
         fired = result.fired
-        assert len(fired) == len(plans), f"the fault did not happen: {plans}"
+        touches = [incarnation.touches for incarnation in result.incarnations]
+        assert len(fired) == len(plans), f"the fault did not happen: {plans}, touched were {touches}"
         await check(result, story)
     except (AssertionError, Violation) as error:
         raise AssertionError(f"{story} with {plans}: {error}") from error
@@ -57,9 +59,9 @@ async def test_every_crash(story: Story) -> None:
     result, snapshots = await crashes(story, lambda _: True)
     await check(result, story, may_be_nothing=False)
     assert len(snapshots) > 20
-    for snapshot in snapshots:
+    for snapshot in share(snapshots):
         await play_on(snapshot)
-    await play(story, {len(snapshots) - 1: Fault.CRASH_AFTER})
+    await play(story, {len(await touches_of(story)) - 1: Fault.CRASH_AFTER})
 
 
 PAIRED = tuple(
@@ -93,8 +95,7 @@ async def test_every_pair_of_crashes(story: Story, part: int) -> None:
 
     result, firsts = await crashes(story, keeps)
     await check(result, story, may_be_nothing=False)
-    assert firsts[part::PARTS]
-    for first in firsts[part::PARTS]:
+    for first in share(firsts[part::PARTS]):
         result, seconds = await next_crashes(first, keeps)
         await check(result, story)
         for second in seconds:
@@ -112,7 +113,7 @@ async def play_on(snapshot: CrashSnapshot) -> None:
 @pytest.mark.parametrize("story", TWO_KINDS, ids=str)
 async def test_a_story_that_goes_on_is_the_one_that_was_run_from_its_beginning(story: Story) -> None:
     _, snapshots = await crashes(story, lambda _: True)
-    for touch in range(3, len(snapshots), 9):
+    for touch in share(range(3, len(snapshots), 9)):
         whole, rest = await Trial(story, {touch: Fault.CRASH_BEFORE}).play(), await go_on(snapshots[touch])
         assert [one.touches for one in rest.incarnations] == [one.touches for one in whole.incarnations]
         assert rest.fired == whole.fired
@@ -124,14 +125,14 @@ async def test_a_story_that_goes_on_is_the_one_that_was_run_from_its_beginning(s
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda f: f.name)
 @pytest.mark.parametrize("story", STORIES, ids=str)
 async def test_every_call_without_an_answer(story: Story, fault: Fault) -> None:
-    for touch in range(len(await touches_of(story))):
+    for touch in share(range(len(await touches_of(story)))):
         await play(story, {touch: fault})
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
 async def test_every_sleeper(story: Story) -> None:
     """One conductor sleeps at a touch and wakes when another has finished: it can do no harm."""
-    for touch in range(len(await touches_of(story))):
+    for touch in share(range(len(await touches_of(story)))):
         result = await sleeping(Trial(story, {touch: Fault.SLEEP}))
         assert result.fired, touch
         await check(result, story)
@@ -140,7 +141,7 @@ async def test_every_sleeper(story: Story) -> None:
 @pytest.mark.parametrize("story", STORIES, ids=str)
 async def test_every_refusal(story: Story) -> None:
     """A host or placement says no: another host is found, or it was never begun; past the pivot it is asked again."""
-    for touch, _ in chosen(await touches_of(story), may_refuse):
+    for touch, _ in share(chosen(await touches_of(story), may_refuse)):
         await play(story, {touch: Fault.REFUSED})
 
 
@@ -148,14 +149,14 @@ async def test_every_refusal(story: Story) -> None:
 @pytest.mark.parametrize("story", [story for story in STORIES if story.devices or story.function], ids=str)
 async def test_every_other_answer_of_networks_and_volumes(story: Story, fault: Fault) -> None:
     """409 and 404 in every call of theirs, on the way there and on the way back: it is undone, or asked again."""
-    for touch, _ in chosen(await touches_of(story), services):
+    for touch, _ in share(chosen(await touches_of(story), services)):
         await play(story, {touch: fault})
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
 async def test_every_order_that_arrives_late(story: Story) -> None:
     """The order is asked again and carried out; the first one arrives when all is over, and must change nothing."""
-    for touch, _ in chosen(await touches_of(story), may_come_late):
+    for touch, _ in share(chosen(await touches_of(story), may_come_late)):
         await play_late(story, touch)
 
 
@@ -174,7 +175,7 @@ async def play_late(story: Story, touch: int) -> None:
 async def test_every_order_that_arrives_late_and_is_refused_meanwhile(story: Story) -> None:
     """Nobody answers, what is asked again is refused and undone; then the first order arrives and changes nothing."""
     touches = await touches_of(story)
-    for touch, _ in chosen(touches, lambda name: may_come_late(name) and may_refuse(name)):
+    for touch, _ in share(chosen(touches, lambda name: may_come_late(name) and may_refuse(name))):
         await play_late_and_refused(story, touch)
 
 

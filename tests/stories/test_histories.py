@@ -3,7 +3,7 @@
 import pytest
 
 from tests.stories.lifecycle import Lifecycle, Scenario
-from tests.stories.move_stories import STORIES
+from tests.stories.move_stories import LIVE_STORIES, STORIES
 from tests.stories.test_lifecycle import SCENARIOS
 from tools.scenarios.moves import Story, Trial
 from whimbrel.domain.errors import NotFound
@@ -47,7 +47,7 @@ async def lived(trial: Trial | Lifecycle) -> int:
     return len(result.incarnations[0].touches)
 
 
-@pytest.mark.parametrize("story", STORIES, ids=str)
+@pytest.mark.parametrize("story", [*STORIES, *LIVE_STORIES], ids=str)
 async def test_after_a_move_the_history_says_where_its_server_lives(story: Story) -> None:
     assert await lived(Trial(story))
 

@@ -11,7 +11,7 @@ from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.moves.needs.agent_releases import FIRST_WITH_REQUESTS
+from whimbrel.moves.needs.agent_releases import FIRST_WITH_DRIVES, FIRST_WITH_REQUESTS
 from whimbrel.ports.stores.hosts import AgentInfo
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
@@ -21,6 +21,7 @@ from whimbrel.sim.world.equipment import with_devices
 
 H1, H2, H3 = HostName("h1"), HostName("h2"), HostName("h3")
 OLD, NEW = "0.0.9", FIRST_WITH_REQUESTS
+BEFORE_DRIVES = "0.1.9"
 
 
 async def world_with(*old: HostName, release: str = OLD) -> World:
@@ -96,4 +97,21 @@ async def test_a_server_without_such_ports_is_moved_by_any_agent() -> None:
     server = await booted(world, with_port=False)
     await resize(world, server)
     assert (await lookup.find(world.cloud, server.id)).vm_state == "resized"
+    await world.close()
+
+
+async def test_an_agent_that_writes_no_config_drives_gets_no_server_with_one() -> None:
+    world = await world_with(H1, H2, release=BEFORE_DRIVES)
+    engine, new = world.engine("e"), world.new_server("s")
+    new.config_drive = True
+    await create.accept(world.cloud, engine, world.requester(), [new])
+    await world.settle(engine)
+    server = await lookup.find(world.cloud, new.id)
+    assert (server.vm_state, server.host) == ("active", H3)
+    await resize(world, server)
+    [run] = [run for run in await world.cloud.journal.find(RunFilter()) if run.saga == "resize"]
+    assert "release 0.1.9, which does not write config drives" in (run.message or "")
+    await start_agent(world, H2, FIRST_WITH_DRIVES)
+    await resize(world, await lookup.find(world.cloud, new.id))
+    assert (await lookup.find(world.cloud, new.id)).host == H2
     await world.close()

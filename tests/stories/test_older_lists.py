@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.share import share
 from tests.stories.crash_snapshots import crashes
 from tests.stories.move_stories import STORIES
 from tests.stories.test_crashes import check, play, play_on, touches_of
@@ -34,7 +35,7 @@ def test_every_crash(story: Story) -> None:
         result, snapshots = await crashes(story, lambda _: True)
         assert {run.version for run in await result.world.cloud.journal.find(MOVES)} == {1}
         await check(result, story, may_be_nothing=False)
-        for snapshot in snapshots:
+        for snapshot in share(snapshots):
             await play_on(snapshot)
 
     asyncio.run(every())
@@ -43,7 +44,7 @@ def test_every_crash(story: Story) -> None:
 @pytest.mark.parametrize("story", VERSION_1, ids=str)
 def test_every_call_without_an_answer_and_every_sleeper(story: Story) -> None:
     async def every() -> None:
-        for touch in range(len(await touches_of(story))):
+        for touch in share(range(len(await touches_of(story)))):
             await play(story, {touch: Fault.UNANSWERED})
             await check(await sleeping(Trial(story, {touch: Fault.SLEEP})), story)
 

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 
+from tests.share import share
 from tests.stories.attaching import (
     SCENARIOS,
     Operation,
@@ -16,6 +17,7 @@ from tests.stories.attaching import (
 )
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.lifecycle import resized
+from tests.stories.shelving import shelved
 from tools.scenarios.incarnations import release_late_effects, sleeping
 from whimbrel.domain.errors import WorldError
 from whimbrel.sim.checks.invariants import books
@@ -25,7 +27,7 @@ from whimbrel.sim.faults.chaos import Fault, Plan, changes
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_crash(scenario: Scenario) -> None:
     touches = await touches_of(scenario)
-    for touch in range(len(touches)):
+    for touch in share(range(len(touches))):
         await play(scenario, {touch: Fault.CRASH_BEFORE})
     await play(scenario, {len(touches) - 1: Fault.CRASH_AFTER})
 
@@ -33,19 +35,19 @@ async def test_every_crash(scenario: Scenario) -> None:
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_call_without_an_answer(scenario: Scenario, fault: Fault) -> None:
-    for touch in range(len(await touches_of(scenario))):
+    for touch in share(range(len(await touches_of(scenario)))):
         await play(scenario, {touch: fault})
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_refusal(scenario: Scenario) -> None:
-    for touch, _ in chosen(await touches_of(scenario), of("agent", "placement", "network", "volumes")):
+    for touch, _ in share(chosen(await touches_of(scenario), of("agent", "placement", "network", "volumes"))):
         await play(scenario, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_sleeper(scenario: Scenario) -> None:
-    for touch in range(len(await touches_of(scenario))):
+    for touch in share(range(len(await touches_of(scenario)))):
         ended = await sleeping(Operation(scenario, {touch: Fault.SLEEP}))
         assert ended.fired, touch
         await check(ended, scenario)
@@ -53,7 +55,7 @@ async def test_every_sleeper(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_order_that_arrives_late(scenario: Scenario) -> None:
-    for touch, _ in chosen(await touches_of(scenario), may_come_late):
+    for touch, _ in share(chosen(await touches_of(scenario), may_come_late)):
         await play_late(scenario, {touch: Fault.LATE})
 
 
@@ -69,9 +71,10 @@ async def play_late(scenario: Scenario, plan: Plan) -> None:
     await check(ended, scenario)
 
 
-@pytest.mark.parametrize(
-    "scenario", [scenario for scenario in SCENARIOS if scenario.saga.startswith("attach")], ids=str
-)
+ON_A_HOST = [each for each in SCENARIOS if each.saga.startswith("attach") and shelved not in each.scene]
+
+
+@pytest.mark.parametrize("scenario", ON_A_HOST, ids=str)
 async def test_what_arrives_when_all_was_undone_is_released(scenario: Scenario) -> None:
     """A call comes late, its repetition is done, and then the host refuses: nothing of either is left."""
     may_be_left = of("network", "volumes", "agent")
@@ -82,9 +85,8 @@ async def test_what_arrives_when_all_was_undone_is_released(scenario: Scenario) 
 async def play_late_and_refused(scenario: Scenario, touch: int) -> bool:
     """Return False if no call of the host follows that could be refused."""
     late = await Operation(scenario, {touch: Fault.LATE}).play()
-    last = max(
-        number for number, name in enumerate(late.incarnations[0].touches) if name.endswith((".plug", ".attach_volume"))
-    )
+    touches = late.incarnations[0].touches
+    last = max((at for at, name in enumerate(touches) if name.endswith((".plug", ".attach_volume"))), default=-1)
     if last <= touch:
         return False
     ended = await Operation(scenario, {touch: Fault.LATE, last: Fault.REFUSED}).play()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.stories import attaching, lifecycle, test_lifecycle
 from tests.stories.choosing import chosen, of
-from tests.stories.move_stories import STORIES
+from tests.stories.move_stories import LIVE_STORIES, STORIES
 from tools.scenarios.moves import Story, Trial
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.sim.checks.invariants import Violation
@@ -44,7 +44,7 @@ class ProvedOperation(Proved, attaching.Operation):
     pass
 
 
-@pytest.mark.parametrize("story", STORIES, ids=str)
+@pytest.mark.parametrize("story", [*STORIES, *LIVE_STORIES], ids=str)
 async def test_every_instant_of_a_move(story: Story) -> None:
     trial = ProvedTrial(story)
     await trial.play()

@@ -209,7 +209,7 @@ SEEN: dict[Act, set[str]] = {
     a_move_is_leased_for_ever: {"never_due"},
     its_devices_were_released: {"devices_differ"},
     it_holds_every_device: {"devices_differ", "leaked_device"},
-    a_volume_of_two_servers: {"attached_twice", "stray_attachment"},
+    a_volume_of_two_servers: {"attached_twice"},
     a_volume_is_attached_on_another_host: {"attached_elsewhere"},
     a_volume_is_gone: {"no_volume"},
     all_is_said_to_be_used: {"miscounted", "over_capacity"},

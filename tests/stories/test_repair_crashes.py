@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.share import share
 from tests.stories import breaking
 from tests.stories.breaking import ADOPTED, MENDED, Break, Scene
 from tests.stories.choosing import Chooses, chosen, may_come_late, of
@@ -162,20 +163,20 @@ def named(touches: list[str], chooses: Chooses = lambda _: True) -> list[tuple[i
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.LOST_ANSWER, Fault.UNANSWERED], ids=lambda one: one.name)
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
 async def test_every_fault(broken: Break, fault: Fault) -> None:
-    for touch, _ in named(await touches_of(broken)):
+    for touch, _ in share(named(await touches_of(broken))):
         await play(broken, {touch: fault})
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
 async def test_every_refusal(broken: Break) -> None:
-    for touch, _ in named(await touches_of(broken), of("agent", "placement", "network", "volumes")):
+    for touch, _ in share(named(await touches_of(broken), of("agent", "placement", "network", "volumes"))):
         await play(broken, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
 async def test_every_order_that_arrives_late(broken: Break) -> None:
     """It is asked again and done; then the first one arrives, and changes nothing."""
-    for touch, name in named(await touches_of(broken), may_come_late):
+    for touch, name in share(named(await touches_of(broken), may_come_late)):
         ended = await Repairing(broken, {touch: Fault.LATE}).play()
         after = await all_books(ended.world)
         [late] = ended.incarnations[0].late
@@ -188,7 +189,7 @@ async def test_every_order_that_arrives_late(broken: Break) -> None:
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
 async def test_every_sleeper(broken: Break) -> None:
     """Who sleeps in the middle of a repair and wakes when another has done it can do no harm."""
-    for touch, _ in named(await touches_of(broken)):
+    for touch, _ in share(named(await touches_of(broken))):
         trial = Repairing(broken, {touch: Fault.SLEEP})
         ended = await sleeping(trial)
         assert ended.fired

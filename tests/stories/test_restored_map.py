@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from tools.faultmap import restored
-from tools.faultmap.variants import Variant, variants
+from tools.faultmap.variants import Variant, move_variants
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName
 
 pytestmark = pytest.mark.long
 
 DRAWN = restored.from_json((Path(__file__).parents[2] / "docs/generated/restored-map.json").read_text())
-VARIANTS = tuple(variants())
+VARIANTS = tuple(move_variants())
 PLAIN = next(variant for variant in VARIANTS if variant.place == "same cell")
 
 

@@ -15,9 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.prometheus_tools import ALARMS, DOCS, TRIALS
 from whimbrel.adapters.prometheus.cloud_metrics import STATES, Readings
+from whimbrel.adapters.prometheus.live_metrics import PROSPECTS
 from whimbrel.adapters.prometheus.process_metrics import Figures
 from whimbrel.cli import main
 from whimbrel.conductor.saga_registry import SAGAS
+from whimbrel.domain.notification_rules import NotificationRules
+from whimbrel.ports.cloud import Rules
 from whimbrel.ports.stores.journal import LastProof
 from whimbrel.sim.cloud.cloud import World
 
@@ -28,6 +31,7 @@ PAGES = sorted((DOCS / "runbooks").glob("*.md"))
 OF_PROMETHEUS = {"up"}
 WORDS = {
     "state": set(STATES),
+    "prospect": set(PROSPECTS),
     "way": {"do", "undo", "forward", "back"},
     "outcome": {"done", "refused", "debt", "asked", "reverted", "undone", "found", "none"},
     "step": {step.name for saga in SAGAS for step in saga.steps},
@@ -40,7 +44,8 @@ def told() -> set[str]:
     """Return the names of all figures that a process tells."""
 
     async def look() -> str:
-        world = await World.build()
+        rules = Rules(notifications=NotificationRules(enabled=True))
+        world = await World.build(rules=rules)
         figures, readings = Figures(), Readings(world.cloud)
         await world.cloud.journal.note_proof(LastProof(at=1.0, violations=0, unseen=0))
         figures.registry.register(readings)

@@ -6,7 +6,7 @@ from zlib import crc32
 from tools.faultmap.outcomes import Outcome, Unfired, first_result, play
 from tools.faultmap.points import find
 from tools.faultmap.troubles import Trouble
-from tools.faultmap.variants import Variant
+from tools.faultmap.variants import AnyVariant
 
 NOT_HERE = "n/a: "
 """Prefix of a cell without a point; the reason follows."""
@@ -16,18 +16,18 @@ Rows = dict[str, Cells]
 """Step -> fault -> outcome: a word, and the reason after a colon."""
 
 
-async def draw(variant: Variant, one_in: int = 1) -> Rows:
-    """Run the points of a variant. one_in: run one of so many points, always the same; "" in the others.
+async def draw(variant: AnyVariant, one_in: int = 1, part: int = 0) -> Rows:
+    """Run the points of a variant. one_in: run one of so many points; "" in the others. part: which of them, from 0.
 
     Raises: Violation: it fails even without a fault.
     """
     drawn: Rows = {}
-    async for row, trouble, cell in _cells(variant, one_in):
+    async for row, trouble, cell in _cells(variant, one_in, part):
         drawn.setdefault(row, {})[trouble.value] = cell
     return drawn
 
 
-async def _cells(variant: Variant, one_in: int) -> AsyncIterator[tuple[str, Trouble, str]]:
+async def _cells(variant: AnyVariant, one_in: int, part: int) -> AsyncIterator[tuple[str, Trouble, str]]:
     story = variant.story
     rows, touches = await first_result(story)
     for row in rows:
@@ -35,7 +35,7 @@ async def _cells(variant: Variant, one_in: int) -> AsyncIterator[tuple[str, Trou
             found = find(row, trouble, touches)
             if isinstance(found, str):
                 yield row.name, trouble, NOT_HERE + found
-            elif crc32(f"{variant.name}|{row.name}|{trouble.value}".encode()) % one_in:
+            elif crc32(f"{variant.name}|{row.name}|{trouble.value}".encode()) % one_in != part:
                 yield row.name, trouble, ""
             else:
                 touch, strike = found

@@ -10,14 +10,13 @@ from whimbrel.agent.agent import HostAgent
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.cloud import Cell
-from whimbrel.ports.hosts.agent import Agent
-from whimbrel.sim.cloud.cloud import World
-from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.cloud.cloud import ReachableAgents, World
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor
 
 AWAY_S = 7.0
 """How long databases are unreachable: longer than a lease, shorter than the step timeout of a move."""
 
-COPYING = Times(copy_disk_s=4.0)
+COPY_DISK_S = 4.0
 """So that disks are incomplete for a while."""
 
 LONG = ("import_disk", "fetch_disk")
@@ -38,7 +37,8 @@ class CloudSnapshot:
         self.gone: set[str] = set()
         self._world = world
         self._away_until = 0.0
-        self._agents: dict[HostName, Agent] = {host: self._agent(host) for host in world.hypervisors}
+        agents = {host: self._agent(host) for host in world.hypervisors}
+        self._agents = ReachableAgents(agents, world.disconnected)
         cells = {name: self._with_agents(cell) for name, cell in world.cloud.cells.items()}
         world.cloud = replace(world.cloud, cells=cells)
 

@@ -1,19 +1,29 @@
 """Runs one point of the map and judges its outcome."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
-from tools.faultmap.environment import COPYING, LONG, CloudSnapshot
+from msgspec.structs import replace as struct_with
+
+from tests.stories import attaching
+from tests.stories.lifecycle import Lifecycle, Scenario, without_images
+from tools.faultmap.environment import COPY_DISK_S, LONG, CloudSnapshot
 from tools.faultmap.rows import Marking, Row, rows_of
 from tools.faultmap.troubles import AGENTS_RESTART, Strike, Strikes, Trouble, Troubled
-from tools.scenarios.incarnations import Result, release_late_effects, sleeping
+from tools.scenarios import evacuations
+from tools.scenarios.evacuations import Evacuating
+from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, sleeping
 from tools.scenarios.moves import Story, Trial, expected_after
 from whimbrel.domain.errors import WorldError
+from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import Run
+from whimbrel.moves import evacuation_facts
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.sim.checks.invariants import Invariants, Violation, books
-from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Chaos, Plan, changes
+
+Told = Story | Scenario | Evacuating | attaching.Scenario
 
 ROUNDS = 15
 """How often conductors look for work while a host is unreachable: one minute in total."""
@@ -35,19 +45,25 @@ class Unfired(Exception):
     """The fault did not occur, so the point has no outcome."""
 
 
-class MapTrial(Trial):
-    """Runs a story with faults, one plan for each incarnation."""
+class Mapped(Incarnations):
+    """Runs a story or a scenario with faults, one plan for each incarnation."""
 
-    def __init__(self, story: Story, *strikes: Strikes, copying: bool = False) -> None:
-        super().__init__(story, *({} for _ in strikes))
+    sagas: tuple[str, ...] | None = None  # of the run that was asked for; None: any
+
+    def __init__(self, told: Told, *strikes: Strikes, copying: bool = False) -> None:
+        super().__init__(told, *({} for _ in strikes))  # type: ignore[arg-type]  # of the story, or the scenario
+        self.told = told
         self._strikes = strikes
         self._copying = copying
         self.marking = Marking()
         self.snapshot: CloudSnapshot
         self.waits = ""  # what it waited for while a host was unreachable
+        self._earlier: set[RunId] = set()  # runs of the initial state
 
     async def set_the_scene(self) -> None:
         await super().set_the_scene()
+        runs = await self.world.cloud.journal.find(RunFilter(subject=self.server.id))
+        self._earlier = {run.id for run in runs}
         if self._copying:
             await self._let_copies_take_time()
         self.snapshot = CloudSnapshot(self.world)
@@ -55,10 +71,8 @@ class MapTrial(Trial):
 
     async def _let_copies_take_time(self) -> None:
         registry = self.world.registry
-        self.world = World(replace(self.world.plan, times=COPYING), self.world.remains)
+        self.world = await self.world.with_times(struct_with(self.world.plan.times, copy_disk_s=COPY_DISK_S))
         self.world.registry = registry
-        for hypervisor in self.world.hypervisors.values():
-            await hypervisor.guests()
         self._invariants = Invariants(self.world)
 
     def chaos(self, plan: Plan) -> Chaos:
@@ -92,11 +106,61 @@ class MapTrial(Trial):
         await self.settle()
 
     async def run(self) -> Run | None:
-        """Return the move, or None if it was never saved."""
-        found = await self.world.cloud.journal.find(
-            RunFilter(subject=self.server.id, sagas=("resize", "migrate"), limit=1)
+        """Return the run that was asked for, or None if it was never saved."""
+        found = await self.world.cloud.journal.find(RunFilter(subject=self.server.id, sagas=self.sagas))
+        asked = [run for run in found if run.id not in self._earlier]
+        return asked[-1] if asked else None
+
+    async def wanted(self, result: Result, word: str, run: Run | None) -> dict[str, Any]:
+        """Return the books with which a run that ended so is right."""
+        raise NotImplementedError
+
+
+class MapTrial(Mapped, Trial):
+    """A move."""
+
+    async def wanted(self, result: Result, word: str, run: Run | None) -> dict[str, Any]:
+        assert isinstance(self.told, Story)
+        return (
+            await expected_after(result, self.told) if word == "done" and self.told.end == "confirm" else result.before
         )
-        return found[0] if found else None
+
+
+class MapEvacuation(Mapped, evacuations.Trial):
+    """An evacuation."""
+
+    sagas = (evacuation_facts.NAME,)
+
+    async def end(self) -> None:
+        """Run a round, which follows the power of a server that was not evacuated."""
+        await super().end()
+        await release_late_effects(Result(self.world, {}, self.server, self.incarnations))
+
+    async def wanted(self, result: Result, word: str, run: Run | None) -> dict[str, Any]:
+        assert isinstance(self.told, Evacuating)
+        if word == "done":
+            return await evacuations.expected_after(result, self.told)
+        return await evacuations.expected_unless_evacuated(result)
+
+
+class MapLifecycle(Mapped, Lifecycle):
+    """Something else in the life of a server."""
+
+    async def wanted(self, result: Result, word: str, run: Run | None) -> dict[str, Any]:
+        assert isinstance(self.told, Scenario)
+        if word == "done":
+            return without_images(await self.told.meant(result))
+        if self.told.refused and run and run.turned == "refused":
+            return without_images(await self.told.refused(result))
+        return without_images(result.before)
+
+
+class MapOperation(Mapped, attaching.Operation):
+    """An operation on a server's devices."""
+
+    async def wanted(self, result: Result, word: str, run: Run | None) -> dict[str, Any]:
+        assert isinstance(self.told, attaching.Scenario)
+        return self.told.meant(result, run) if run else result.before
 
 
 def _waiting(run: Run) -> str:
@@ -109,10 +173,14 @@ def _waiting(run: Run) -> str:
 # One point
 
 
-async def play(story: Story, *strikes: Strikes, copying: bool = False) -> tuple[Outcome, MapTrial]:
-    """Run a story with faults. copying: disk copies take time, even if none is interrupted. Raises: Unfired."""
+async def play(told: Told, *strikes: Strikes, copying: bool = False) -> tuple[Outcome, Mapped]:
+    """Run a story or a scenario with faults.
+
+    copying: disk copies take time, even if none is interrupted. Raises: Unfired.
+    """
     struck = [strike for incarnation in strikes for strike in incarnation.values()]
-    trial = MapTrial(story, *strikes, copying=copying or any(cuts_a_copy(strike) for strike in struck))
+    kind = _KINDS[type(told)]
+    trial = kind(told, *strikes, copying=copying or any(cuts_a_copy(strike) for strike in struck))
     sleeps = any(strike.trouble is Trouble.SLEEP for strike in struck)
     try:
         result = await (sleeping(trial) if sleeps else trial.play())
@@ -122,7 +190,7 @@ async def play(story: Story, *strikes: Strikes, copying: bool = False) -> tuple[
             raise Unfired("nothing overtook it")
         if any(strike.trouble is Trouble.REORDERED for strike in struck):
             await release_late_effects(result)  # a delayed request may have arrived after the rollback
-        outcome = await _judged(result, trial, story)
+        outcome = await _judged(result, trial)
     except (Exception, Violation) as error:
         if isinstance(error, Unfired):
             raise
@@ -132,25 +200,35 @@ async def play(story: Story, *strikes: Strikes, copying: bool = False) -> tuple[
     return outcome, trial
 
 
+_KINDS: dict[type[Told], type[Mapped]] = {
+    Story: MapTrial,
+    Evacuating: MapEvacuation,
+    Scenario: MapLifecycle,
+    attaching.Scenario: MapOperation,
+}
+
+
 def cuts_a_copy(strike: Strike) -> bool:
     return strike.trouble in AGENTS_RESTART and strike.touch.endswith(LONG)
 
 
-async def _judged(result: Result, trial: MapTrial, story: Story) -> Outcome:
+async def _judged(result: Result, trial: Mapped) -> Outcome:
     if any(chaos.late for chaos in result.incarnations):
         await _deliver(result)
     run, after = await trial.run(), await books(result.world)
-    word = _word(run)
-    wanted = await expected_after(result, story) if word == "done" and story.end == "confirm" else result.before
-    if after != wanted:
-        return Outcome("red", "; ".join(f"{k} is {after[k]}, not {wanted[k]}" for k in wanted if after[k] != wanted[k]))
+    word = _word(run, trial.told)
+    wanted = await trial.wanted(result, word, run)
+    if differs := [f"{key} is {after[key]}, not {wanted[key]}" for key in wanted if after[key] != wanted[key]]:
+        return Outcome("red", "; ".join(differs))
     if trial.waits:
         return Outcome("waits", trial.waits)
     by_another = any(changes(touch) for chaos in result.incarnations[1:] for touch in chaos.touches)
     return Outcome(f"{word}+" if by_another else word)
 
 
-def _word(run: Run | None) -> str:
+def _word(run: Run | None, told: Told) -> str:
+    if run is not None and run.status == "cancelled" and isinstance(told, Story) and told.end != "confirm":
+        return "done"  # a live migration, aborted by its policy as the story says
     if run is None or (run.state == "undone" and run.turned != "reverted"):
         return "undone"
     assert run.is_over, f"it is {run.state} at {run.at}"
@@ -169,10 +247,11 @@ async def _deliver(result: Result) -> None:
         raise Violation("what came late did harm")
 
 
-async def first_result(story: Story) -> tuple[list[Row], list[str]]:
-    """Run a story without faults; return its steps and touches. Raises: Violation: it fails."""
-    outcome, trial = await play(story, {})
-    if outcome.word != "done":
-        raise Violation(f"{story} without any trouble: {outcome}")
+async def first_result(told: Told) -> tuple[list[Row], list[str]]:
+    """Run it without faults; return its steps and touches. Raises: Violation: it fails."""
+    outcome, trial = await play(told, {})
+    is_refused = isinstance(told, Scenario) and told.refused is not None and outcome.word == "undone"
+    if outcome.word != "done" and not is_refused:
+        raise Violation(f"{told} without any trouble: {outcome}")
     [chaos] = trial.incarnations
     return rows_of(chaos.touches, trial.marking.incarnations[0]), chaos.touches

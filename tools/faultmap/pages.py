@@ -7,9 +7,12 @@ from typing import Any
 
 from tools.faultmap.drawn import NOT_HERE, Rows, is_point, word_of
 from tools.faultmap.troubles import MEANINGS, Trouble
-from tools.faultmap.variants import Variant
+from tools.faultmap.variants import AnyVariant
 
-Map = Mapping[Variant, Rows]
+SKIPPED = ""
+"""A cell whose point was not run."""
+
+Map = Mapping[AnyVariant, Rows]
 
 WORDS = {
     "done": "it ended as requested: confirmed, or reverted",
@@ -27,18 +30,24 @@ def totals(drawn: Map) -> Counter[str]:
     return Counter(word_of(cell) for _, _, _, cell in _points(drawn))
 
 
-def _points(drawn: Map) -> Iterator[tuple[Variant, str, str, str]]:
+def _points(drawn: Map) -> Iterator[tuple[AnyVariant, str, str, str]]:
     for variant, rows in drawn.items():
         for row, cells in rows.items():
             for fault, cell in cells.items():
-                if is_point(cell):
+                if cell and is_point(cell):
                     yield variant, row, fault, cell
 
 
 def reds(drawn: Map) -> list[str]:
+    return [line for variant, rows in drawn.items() for line in reds_of(variant.name, rows)]
+
+
+def reds_of(name: str, rows: Rows) -> list[str]:
+    """Return a line for each red point of one variant."""
     return [
-        f"{variant.name} | {row} | {fault} | {cell}"
-        for variant, row, fault, cell in _points(drawn)
+        f"{name} | {row} | {fault} | {cell}"
+        for row, cells in rows.items()
+        for fault, cell in cells.items()
         if word_of(cell) == "red"
     ]
 
@@ -51,7 +60,7 @@ def differences(drawn: Map, was: Mapping[str, Rows]) -> list[str]:
         for row in [*rows, *(row for row in before if row not in rows)]:
             now, then = rows.get(row, {}), before.get(row, {})
             for fault in now | then:
-                if now.get(fault) != then.get(fault):
+                if now.get(fault) != then.get(fault) and now.get(fault) != SKIPPED:
                     found.append(f"{variant.name} | {row} | {fault} | {then.get(fault)} -> {now.get(fault)}")
     return found
 
@@ -75,15 +84,8 @@ def to_json(drawn: Map) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _variant_to_json(variant: Variant, rows: Rows) -> str:
-    head = {
-        "name": variant.name,
-        "move": variant.move,
-        "place": variant.place,
-        "root": variant.root,
-        "devices": variant.devices,
-        "verdict": variant.verdict,
-    }
+def _variant_to_json(variant: AnyVariant, rows: Rows) -> str:
+    head = {"name": variant.name, **variant.head}
     lines = ",\n".join(f"  {json.dumps(row)}: {json.dumps(cells)}" for row, cells in rows.items())
     return f'{json.dumps(head)[:-1]}, "rows": {{\n{lines}\n}}}}'
 
@@ -129,7 +131,7 @@ A dot in a table means that the fault cannot happen at that step. Such cells are
 """
 
 
-def _section(variant: Variant, rows: Rows) -> str:
+def _section(variant: AnyVariant, rows: Rows) -> str:
     head = ("step", *(fault.value for fault in Trouble))
     lines = [(row, *(_shown(cells[fault.value]) for fault in Trouble)) for row, cells in rows.items()]
     return f"### {variant.name[0].upper()}{variant.name[1:]}\n\n{_table(head, lines)}"

@@ -8,10 +8,11 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
+from zlib import crc32
 
 from tools.faultmap.outcomes import first_result
 from tools.faultmap.rows import Row
-from tools.faultmap.variants import Variant, variants
+from tools.faultmap.variants import Variant, move_variants
 from tools.scenarios.moves import Story
 from tools.scenarios.restored import play
 from whimbrel.sim.checks.invariants import Violation
@@ -36,16 +37,21 @@ Map = Mapping[str, Points]
 """Name of a kind of move -> its points."""
 
 
-async def draw(variant: Variant) -> Points:
-    """Run the points of a variant. Raises: Violation: it fails even without a restore."""
+async def draw(variant: Variant, one_in: int = 1, part: int = 0) -> Points:
+    """Run the points of a variant. one_in: run one of so many points; "" in the others. part: which of them, from 0.
+
+    Raises: Violation: it fails even without a restore.
+    """
     rows, _ = await first_result(variant.story)
-    first = [one.name for one in variants()].index(variant.name)
+    first = [one.name for one in move_variants()].index(variant.name)
     drawn: Points = {}
     for number, row in enumerate((row for row in rows if row.effects), first):
         if number % 2:
             continue
         which = list(WHICH)[number // 2 % len(WHICH)]
-        drawn[f"{row.name} | {which}"] = await _outcome(variant.story, row, WHICH[which])
+        point = f"{row.name} | {which}"
+        is_skipped = crc32(f"{variant.name}|{point}".encode()) % one_in != part
+        drawn[point] = "" if is_skipped else await _outcome(variant.story, row, WHICH[which])
     return drawn
 
 
@@ -61,7 +67,7 @@ async def _outcome(story: Story, row: Row, which: Collection[str]) -> str:
 
 
 def totals(drawn: Map) -> Counter[str]:
-    return Counter(_word(outcome) for points in drawn.values() for outcome in points.values())
+    return Counter(_word(outcome) for points in drawn.values() for outcome in points.values() if outcome)
 
 
 def reds(drawn: Map) -> list[str]:
@@ -79,7 +85,7 @@ def differences(drawn: Map, was: Map) -> list[str]:
         f"{variant} | {point} | {was.get(variant, {}).get(point)} -> {points.get(point)}"
         for variant, points in drawn.items()
         for point in points | was.get(variant, {})
-        if points.get(point) != was.get(variant, {}).get(point)
+        if points.get(point) not in ("", was.get(variant, {}).get(point))
     ]
 
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tools.scenarios.incarnations import ChangedSagas, with_steps
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.saga.step import Saga, SagaRegistry, Step
+from whimbrel.saga.step import SagaRegistry, Step
 from whimbrel.sim.faults.chaos import changes
 
 ACCEPT, PARK, VERDICT = "accept", "park", "verdict"
@@ -49,19 +50,15 @@ class Marking:
 
     def note(self, row: str, run: Run) -> None:
         facts: Any = run.facts
-        source, target = (place.host if place else None for place in (facts.source, facts.target))
+        if isinstance(facts, MoveFacts):
+            source, target = (place.host if place else None for place in (facts.source, facts.target))
+        else:  # an operation on the host of its server
+            source = target = getattr(facts, "host", None)
         self.incarnations[-1].append(Mark(row, len(self._touches), source, target))
 
     def marked(self, registry: SagaRegistry) -> SagaRegistry:
-        """Return the same sagas; calls of the steps of moves are recorded."""
-        return SagaRegistry(*(self._all_marked(saga) if saga.facts is MoveFacts else saga for saga in registry))
-
-    def _all_marked(self, saga: Saga) -> Saga:
-        return replace(
-            saga,
-            undoable=tuple(self._marked(step) for step in saga.undoable),
-            forward_only=tuple(self._marked(step) for step in saga.forward_only),
-        )
+        """Return the same sagas; calls of their steps are recorded."""
+        return ChangedSagas(registry, lambda saga: with_steps(saga, self._marked))
 
     def _marked(self, step: Step) -> Step:
         undoing = step.undo

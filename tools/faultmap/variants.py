@@ -1,10 +1,15 @@
-"""The kinds of moves of the map. To add a kind of move, add a line to the kinds here."""
+"""The kinds of moves of the map, and what else happens to servers. A new kind of move is a line of the kinds here."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Literal
 
+from tests.stories import attaching
+from tests.stories.lifecycle import Scenario
+from tests.stories.test_lifecycle import SCENARIOS
+from tools.scenarios.evacuations import STORIES as EVACUATIONS
+from tools.scenarios.evacuations import Evacuating
 from tools.scenarios.moves import Story
 
 Verdict = Literal["confirm", "revert"]
@@ -12,10 +17,15 @@ Verdict = Literal["confirm", "revert"]
 PLACES = {
     "resize": ("same host", "same cell", "other cell"),
     "cold migration": ("same cell", "other cell"),  # there is none to the same host
+    "live migration": ("same cell", "other cell"),
 }
 ROOTS = ("image", "volume")
 DEVICES = ("none", "ports, bandwidth, volumes", "PCI", "ephemeral and swap disks")
+PCI_OF_FLAVOR = "PCI of the flavor"
 VERDICTS: tuple[Verdict, ...] = ("confirm", "revert")
+
+LIVE_ENDS: dict[Verdict, str] = {"confirm": "completed", "revert": "aborted"}
+"""Ends of live migrations, which wait for no verdict: an aborted one does not converge."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +35,23 @@ class Variant:
     root: str  # boot from a disk made of an image, or from a volume
     devices: str
     verdict: Verdict
+    server: str = ""  # "in a group and a zone", "stopped" or "paused"
+
+    @property
+    def is_live(self) -> bool:
+        return self.move == "live migration"
+
+    @property
+    def head(self) -> dict[str, str]:
+        """Return what describes it in the JSON document."""
+        return asdict(self)
 
     @property
     def name(self) -> str:
         has = "" if self.devices == "none" else f", {self.devices}"
-        return f"{self.move}, {self.place}, {self.root}{has}, {self.verdict}"
+        state = self.server and f", {self.server}"
+        end = LIVE_ENDS[self.verdict] if self.is_live else self.verdict
+        return f"{self.move}, {self.place}, {self.root}{has}{state}, {end}"
 
     @property
     def story(self) -> Story:
@@ -40,14 +62,110 @@ class Variant:
             flavor=self.move == "resize",
             devices=self.devices == DEVICES[1],
             function=self.devices == "PCI",
+            alias=self.devices == PCI_OF_FLAVOR,
+            bound=self.server == "in a group and a zone",
+            stopped=self.server == "stopped",
+            paused=self.server == "paused",
             local_disks=self.devices == DEVICES[3],
             crosses=self.place == "other cell",
             boots_from_volume=self.root == "volume",
+            live=self.is_live,
         )
 
 
-def variants() -> Iterator[Variant]:
+@dataclass(frozen=True, eq=False)
+class LifeVariant:
+    """A scenario of the stories of servers' lives."""
+
+    story: Scenario
+
+    @property
+    def name(self) -> str:
+        return self.story.name
+
+    @property
+    def head(self) -> dict[str, str]:
+        return {"move": self.name.split(" ")[0], "place": "", "root": "", "devices": "", "verdict": ""}
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceVariant:
+    """A scenario of the stories of servers' devices, in which the data of a guest are moved."""
+
+    story: attaching.Scenario
+
+    @property
+    def name(self) -> str:
+        return self.story.name
+
+    @property
+    def head(self) -> dict[str, str]:
+        return {"move": "swap of a volume", "place": "", "root": "", "devices": "", "verdict": ""}
+
+
+@dataclass(frozen=True)
+class EvacuationVariant:
+    """A story of an evacuation."""
+
+    story: Evacuating
+
+    @property
+    def name(self) -> str:
+        return self.story.name
+
+    @property
+    def head(self) -> dict[str, str]:
+        place = "other cell" if self.story.crosses else "same cell"
+        root = ROOTS[self.story.boots_from_volume]
+        return {"move": "evacuation", "place": place, "root": root, "devices": self._devices, "verdict": ""}
+
+    @property
+    def _devices(self) -> str:
+        story = self.story
+        has = (not (story.devices or story.function or story.alias or story.local_disks), story.devices)
+        return DEVICES[(*has, story.function or story.alias, story.local_disks).index(True)]
+
+
+LEFT_OUT = (
+    *("tidy", "confirm", "follow_power of a guest that went off", "follow_power of a paused one"),  # begun by a round
+    "delete of one that waits for its verdict",  # another run ends first, so that its touches are not always the same
+    "unshelve where no host starts it",  # one of its faults strikes nothing
+)
+"""How the names of scenarios begin that the map does not have."""
+
+
+AnyVariant = Variant | EvacuationVariant | LifeVariant | DeviceVariant
+
+
+def variants() -> Iterator[AnyVariant]:
+    yield from move_variants()
+    yield from further_move_variants()
+    yield from map(EvacuationVariant, EVACUATIONS)
+    for scenario in SCENARIOS:
+        if not scenario.name.startswith(LEFT_OUT):
+            yield LifeVariant(scenario)
+    yield from (DeviceVariant(one) for one in attaching.SCENARIOS if one.saga == "swap_volume")
+
+
+def move_variants() -> Iterator[Variant]:
     for move, places in PLACES.items():
         for place, root, devices, verdict in product(places, ROOTS, DEVICES, VERDICTS):
-            if (root, devices) != ("volume", DEVICES[3]):  # they behave the same with either root
+            is_same = (root, devices) == ("volume", DEVICES[3])  # they behave the same with either root
+            is_refused = (move, devices) == ("live migration", "PCI")
+            if not (is_same or is_refused):
                 yield Variant(move, place, root, devices, verdict)
+
+
+def further_move_variants() -> Iterator[Variant]:
+    """Yield moves of servers in other states, and with devices that their flavors request."""
+    for move, places in PLACES.items():
+        is_live = move == "live migration"
+        for place, root, verdict in product(places, ROOTS, VERDICTS):
+            yield Variant(move, place, root, "none", verdict, "in a group and a zone")
+            if not is_live:
+                yield Variant(move, place, root, "none", verdict, "stopped")
+                yield Variant(move, place, root, PCI_OF_FLAVOR, verdict)
+            elif verdict == "confirm":  # a paused guest writes nothing, so that its transfer always ends
+                yield Variant(move, place, root, "none", verdict, "paused")
+        for place, verdict in product(places, VERDICTS):
+            yield Variant(move, place, "image", DEVICES[1], verdict, "in a group and a zone")

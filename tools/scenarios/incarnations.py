@@ -129,38 +129,42 @@ class Incarnations:
         await self.world.settle(engine)
 
 
-def watched(registry: SagaRegistry, world: World) -> SagaRegistry:
-    """Return the same sagas, with a check before each step that the journal has the run at this step."""
-    return _Watched(registry, world)
+class ChangedSagas(SagaRegistry):
+    """The sagas of a registry, each changed when it is first asked for: a story needs few of them."""
 
-
-class _Watched(SagaRegistry):
-    """Adds the check to a saga when it is opened: a story needs few sagas."""
-
-    def __init__(self, registry: SagaRegistry, world: World) -> None:
-        super().__init__(*registry)
-        self._journal = world.cloud.journal
-        self._open: dict[tuple[str, int], Saga] = {}
+    def __init__(self, registry: SagaRegistry, change: Callable[[Saga], Saga]) -> None:
+        self._sagas = registry._sagas  # names, versions and facts stay as they are
+        self._registry = registry
+        self._change = change
+        self._changed: dict[tuple[str, int], Saga] = {}
 
     def of(self, run: Run) -> Saga:
-        return self._watched(super().of(run))
+        return self._as_changed(self._registry.of(run))
 
     def newest(self, name: str, among: Collection[int] | None = None) -> Saga | None:
-        saga = super().newest(name, among)
-        return self._watched(saga) if saga else None
+        saga = self._registry.newest(name, among)
+        return self._as_changed(saga) if saga else None
 
     def __iter__(self) -> Iterator[Saga]:
-        return map(self._watched, super().__iter__())
+        return map(self._as_changed, self._registry)
 
-    def _watched(self, saga: Saga) -> Saga:
+    def _as_changed(self, saga: Saga) -> Saga:
         key = saga.name, saga.version
-        if key not in self._open:
-            undoable, forward_only = map(self._watched_steps, (saga.undoable, saga.forward_only))
-            self._open[key] = replace(saga, undoable=undoable, forward_only=forward_only)
-        return self._open[key]
+        if key not in self._changed:
+            self._changed[key] = self._change(saga)
+        return self._changed[key]
 
-    def _watched_steps(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        return tuple(_watched_step(step, self._journal) for step in steps)
+
+def with_steps(saga: Saga, change: Callable[[Step], Step]) -> Saga:
+    """Return a saga with changed steps."""
+    undoable, forward_only = (tuple(map(change, steps)) for steps in (saga.undoable, saga.forward_only))
+    return replace(saga, undoable=undoable, forward_only=forward_only)
+
+
+def watched(registry: SagaRegistry, world: World) -> SagaRegistry:
+    """Return the same sagas, with a check before each step that the journal has the run at this step."""
+    journal = world.cloud.journal
+    return ChangedSagas(registry, lambda saga: with_steps(saga, lambda step: _watched_step(step, journal)))
 
 
 def _watched_step(step: Step, journal: Journal) -> Step:

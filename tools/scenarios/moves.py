@@ -5,16 +5,19 @@ from typing import Any, Literal
 
 from msgspec.structs import replace as with_
 
+from tools.scenarios.bound import bound
 from tools.scenarios.incarnations import Incarnations, Result, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.ids import HostName
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.pci import ALIAS
 from whimbrel.domain.server import Server
-from whimbrel.moves import requests
+from whimbrel.moves import live_requests, requests
 from whimbrel.moves.facts import Location, moves_of, target_of
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.ports.cloud import Cloud, Rules
+from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import SagaRegistry
@@ -24,8 +27,17 @@ from whimbrel.sim.checks.invariants import Invariants
 from whimbrel.sim.cloud.cloud import LARGE, SMALL, World
 from whimbrel.sim.faults.chaos import Plan
 from whimbrel.sim.world.equipment import FUNCTIONS, GPU, GPUS, with_a_boot_volume, with_a_function, with_devices
+from whimbrel.sim.world.phases import Times
 
 WIDE = with_(SMALL, flavor_id="3", name="wide", vcpus=2)
+
+LIVE_MIB_S = 300.0
+"""The speed of slow live transfers: with a root disk of 1 GiB they take 5 s."""
+
+BUSY = 2**40
+"""Bytes per second that the guest of an aborted live migration writes: no transfer of it ends."""
+
+GIVES_UP = {"deadline_s": 1.0, "ladder": ["abort"]}
 
 End = Literal["confirm", "revert", "turn back"]
 
@@ -47,6 +59,10 @@ class Story:
     boots_from_volume: bool = False
     shrinks: bool = False  # to fewer cpus, else to more of everything
     local_disks: bool = False  # with flavors that have an ephemeral and a swap disk
+    bound: bool = False  # in a server group, and pinned to its zone
+    live: bool = False  # a live migration; it ends by itself: at the target, else aborted by its policy
+    paused: bool = False  # the guest is paused before
+    slow: bool = False  # the transfer takes a while
     list_version: int | None = None  # of an earlier release; None: the newest
 
     def __str__(self) -> str:
@@ -58,6 +74,10 @@ class Story:
         if self.local_disks:
             return with_(flavor, ephemeral_gib=1, swap_mib=512)
         return with_(flavor, extra_specs={ALIAS: f"{GPU.name}:1"}) if self.alias else flavor
+
+    @property
+    def resizes(self) -> bool:
+        return self.flavor and not self.live
 
     @property
     def new_flavor(self) -> Flavor:
@@ -80,21 +100,36 @@ class Trial(Incarnations):
         scene, self.server = _SCENES[self._story]
         self.world = await scene.copy()
         self.world.registry = watched(self._book(), self.world)
+        if self._story.live and self._story.end != "confirm":
+            self.world.simulated.dirty_rates[self.server.id] = BUSY
         self._invariants = Invariants(self.world)
 
     def _book(self) -> SagaRegistry:
         version = self._story.list_version
         return SagaRegistry(*(saga for saga in SAGAS if version in (None, saga.version) or saga.name not in MOVE_SAGAS))
 
+    def _named_host(self) -> HostName | None:
+        return HostName(self._story.host) if self._story.host else None
+
     async def move(self, cloud: Cloud, engine: Engine) -> None:
         server = await lookup.find(cloud, self.server.id)
         requester = self.world.requester()
-        if self._story.flavor:
+        if self._story.live:
+            await live_requests.migrate_live(
+                cloud,
+                engine,
+                requester,
+                server,
+                self._named_host(),
+                leaves_cell=self._story.crosses,
+                policy=None if self._story.end == "confirm" else GIVES_UP,
+            )
+        elif self._story.flavor:
             await requests.resize(
                 cloud, engine, requester, server, self._story.new_flavor, leaves_cell=self._story.crosses
             )
         else:
-            host = HostName(self._story.host) if self._story.host else None
+            host = self._named_host()
             await requests.migrate(cloud, engine, requester, server, host, leaves_cell=self._story.crosses)
         await self._drive(cloud, engine)
 
@@ -122,7 +157,11 @@ async def _scene(story: Story) -> tuple[World, Server]:
     same_host = story.same_host
     rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, allow_resize_to_same_host=same_host, pci_alias=(GPU,))
     equipped = story.devices or story.function or story.boots_from_volume
-    world = await World.build(cells=cells, rules=rules, equipped=equipped, functions=story.function)
+    slow = story.slow or (story.live and story.end != "confirm")
+    times = Times(live_mib_s=LIVE_MIB_S if slow else 0.0)
+    world = await World.build(cells=cells, rules=rules, equipped=equipped, functions=story.function, times=times)
+    for cell in world.cloud.cells if story.live else ():
+        await world.cloud.cell_infos.ensure(CellInfo(name=cell, migration_network="m", created_at=0.0))
     for host, cell in world.plan.homes() if story.alias else ():
         await world.cloud.cell(cell).devices.register(host, GPUS)
     engine = world.engine("setup")
@@ -133,21 +172,36 @@ async def _scene(story: Story) -> tuple[World, Server]:
         server = with_a_function(server)
     if story.boots_from_volume:
         server = with_a_boot_volume(server)
+    if story.bound:
+        server = await bound(world, server)
     await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
     if story.stopped:
         await power.stop(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
         await world.settle(engine)
+    if story.paused:
+        await _pause(world, server.id)
     return world, await lookup.find(world.cloud, server.id)
+
+
+async def _pause(world: World, server_id: ServerId) -> None:
+    server = await lookup.find(world.cloud, server_id)
+    assert server.cell
+    assert server.host
+    assert server.slot
+    await world.hypervisors[server.host].pause(GuestKey(server.id, Slot(server.slot)))
+    await world.cloud.cell(server.cell).servers.change(server, {"vm_state": "paused"})
 
 
 async def expected_after(result: Result, story: Story) -> dict[str, Any]:
     """Return the expected accounting of a story, computed from the initial state, not observed."""
     world, server = result.world, result.server
-    found = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize", "migrate"), limit=1))
+    found = await world.cloud.journal.find(
+        RunFilter(subject=server.id, sagas=("resize", "migrate", "live_migrate"), limit=1)
+    )
     [move] = moves_of(found)
     target = target_of(move)
-    flavor = story.new_flavor if story.flavor else server.flavor
+    flavor = story.new_flavor if story.resizes else server.flavor
     now = (await lookup.find(world.cloud, server.id)).launched_at
     moved = with_(
         server,
@@ -162,14 +216,16 @@ async def expected_after(result: Result, story: Story) -> dict[str, Any]:
         volumes=tuple(with_(volume, attachment_id="", host=target.host) for volume in server.volumes),
     )
     before = result.before
-    power = "stopped" if story.stopped else "running"
+    power = "stopped" if story.stopped else "paused" if story.paused else "running"
     return {
         **before,
         "servers": {server.id: moved},
         "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in target.parts.items()),
         "guests": [(target.host, server.id, move.id, power, flavor.vcpus, flavor.memory_mib, True)],
         "offers": [],
-        "disks": _carried_to(target, result.before["disks"], flavor, is_running=not story.stopped),
+        "disks": _transferred(target, before["disks"])
+        if story.live
+        else _carried_to(target, before["disks"], flavor, is_running=not story.stopped),
         "quota": {server.id: (flavor.vcpus, flavor.memory_mib)},
         "ports": [_bound_at(target, port) for port in before["ports"]],
         "attachments": sorted((who, volume, target.host, status) for who, volume, _, status in before["attachments"]),
@@ -189,6 +245,11 @@ def _bound_at(target: Location, port: tuple[Any, ...]) -> tuple[Any, ...]:
     if "pci_slot" in profile:
         now["pci_slot"] = _function_at(target, host, profile["pci_slot"])
     return port_id, device, owner, target.host, now, bindings
+
+
+def _transferred(target: Location, disks: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the disks besides the root disk after a live migration: nothing of them is made anew."""
+    return [(target.host, server, target.slot, *rest) for _host, server, _slot, *rest in disks]
 
 
 def _carried_to(
@@ -214,7 +275,7 @@ def _held_at(target: Location, story: Story, held: list[tuple[str, str, str, str
         return [(target.host, _function_at(target, host, one), who, request) for host, one, who, request in held]
     [(source, taken, who, request)] = held
     free = [one.address for one in GPUS if (source, taken) != (target.host, one.address)]
-    return [(target.host, one, who, request) for one in free[: 2 if story.flavor else 1]]
+    return [(target.host, one, who, request) for one in free[: 2 if story.resizes else 1]]
 
 
 def _function_at(target: Location, host: str, address: str) -> str:

@@ -10,17 +10,37 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
+import structlog
+
+from whimbrel.agent.console_relay import LOOPBACK, ConsoleListen, ConsoleRelay
+from whimbrel.agent.ended_transfers import EndedTransfers
 from whimbrel.agent.fence import Fence
+from whimbrel.agent.image_fetches import ImageFetches
 from whimbrel.agent.long_orders import Job, Jobs
 from whimbrel.domain import local_disks
-from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.console import ConsoleAddress, ConsoleKind
+from whimbrel.domain.errors import NotFound, Refused, WorldError
 from whimbrel.domain.guest import DiskExport, DiskName, Guest, GuestKey, GuestSpec, Ledger, Order, Progress
+from whimbrel.domain.guest_diagnostics import Diagnostics
 from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.live_transfer import (
+    CpuFit,
+    GuestCpu,
+    LiveGuest,
+    Steering,
+    TransferOptions,
+    TransferProgress,
+    TransferTarget,
+)
+from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 from whimbrel.ports.clock import Clock
+from whimbrel.ports.hosts.data_plane import GuestNetworks, UnmanagedNetworks
 from whimbrel.ports.hosts.hypervisor import Hypervisor, Percent
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.images import Images
+
+log = structlog.get_logger(__name__)
 
 WAIT_S = 3.0
 
@@ -36,29 +56,55 @@ class HostAgent:
         images: Images,
         clock: Clock,
         wait_s: float = WAIT_S,
+        console_at: ConsoleListen = LOOPBACK,
     ) -> None:
-        """wait_s: how long a request waits for the end of a job before it is answered with the progress."""
+        """wait_s: how long a request waits for the end of a job before it is answered with the progress.
+
+        console_at: where clients of consoles connect.
+        """
         self.host = host
+        self.networks: GuestNetworks = UnmanagedNetworks()
         self._hypervisor = hypervisor
         self._images = images
         self._fence = Fence(host, store, clock)
         self._jobs = Jobs(clock, wait_s)
+        self._fetches = ImageFetches(host, hypervisor, clock)
+        self._consoles = ConsoleRelay(console_at)
+        self._ended_transfers = EndedTransfers(host, store, clock)
         self._locks: WeakValueDictionary[ServerId, asyncio.Lock] = WeakValueDictionary()
 
     # The process
 
     async def open(self) -> list[Guest]:
-        """Return the guests at the start of the process. No job is resumed: the conductor repeats its orders."""
-        return await self._hypervisor.guests()
+        """Return the guests at the start of the process. No job is resumed: the conductor repeats its orders.
+
+        What a killed process has left connected is disconnected.
+        """
+        found = await self._hypervisor.guests()
+        await self._release_volumes()
+        return found
 
     async def close(self) -> None:
-        """Cancel all jobs; a repeated order starts them anew."""
+        """Cancel all jobs, which a repeated order starts anew, and end all connections to consoles."""
         await self._jobs.close()
+        await self._fetches.close()
+        await self._consoles.close()
 
     async def prune(self, before: float) -> None:
-        """Forget runs without new orders since `before`, which must precede every order that may still arrive."""
+        """Forget runs without new orders since `before`, which must precede every order that may still arrive.
+
+        Volumes that no live guest uses are disconnected: those of guests that ended by themselves.
+        """
         self._jobs.prune(before)
         await self._fence.prune(before)
+        await self._ended_transfers.prune(before)
+        await self._release_volumes()
+
+    async def _release_volumes(self) -> None:
+        try:
+            await self._hypervisor.release_volumes()
+        except WorldError as trouble:  # repeated later; the operations on a guest report it
+            log.warning("unused volumes are still connected", host=self.host, reason=trouble.reason)
 
     # Reading
 
@@ -71,8 +117,22 @@ class HostAgent:
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
         return await self._hypervisor.console_log(key, lines)
 
+    async def open_console(self, key: GuestKey, kind: ConsoleKind) -> ConsoleAddress:
+        return await self._consoles.offer(await self._hypervisor.connect_console(key, kind))
+
+    async def diagnostics(self, key: GuestKey) -> Diagnostics:
+        return await self._hypervisor.diagnostics(key)
+
+    async def uptime(self) -> str:
+        return await self._hypervisor.uptime()
+
     async def connector(self) -> dict[str, Any]:
         return await self._hypervisor.connector()
+
+    # Images
+
+    async def cache_image(self, image_id: str) -> Progress:
+        return await self._fetches.ask(image_id)
 
     # The ledger
 
@@ -100,9 +160,10 @@ class HostAgent:
         async with self._turn(order, spec.key):
             await self._hypervisor.define(spec)
 
-    async def start(self, order: Order, key: GuestKey) -> None:
+    async def start(self, order: Order, key: GuestKey, paused: bool = False) -> None:
         async with self._turn(order, key):
-            await self._hypervisor.start(key)
+            await self.networks.refresh(key.server)
+            await self._hypervisor.start(key, paused)
 
     async def stop(self, order: Order, key: GuestKey, timeout_s: float) -> None:
         async with self._turn(order, key):
@@ -110,10 +171,13 @@ class HostAgent:
 
     async def reboot(self, order: Order, key: GuestKey, hard: bool) -> None:
         async with self._turn(order, key):
+            if hard:
+                await self.networks.refresh(key.server)
             await self._hypervisor.reboot(key, hard)
 
     async def plug(self, order: Order, key: GuestKey, nic: GuestNic) -> None:
         async with self._turn(order, key):
+            await self.networks.refresh(key.server)
             await self._hypervisor.plug(key, nic)
 
     async def unplug(self, order: Order, key: GuestKey, port_id: str) -> None:
@@ -128,6 +192,39 @@ class HostAgent:
         async with self._turn(order, key):
             await self._hypervisor.detach_volume(key, volume_id)
 
+    async def pause(self, order: Order, key: GuestKey) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.pause(key)
+
+    async def suspend(self, order: Order, key: GuestKey) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.suspend(key)
+
+    async def resume(self, order: Order, key: GuestKey) -> None:
+        async with self._turn(order, key):
+            await self.networks.refresh(key.server)
+            await self._hypervisor.resume(key)
+
+    async def inject_nmi(self, order: Order, key: GuestKey) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.inject_nmi(key)
+
+    async def set_password(self, order: Order, key: GuestKey, user: str, password: str) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.set_password(key, user, password)
+
+    async def enter_rescue(self, order: Order, key: GuestKey) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.enter_rescue(key)
+
+    async def leave_rescue(self, order: Order, key: GuestKey) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.leave_rescue(key)
+
+    async def discard_rescue_disk(self, order: Order, key: GuestKey) -> None:
+        async with self._turn_without_jobs(order, key):
+            await self._hypervisor.discard_rescue_disk(key)
+
     async def discard_disk(self, order: Order, key: GuestKey) -> None:
         async with self._turn_without_jobs(order, key):
             await self._hypervisor.discard_disk(key)
@@ -135,6 +232,49 @@ class HostAgent:
     async def destroy(self, order: Order, key: GuestKey) -> None:
         async with self._turn_without_jobs(order, key):
             await self._hypervisor.destroy(key)
+
+    async def end_volume_swap(self, order: Order, key: GuestKey, volume_id: str, attachment_id: str) -> None:
+        async with self._turn_without_jobs(order, key):
+            await self._hypervisor.end_volume_swap(key, volume_id, attachment_id)
+
+    # Live transfers: the hypervisor carries them out, so that none of these orders is long
+
+    async def examine(self, key: GuestKey) -> LiveGuest:
+        return await self._hypervisor.examine(key)
+
+    async def compare_cpu(self, cpu: GuestCpu) -> CpuFit:
+        return await self._hypervisor.compare_cpu(cpu)
+
+    async def receive(self, order: Order, spec: GuestSpec, live: LiveGuest) -> TransferTarget:
+        async with self._turn(order, spec.key):
+            await self.networks.refresh(spec.key.server)
+            return await self._hypervisor.receive(spec, live)
+
+    async def transfer(
+        self, order: Order, key: GuestKey, target: TransferTarget, options: TransferOptions
+    ) -> TransferProgress:
+        async with self._turn(order, key):
+            progress = await self._hypervisor.transfer_progress(key, target.address)
+            if progress.state == "none":
+                await self._ended_transfers.check(order)
+                await self._hypervisor.start_transfer(key, target, options)
+                progress = await self._hypervisor.transfer_progress(key, target.address)
+            if progress.state == "failed":
+                raise Refused(progress.trouble)
+            return progress
+
+    async def steer_transfer(self, order: Order, key: GuestKey, steering: Steering) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.steer_transfer(key, steering)
+
+    async def end_transfer(self, order: Order, key: GuestKey) -> None:
+        async with self._turn(order, key):
+            await self._ended_transfers.note(order)
+            await self._hypervisor.end_transfer(key)
+
+    async def settle_arrival(self, order: Order, key: GuestKey) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.settle_arrival(key)
 
     # Long orders
 
@@ -165,6 +305,27 @@ class HostAgent:
             act=lambda percent: self._hypervisor.fetch_disk(spec, image_id, percent, disk),
         )
 
+    async def build_rescue_disk(self, order: Order, key: GuestKey, rescue: RescueDisk) -> Progress:
+        return await self._job(
+            order,
+            "build_rescue_disk",
+            key,
+            is_done=lambda: self._has_rescue_disk(key, rescue),
+            act=lambda percent: self._hypervisor.create_rescue_disk(key, rescue, percent),
+        )
+
+    async def swap_volume(self, order: Order, key: GuestKey, volume_id: str, new: GuestVolume) -> Progress:
+        async def is_done() -> bool:
+            return False  # the hypervisor sees by itself which volume the guest uses
+
+        return await self._job(
+            order,
+            f"swap_volume {new.attachment_id}",
+            key,
+            is_done=is_done,
+            act=lambda percent: self._hypervisor.swap_volume(key, volume_id, new, percent),
+        )
+
     async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str, disk: DiskName = "root") -> Progress:
         return await self._job(
             order,
@@ -178,6 +339,10 @@ class HostAgent:
         """Check whether complete disks exist: they prove that a job has ended, also after a restart."""
         guest = await self._hypervisor.look(key)
         return guest is not None and set(disks) <= set(guest.disks)
+
+    async def _has_rescue_disk(self, key: GuestKey, rescue: RescueDisk) -> bool:
+        guest = await self._hypervisor.look(key)
+        return guest is not None and guest.rescue == rescue
 
     async def _is_active(self, image_id: str) -> bool:
         return (await self._images.show(image_id)).status == "active"

@@ -58,8 +58,8 @@ class Fence:
     async def admit(self, order: Order, server: ServerId | None = None) -> None:
         """Admit an order and store it; a known one costs no write. Raises: Superseded, Behind."""
         seen = await self._all()
-        if self._store.is_shared:
-            await self._read_again(order.run)
+        if self._store.is_shared and not self._is_news(order, server):
+            await self._read_again(order.run)  # what is written is compared with what is stored then
         if not self._is_news(order, server):
             return
         async with self._changing:

@@ -8,7 +8,7 @@ import msgspec
 from whimbrel.api.http import documents
 from whimbrel.api.http.call import Call, Route, action_of
 from whimbrel.api.http.context import Context
-from whimbrel.api.http.microversions import LEGACY_HEADER, VERSIONS
+from whimbrel.api.http.microversions import FIRST, LEGACY_HEADER, VERSIONS
 from whimbrel.api.http.problems import SHAPE
 from whimbrel.api.routes import ROUTES
 from whimbrel.domain.ids import ProjectId, UserId
@@ -28,6 +28,7 @@ JSON_TYPES = frozenset({"", "application/json", "application/vnd.openstack.compu
 OPEN_PATHS = {(route.method, f"/v2.1{route.path}") for route in ROUTES if route.rule == OPEN}
 NOBODY = Principal(user_id=UserId(""), user_name="", project_id=ProjectId(""))
 
+ACTIONS = {(route.path, route.action) for route in ROUTES}
 ROUTE_TABLE = RouteTable(ROUTES, no_version="API version 2.{minor} does not have this.")
 
 
@@ -41,9 +42,11 @@ def compute_app(context: Context) -> App:
         if document is not None:
             return document
         principal = NOBODY if (request.method, request.path) in OPEN_PATHS else await _principal(request, context)
-        headers = request.headers
-        minor = VERSIONS.negotiate(headers.get("openstack-api-version", ""), headers.get(LEGACY_HEADER, ""))
-        request.minor = minor
+        minor = FIRST
+        if parts[0] != "v2":
+            headers = request.headers
+            minor = VERSIONS.negotiate(headers.get("openstack-api-version", ""), headers.get(LEGACY_HEADER, ""))
+            request.minor = minor
         parts, project_in_url = _without_project(parts[1:], principal)
         routes, params = ROUTE_TABLE.find(request.method, parts, minor)
         note_route(request.scope, routes[0].path)  # the body selects the action
@@ -62,6 +65,7 @@ def compute_app(context: Context) -> App:
             project_in_url=project_in_url,
             address=(request.scope.get("client") or ("", 0))[0],
             path="/" + "/".join(parts),
+            token=request.headers.get("x-auth-token", ""),
         )
         target = await route.target(call)
         if route.rule not in (None, OPEN):
@@ -75,7 +79,7 @@ async def _principal(request: Request, context: Context) -> Principal:
     principal = await request.principal(context.identity)
     if principal is None:
         reason = "Authentication is required: there is no token, or it is not valid (any more)."
-        raise Problem(401, reason, headers=request.challenge())
+        raise Problem(401, reason, headers=request.challenge(context.identity_url))
     return principal
 
 
@@ -101,7 +105,7 @@ async def _body(request: Request, routes: list[Route], minor: int) -> tuple[Any,
         return None, route
     body = await _json(request)
     if route.action is not None:
-        route = action_of(routes, body)
+        route = action_of(routes, body, ACTIONS)
     if route.body is not None:
         route.body.check(minor, body)
     return body, route

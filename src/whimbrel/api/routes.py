@@ -21,34 +21,60 @@ How a resource is added
 
 from typing import Any
 
-from whimbrel.api.catalog import extra_specs, flavor_access, flavors, keypairs, limits, networks, quotas, server_groups
+from whimbrel.api.catalog import (
+    assisted_snapshots,
+    extra_specs,
+    flavor_access,
+    flavors,
+    keypairs,
+    limits,
+    networks,
+    quotas,
+    server_groups,
+    tenant_usage,
+)
 from whimbrel.api.hosts import aggregates, external_events, hypervisors, migrations, services, zones
 from whimbrel.api.http import extensions
 from whimbrel.api.http.call import Call, Handler, Route
 from whimbrel.api.http.openapi import document
 from whimbrel.api.http.schema import Body
+from whimbrel.api.legacy.routes import LEGACY
+from whimbrel.api.legacy.volumes_boot import volumes_boot
 from whimbrel.api.own_routes import OWN_ROUTES
 from whimbrel.api.policy_target import server_in_path, server_or_its_entry, server_or_its_past
 from whimbrel.api.schemas import actions as action_bodies
 from whimbrel.api.schemas import aggregates as aggregate_bodies
 from whimbrel.api.schemas import devices as device_bodies
 from whimbrel.api.schemas import flavors as flavor_bodies
-from whimbrel.api.schemas import history
+from whimbrel.api.schemas import history, usage_periods
 from whimbrel.api.schemas import keypairs as keypair_bodies
+from whimbrel.api.schemas import live_moves as live_bodies
 from whimbrel.api.schemas import metadata as metadata_bodies
 from whimbrel.api.schemas import quotas as quota_bodies
+from whimbrel.api.schemas import remote_consoles as console_bodies
 from whimbrel.api.schemas import server_groups as group_bodies
 from whimbrel.api.schemas import servers as server_bodies
 from whimbrel.api.schemas import services as service_bodies
 from whimbrel.api.servers import (
     actions,
     addresses,
+    admin_password,
     creation,
+    deletion,
+    diagnostics,
+    evacuate_action,
+    imaging,
     instance_actions,
     interfaces,
+    live_migrations,
     metadata,
+    rebuilding,
+    remote_consoles,
+    rescuing,
     security_groups,
     servers,
+    shares,
+    shelving,
     tags,
     volume_attachments,
 )
@@ -61,9 +87,16 @@ def _server(method: str, path: str, handler: Handler, rule: str, **more: Any) ->
     )
 
 
-def _action(name: str, handler: Handler, rule: str, body: Body = action_bodies.ANYTHING, ok: int = 202) -> Route:
+def _action(
+    name: str, handler: Handler, rule: str, body: Body = action_bodies.ANYTHING, ok: int = 202, since: int = 1
+) -> Route:
     """Return a route of an action on a server."""
-    return _server("POST", "/action", handler, rule, action=name, body=body, ok=ok)
+    return _server("POST", "/action", handler, rule, action=name, body=body, ok=ok, since=since)
+
+
+def _old_console(name: str, handler: Handler, body: Body) -> Route:
+    """Return a route of an action that remote-consoles has replaced."""
+    return _server("POST", "/action", handler, "os-remote-consoles", action=name, body=body, until=5)
 
 
 def _flavor(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
@@ -112,19 +145,39 @@ SERVERS: tuple[Route, ...] = (
     Route("GET", "/servers/detail", servers.detail, "os_compute_api:servers:detail", query=server_bodies.LIST),
     _server("GET", "", servers.show, "servers:show", target=server_or_its_entry),
     _server("PUT", "", servers.update, "servers:update", body=server_bodies.UPDATE),
-    _server("DELETE", "", servers.delete, "servers:delete", ok=204),
+    _server("DELETE", "", deletion.delete, "servers:delete", ok=204),
 
     _action("reboot", actions.reboot, "servers:reboot", action_bodies.REBOOT),
     _action("os-start", actions.start, "servers:start"),
     _action("os-stop", actions.stop, "servers:stop"),
+    _action("pause", actions.pause, "os-pause-server:pause"),
+    _action("unpause", actions.unpause, "os-pause-server:unpause"),
+    _action("suspend", actions.suspend, "os-suspend-server:suspend"),
+    _action("resume", actions.resume, "os-suspend-server:resume"),
     _action("resize", actions.resize, "servers:resize", action_bodies.RESIZE),
     _action("migrate", actions.migrate, "os-migrate-server:migrate", action_bodies.MIGRATE),
+    _action("os-migrateLive", live_migrations.begin, "os-migrate-server:migrate_live", live_bodies.MIGRATE_LIVE),
     _action("confirmResize", actions.confirm_resize, "servers:confirm_resize", ok=204),
     _action("revertResize", actions.revert_resize, "servers:revert_resize"),
+    _action("evacuate", evacuate_action.evacuate, "os-evacuate", action_bodies.EVACUATE, ok=200),
+    _action("shelve", shelving.shelve, "os-shelve:shelve"),
+    _action("shelveOffload", shelving.offload, "os-shelve:shelve_offload"),
+    _action("unshelve", shelving.unshelve, "os-shelve:unshelve", action_bodies.UNSHELVE),
     _action("os-resetState", actions.reset_state, "os-admin-actions:reset_state", action_bodies.RESET_STATE),
     _action("lock", actions.lock, "os-lock-server:lock", action_bodies.LOCK),
     _action("unlock", actions.unlock, "os-lock-server:unlock"),
-    _action("createImage", actions.create_image, "servers:create_image", action_bodies.CREATE_IMAGE),
+    _action("forceDelete", deletion.force_delete, "os-deferred-delete:force"),
+    _action("restore", deletion.restore, "os-deferred-delete:restore"),
+    _action("trigger_crash_dump", diagnostics.trigger_crash_dump, "servers:trigger_crash_dump",
+            action_bodies.CRASH_DUMP, since=17),
+    _server("GET", "/diagnostics", diagnostics.show, "os-server-diagnostics"),
+    Route("GET", "/servers/{server_id}/topology", diagnostics.topology, "compute:server:topology:index", since=78,
+          target=server_in_path),
+    _action("rescue", rescuing.rescue, "os-rescue", action_bodies.RESCUE, ok=200),
+    _action("unrescue", rescuing.unrescue, "os-unrescue"),
+    _action("rebuild", rebuilding.rebuild, "servers:rebuild", action_bodies.REBUILD),
+    _action("createImage", imaging.snapshot, "servers:create_image", action_bodies.CREATE_IMAGE),
+    _action("createBackup", imaging.backup, "os-create-backup", action_bodies.CREATE_BACKUP),
     _action("os-getConsoleOutput", actions.console_output, "os-console-output", action_bodies.CONSOLE_OUTPUT, ok=200),
 
     _server("GET", "/metadata", metadata.index, "server-metadata:index"),
@@ -143,6 +196,12 @@ SERVERS: tuple[Route, ...] = (
 
     _server("GET", "/ips", addresses.index, "ips:index"),
     _server("GET", "/ips/{label}", addresses.show, "ips:show"),
+)
+
+PASSWORDS: tuple[Route, ...] = (
+    _action("changePassword", admin_password.change, "os-admin-password", action_bodies.CHANGE_PASSWORD),
+    _server("GET", "/os-server-password", admin_password.show, "os-server-password:show"),
+    _server("DELETE", "/os-server-password", admin_password.clear, "os-server-password:clear", ok=204),
 )
 
 DEVICES: tuple[Route, ...] = (
@@ -165,8 +224,28 @@ DEVICES: tuple[Route, ...] = (
     _server("DELETE", "/os-volume_attachments/{volume_id}", volume_attachments.delete, "os-volumes-attachments:delete",
             ok=202),
 
+    _server("GET", "/shares", shares.index, "os-server-shares:index", since=97),
+    _server("POST", "/shares", shares.create, "os-server-shares:create", since=97, ok=201,
+            body=device_bodies.ATTACH_SHARE),
+    _server("GET", "/shares/{share_id}", shares.show, "os-server-shares:show", since=97),
+    _server("DELETE", "/shares/{share_id}", shares.delete, "os-server-shares:delete", since=97),
+    Route("POST", "/os-assisted-volume-snapshots", assisted_snapshots.create,
+          "os_compute_api:os-assisted-volume-snapshots:create", body=device_bodies.ASSISTED_SNAPSHOT),
+    Route("DELETE", "/os-assisted-volume-snapshots/{snapshot_id}", assisted_snapshots.delete,
+          "os_compute_api:os-assisted-volume-snapshots:delete", ok=204, query=device_bodies.DELETE_ASSISTED),
+
     Route("POST", "/os-server-external-events", external_events.create,
           "os_compute_api:os-server-external-events:create", ok_too=207, body=device_bodies.EVENTS),
+)
+
+CONSOLES: tuple[Route, ...] = (
+    _server("POST", "/remote-consoles", remote_consoles.create, "os-remote-consoles", since=6,
+            body=console_bodies.CREATE),
+    _old_console("os-getVNCConsole", remote_consoles.act, console_bodies.GET_VNC),
+    _old_console("os-getSPICEConsole", remote_consoles.act, console_bodies.GET_SPICE),
+    _old_console("os-getSerialConsole", remote_consoles.act, console_bodies.GET_SERIAL),
+    Route("GET", "/os-console-auth-tokens/{token}", remote_consoles.show_token,
+          "os_compute_api:os-console-auth-tokens", query=console_bodies.TOKEN),
 )
 
 HISTORY: tuple[Route, ...] = (
@@ -174,8 +253,13 @@ HISTORY: tuple[Route, ...] = (
             query=history.ACTIONS, target=server_or_its_past),
     _server("GET", "/os-instance-actions/{request_id}", instance_actions.show, "os-instance-actions:show",
             target=server_or_its_past),
-    _server("GET", "/migrations", migrations.of_server, "servers:migrations:index", since=23),
-    _server("GET", "/migrations/{migration_id}", migrations.one_of_server, "servers:migrations:show", since=23),
+    _server("GET", "/migrations", live_migrations.index, "servers:migrations:index", since=23),
+    _server("GET", "/migrations/{migration_id}", live_migrations.show, "servers:migrations:show", since=23),
+    _server("DELETE", "/migrations/{migration_id}", live_migrations.abort, "servers:migrations:delete", ok=202,
+            since=24),
+    _server("POST", "/migrations/{migration_id}/action", live_migrations.force_complete,
+            "servers:migrations:force_complete", ok=202, since=22, action="force_complete",
+            body=live_bodies.FORCE_COMPLETE),
     Route("GET", "/os-migrations", migrations.index, "os_compute_api:os-migrations:index", query=history.MIGRATIONS),
 )
 
@@ -227,6 +311,10 @@ LIMITS: tuple[Route, ...] = (
     Route("GET", "/os-quota-class-sets/{name}", quotas.show_class, "os_compute_api:os-quota-class-sets:show"),
     Route("PUT", "/os-quota-class-sets/{name}", quotas.update_class, "os_compute_api:os-quota-class-sets:update",
           body=quota_bodies.UPDATE_CLASS),
+    Route("GET", "/os-simple-tenant-usage", tenant_usage.index, "os_compute_api:os-simple-tenant-usage:list",
+          query=usage_periods.LIST),
+    Route("GET", "/os-simple-tenant-usage/{project_id}", tenant_usage.show,
+          "os_compute_api:os-simple-tenant-usage:show", query=usage_periods.ONE, target=quotas.project_in_path),
 )
 
 HOSTS: tuple[Route, ...] = (
@@ -244,6 +332,8 @@ HOSTS: tuple[Route, ...] = (
                body=aggregate_bodies.REMOVE_HOST),
     _aggregate("POST", "/{aggregate_id}/action", aggregates.set_metadata, "set_metadata", action="set_metadata",
                body=aggregate_bodies.SET_METADATA),
+    _aggregate("POST", "/{aggregate_id}/images", aggregates.cache_images, "images", ok=202, since=81,
+               body=aggregate_bodies.IMAGES),
 
     _hypervisor("", hypervisors.index, "list", query=service_bodies.HYPERVISORS),
     _hypervisor("/detail", hypervisors.detail, "list-detail", query=service_bodies.HYPERVISORS),
@@ -268,5 +358,19 @@ HOSTS: tuple[Route, ...] = (
 DESCRIPTION: tuple[Route, ...] = (Route("GET", "/whimbrel/openapi.json", describe, None),)
 
 ROUTES: tuple[Route, ...] = (
-    *(*SERVERS, *DEVICES, *HISTORY, *OWN_ROUTES, *DESCRIPTION, *OTHERS, *FLAVORS, *LIMITS, *HOSTS),
+    *(
+        *SERVERS,
+        *volumes_boot(SERVERS),
+        *PASSWORDS,
+        *DEVICES,
+        *CONSOLES,
+        *HISTORY,
+        *OWN_ROUTES,
+        *DESCRIPTION,
+        *OTHERS,
+        *FLAVORS,
+        *LIMITS,
+        *HOSTS,
+        *LEGACY,
+    ),
 )

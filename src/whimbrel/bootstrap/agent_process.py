@@ -4,6 +4,7 @@ It has no database but a small one of its own in its directory, with the ledger 
 to nothing but the bus, to which it connects by itself.
 """
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -17,17 +18,21 @@ from whimbrel.adapters.bus.nats_agents import serve_agent
 from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
 from whimbrel.adapters.bus.nats_control_plane import NatsControlPlane
 from whimbrel.adapters.bus.nats_keys import read_claims
+from whimbrel.adapters.bus.nats_subjects import admits_agent
 from whimbrel.adapters.bus.verbs import VERBS
 from whimbrel.adapters.clock import SystemClock
+from whimbrel.adapters.lease_files import LeaseFiles, SystemBootClock, this_process
 from whimbrel.adapters.openstack.granted_images import GrantedImages
 from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import prepare
 from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.agent.agent import HostAgent
+from whimbrel.agent.console_relay import ConsoleListen
+from whimbrel.agent.lease_holder import LeaseHolder
 from whimbrel.agent.presence import Presence
 from whimbrel.bootstrap.described_hosts import described
+from whimbrel.bootstrap.guest_networks import keeper_of
 from whimbrel.bootstrap.hypervisors import hypervisor_of
-from whimbrel.domain.errors import WorldError
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.ports.hosts.control_plane import Welcome
 from whimbrel.ports.services.images import Images
@@ -71,8 +76,8 @@ async def run_agent(start: AgentStart, on_ready: Callable[[Welcome], None]) -> N
         bus = await opened.enter_async_context(_bus(start))
         control = NatsControlPlane(
             bus,
-            needs_claims=lambda: _claims_end_at(directory) < clock.now() + RENEW_CLAIMS_S,
-            keep_claims=directory.renew,
+            needs_claims=lambda: _claims_end_at(directory) < clock.now() + RENEW_CLAIMS_S or not _admits(directory),
+            keep_claims=lambda jwt: _keep_claims(directory, bus, jwt),
         )
         store = await opened.enter_async_context(_store(directory))
         images: Images = GrantedImages(membership.host, control, _trusted(directory))
@@ -82,24 +87,22 @@ async def run_agent(start: AgentStart, on_ready: Callable[[Welcome], None]) -> N
         hypervisor = hypervisor_of(
             settings, membership.cell, start.config.simulated, directory.path, store, clock, images, world
         )
-        agent = HostAgent(membership.host, hypervisor, store, images, clock)
+        consoles = ConsoleListen(settings.console_address, settings.console_port)
+        agent = HostAgent(membership.host, hypervisor, store, images, clock, console_at=consoles)
         opened.push_async_callback(agent.close)
+        if keeper := await keeper_of(settings, agent, control, clock, opened):
+            keeping = asyncio.create_task(keeper.run())
+            opened.callback(keeping.cancel)
 
         async def describe() -> HostDescription:
             return await described(settings, hypervisor)
-
-        async def metrics() -> dict[str, float]:
-            try:
-                return await hypervisor.metrics()
-            except WorldError:
-                return {}
 
         def serve(session: int) -> AbstractAsyncContextManager[None]:
             return serve_agent(bus, membership.host, session, agent)
 
         presence = Presence(
-            agent, control, describe, metrics, serve, clock,
-            release=version("whimbrel"), verbs=_verbs(), on_ready=on_ready,
+            agent, control, describe, hypervisor.metrics, serve, clock,
+            release=version("whimbrel"), verbs=_verbs(), on_ready=on_ready, lease=_lease(settings, directory),
         )  # fmt: skip
         await presence.run()
 
@@ -117,17 +120,40 @@ async def _store(directory: AgentDir) -> AsyncIterator[SqlKeyValueStore]:
             await database.close()
 
 
+def _lease(settings: SimulatedHost | LibvirtHost, directory: AgentDir) -> LeaseHolder | None:
+    """Return the holder of the host's lease; None: the host does not fence itself, and has no lease left."""
+    leases = LeaseFiles(directory.path)
+    if settings.self_fence_s is None and leases.lease() is None:
+        return None
+    return LeaseHolder(settings.self_fence_s, leases, SystemBootClock(), this_process())
+
+
 def _bus(start: AgentStart) -> BusConnection:
     """Return the connection to the bus, to be opened. Raises: Invalid: no TLS to another machine."""
     directory, membership = start.directory, start.directory.membership()
     servers = BusServers(urls=membership.bus_urls, ca_file=directory.ca_file, insecure=start.insecure)
     logins = agent_logins(membership.host, lambda: directory.seed().decode(), lambda: directory.membership().jwt)
-    return BusConnection(servers, logins, f"agent of {membership.host}")
+    advice = f"if the host was retired or forgotten, invite it again with: whimbrel host invite {membership.host}"
+    return BusConnection(servers, logins, f"agent of {membership.host}", advice=advice)
 
 
 def _claims_end_at(directory: AgentDir) -> float:
     """Return when the claims of the host's key end; infinity: never."""
     return read_claims(directory.membership().jwt).exp or float("inf")
+
+
+def _admits(directory: AgentDir) -> bool:
+    """Check whether the claims of the host's key are for all that this release asks."""
+    membership = directory.membership()
+    return admits_agent(read_claims(membership.jwt).nats, membership.host)
+
+
+def _keep_claims(directory: AgentDir, bus: BusConnection, jwt: str) -> None:
+    """Store new claims; if the old ones were not enough, use them at once."""
+    were_enough = _admits(directory)
+    directory.renew(jwt)
+    if not were_enough and _admits(directory):
+        bus.reconnect()
 
 
 def _trusted(directory: AgentDir) -> ssl.SSLContext:

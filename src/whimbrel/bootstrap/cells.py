@@ -213,6 +213,7 @@ async def name_cells(config: CloudConfig, cloud: Cloud) -> None:
             enabled=cell.enabled,
             physnets=physnets,
             storage=storage,
+            migration_network=cell.migration_network,
             created_at=now,
         )
         found = await infos.ensure(expected)

@@ -58,6 +58,10 @@ class CloudBus:
         self._system = system
         self._start(keep_accounts(system, self._keys))
 
+    @property
+    def problem(self) -> str | None:
+        return self._wakes.problem
+
     async def grant(self, cell: CellName, host: HostName, public_key: str) -> BusAccess:
         ca_file = self._servers.ca_file
         return BusAccess(

@@ -40,7 +40,7 @@ async def upgrade(url: str, config: CloudConfig) -> None:
     await asyncio.to_thread(make_missing, url)
     if reason := await what_holds_migrations_back(url):
         raise Refused(reason)
-    await asyncio.to_thread(prepare_stores, url)
+    await asyncio.to_thread(prepare_stores, url, config.external)
     databases = Databases(config.database.connections)
     global_, keep = databases.open(url, "global"), databases.open(url, "keep")
     try:

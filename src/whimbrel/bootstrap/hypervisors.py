@@ -18,7 +18,9 @@ from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
 from whimbrel.settings.datadir import DataDir
 from whimbrel.settings.sections import SimulatedTimes
 from whimbrel.sim.world.hosts import SimulatedWorld
-from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor
+from whimbrel.sim.world.phases import Times
+from whimbrel.sim.world.requested_faults import with_faults
 from whimbrel.sim.world.witness import WitnessedStore
 
 
@@ -44,10 +46,11 @@ def hypervisor_of(
         return _libvirt(host, directory, images)
     if host.witness:
         store = WitnessedStore(store, HostName(host.name), Path(host.witness))
-    times = Times(**{name: getattr(simulated, name) for name in simulated.__struct_fields__})
-    return SimulatedHypervisor(
+    times = Times(**{name: getattr(simulated, name) for name in Times.__struct_fields__})
+    made = SimulatedHypervisor(
         HostName(host.name), world, store, times, clock, cell=cell, capacity=_capacity(host), images=images
     )
+    return with_faults(made.host, made, Path(simulated.faults)) if simulated.faults else made
 
 
 def _capacity(host: SimulatedHost) -> Capacity:
@@ -62,7 +65,10 @@ def _capacity(host: SimulatedHost) -> Capacity:
 
 
 def _libvirt(host: LibvirtHost, directory: Path, images: Images) -> Hypervisor:
-    from whimbrel.adapters.libvirt.hypervisor import LibvirtHypervisor  # an optional dependency: imported only if used
+    # An optional dependency: imported only if used.
+    from whimbrel.adapters.brick.brick_client import BrickClient
+    from whimbrel.adapters.libvirt.hypervisor import LibvirtHypervisor
+    from whimbrel.adapters.libvirt.migration_settings import MigrationSettings
 
     return LibvirtHypervisor(
         host.uri,
@@ -75,6 +81,19 @@ def _libvirt(host: LibvirtHost, directory: Path, images: Images) -> Hypervisor:
         nbd_address=host.nbd_address,
         host=host.name,
         nics=host.guest_nics,
+        migration=MigrationSettings(
+            peer_uri=host.peer_uri,
+            address=host.migration_address,
+            tls=host.migration_tls,
+            emulated=host.tcg_live_migration,
+        ),
+        storage=BrickClient(
+            host.name,
+            host.storage_address or host.nbd_address,
+            mounts=Path(host.storage_mounts),
+            socket=Path(host.storage_socket) if host.storage_socket else None,
+            multipath=host.multipath,
+        ),
     )
 
 

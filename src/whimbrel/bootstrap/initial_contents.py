@@ -29,7 +29,7 @@ async def furnish(process: Process, write_down: Callable[[Passwords], None]) -> 
 
     await write_down_flavors(process.cloud)
     # Last, because it marks the cloud as no longer new.
-    return await bootstrap(process.identity, process.cloud.ids, write_down=write_down, prepare=seed_network)
+    return await bootstrap(process.accounts, process.cloud.ids, write_down=write_down, prepare=seed_network)
 
 
 async def furnish_image(process: Process) -> None:

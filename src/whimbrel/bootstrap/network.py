@@ -6,6 +6,7 @@ network adapter, and nothing between it and the service that could fail.
 
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
@@ -14,11 +15,15 @@ from whimbrel.adapters.openstack.server_events import HttpServerEvents
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.bootstrap.service_login import ServiceClients, ServiceLogin, inside
 from whimbrel.embedded.network import network_app
+from whimbrel.embedded.network.host_network_states import StoredNetworks
 from whimbrel.embedded.network.initial_network import seed_network
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.embedded.nics import Nics
 from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.network import Network
+
+if TYPE_CHECKING:
+    from whimbrel.bootstrap.external_services import ExternalServices
 
 TIMEOUT_S = 30.0
 
@@ -34,6 +39,15 @@ class NetworkService:
     clock: Clock
     ids: IdSource
 
+    @property
+    def host_states(self) -> StoredNetworks:
+        """Return the source of the networks that hosts make."""
+        return StoredNetworks(self.store, self.nics, self.clock, self.ids)
+
+    async def run(self) -> None:
+        """Deliver events, until cancelled."""
+        await self.events.run()
+
     def hear(self, compute: ASGIApp) -> None:
         """Send the events of ports to the compute API of this process. compute: an application that admits every
         request.
@@ -47,6 +61,12 @@ class NetworkService:
     async def seed(self, project_id: str) -> None:
         """Ensure that the initial network of a new cloud exists."""
         await seed_network(self.store, self.clock, project_id, (await self.nics.all()).values())
+
+
+def distant_network(external: "ExternalServices | None") -> HttpNetwork:
+    """Return the client of the network service that others run."""
+    assert external, "the settings have a Keystone"
+    return HttpNetwork(external.service("network"))
 
 
 async def network_service(

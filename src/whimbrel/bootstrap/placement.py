@@ -14,7 +14,8 @@ import httpx
 from starlette.types import ASGIApp
 
 from whimbrel.adapters.clock import RandomIds, SystemClock
-from whimbrel.adapters.openstack.identity import KeystoneIdentity, Login
+from whimbrel.adapters.openstack.identity import KeystoneIdentity
+from whimbrel.adapters.openstack.own_token import CredentialLogin, Login, OwnToken
 from whimbrel.adapters.sql.engine.create_database import make_missing
 from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.engine.schema import check, prepare
@@ -48,7 +49,7 @@ class PlacementSettings:
 
     database_url: str
     # Keystone, or the identity service of a cloud, on this machine or of the same database; None: no authentication
-    identity: Login | DataDir | EmbeddedIdentity | None
+    identity: Login | CredentialLogin | DataDir | EmbeddedIdentity | None
     connections: int = CONNECTIONS
     migrates: bool = True  # creates and migrates its database; otherwise it has to be at this program's schema
     policy_defaults: Defaults = "legacy"
@@ -111,7 +112,7 @@ async def _identity(
     asked = settings.identity
     if asked is None:
         return None, None
-    if not isinstance(asked, Login):
+    if not isinstance(asked, Login | CredentialLogin):
         if isinstance(asked, DataDir):
             database_url, url = asked.running().database_url, f"{asked.running().url}/identity"
         else:
@@ -122,4 +123,5 @@ async def _identity(
         return SqlIdentity(database, SystemClock()), url
     client = httpx.AsyncClient(base_url=asked.auth_url, timeout=KEYSTONE_TIMEOUT_S)
     await closing.enter_async_context(client)
-    return KeystoneIdentity(client, asked, SystemClock()), asked.auth_url
+    clock = SystemClock()
+    return KeystoneIdentity(client, OwnToken(client, lambda: asked, clock), clock), asked.auth_url

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -11,11 +12,13 @@ from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.index_refresh import keep_up
 from whimbrel.agent.agent import HostAgent
+from whimbrel.agent.network_keeper import NetworkKeeper
 from whimbrel.bootstrap.cells import OpenCell, OpenCells
 from whimbrel.bootstrap.cloud_bus import CloudBus
 from whimbrel.bootstrap.described_hosts import described
 from whimbrel.bootstrap.health import Health
 from whimbrel.bootstrap.network import NetworkService
+from whimbrel.bootstrap.notifications import announce_for_ever
 from whimbrel.bootstrap.registration import Registration
 from whimbrel.bootstrap.roles import Role
 from whimbrel.bootstrap.service_urls import ServiceUrls
@@ -27,10 +30,15 @@ from whimbrel.domain.ids import HostName
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.hosts.registrar import Registrar, check_places
 from whimbrel.hosts.zoning import put_into_zones
+from whimbrel.notifications.announcer import Announcer
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.hypervisor import Hypervisor
+from whimbrel.ports.services.identity import Identity
 from whimbrel.saga.engine import Engine
 from whimbrel.settings import CloudConfig
+
+if TYPE_CHECKING:
+    from whimbrel.bootstrap.external_services import ExternalServices
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +55,9 @@ class Process:
     config: CloudConfig
     cloud: Cloud
     cells: OpenCells
-    identity: SqlIdentity
+    identity: Identity
+    own_accounts: SqlIdentity | None  # of the embedded identity service; None: others run one
+    external: "ExternalServices | None"  # None: all services are embedded
     urls: ServiceUrls
     image_service: ImageService | None  # None: it is in another process
     secret_of_grants: bytes  # with which hosts' access to images is signed
@@ -57,12 +67,26 @@ class Process:
     health: Health
     engine: Engine
     conductor: Conductor | None
+    announcer: Announcer | None  # None: other processes send notifications, or none does
     agents: Mapping[HostName, HostAgent]
     hypervisors: Mapping[HostName, Hypervisor]
     registrar: Registrar
-    network_service: NetworkService
+    embedded_network: NetworkService | None  # None: others run a network service
+    network_keepers: Sequence[NetworkKeeper]  # of the hosts of this process that make their own networks
     embedded_volumes: EmbeddedVolumes | None  # None: they are in another process
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)  # all resources, closed in reverse order
+
+    @property
+    def accounts(self) -> SqlIdentity:
+        """Return the accounts of the embedded identity service."""
+        assert self.own_accounts, "asked only if the identity service is embedded"
+        return self.own_accounts
+
+    @property
+    def network_service(self) -> NetworkService:
+        """Return the embedded network service."""
+        assert self.embedded_network, "asked only if the network service is embedded"
+        return self.embedded_network
 
     async def run(self) -> None:
         """Do the background work until cancelled: drive runs, renew hosts' last-seen times, delete old data."""
@@ -70,11 +94,16 @@ class Process:
             group.create_task(self.registration.run())
             if self.conductor:
                 group.create_task(self.conductor.serve())
+            if self.announcer:
+                group.create_task(announce_for_ever(self.announcer))
             if self.agents:
                 group.create_task(self._beat())
             if self.embedded_volumes:
                 group.create_task(self.embedded_volumes.run())
-            group.create_task(self.network_service.events.run())
+            if self.embedded_network:
+                group.create_task(self.embedded_network.run())
+            for keeper in self.network_keepers:
+                group.create_task(keeper.run())
             group.create_task(self._forget_old())
             group.create_task(keep_up(self.placement, self.cloud.clock))
             group.create_task(self.cells.watch(self.arrived))

@@ -1,6 +1,7 @@
 """What every process of a cloud begins with: its databases at the right version, and its registration."""
 
 import asyncio
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -31,18 +32,28 @@ from whimbrel.settings.datadir import DataDir
 
 STORES = ("global", "placement", "identity", "images", "network", "volumes", "keep")
 
+OF_SERVICES = {"identity": "identity", "image": "images", "network": "network", "volume": "volumes"}
+"""The stores of embedded services: a cloud has those of the services that no others run."""
 
-def prepare_stores(url: str) -> None:
-    """Migrate every store except the cells' to this program's schema. Raises: Refused: of a newer version;
-    Unavailable.
+
+def stores_of(external: Collection[str]) -> list[str]:
+    """Return the stores of a cloud, except the cells'. external: the services that others run."""
+    not_here = {OF_SERVICES[service] for service in external}
+    return [store for store in STORES if store not in not_here]
+
+
+def prepare_stores(url: str, external: Collection[str] = ()) -> None:
+    """Migrate every store except the cells' to this program's schema. external: the services that others run.
+
+    Raises: Refused: of a newer version; Unavailable.
     """
-    for schema in STORES:
+    for schema in stores_of(external):
         prepare(url, schema)
 
 
-def check_stores(url: str) -> None:
+def check_stores(url: str, external: Collection[str] = ()) -> None:
     """Raises: Refused: a store is not at this program's schema; Unavailable."""
-    for schema in STORES:
+    for schema in stores_of(external):
         check(url, schema)
 
 
@@ -108,7 +119,7 @@ async def registered(start: Start, opened: AsyncExitStack) -> ProcessBase:
     """
     url, config = start.url, start.config
     if not start.role.migrates:
-        await asyncio.to_thread(check_stores, url)
+        await asyncio.to_thread(check_stores, url, config.external)
     else:
         await _prepare_registration(url, start)
     clock, databases = DatabaseClock(SystemClock()), Databases(config.database.connections)
@@ -121,7 +132,7 @@ async def registered(start: Start, opened: AsyncExitStack) -> ProcessBase:
     if start.role.migrates:
         if reason := await what_holds_migrations_back(url, but=record.id):
             raise Refused(reason)
-        await asyncio.to_thread(prepare_stores, url)  # the lease is renewed meanwhile
+        await asyncio.to_thread(prepare_stores, url, config.external)  # the lease is renewed meanwhile
     await check_cloud(SqlCloudIdentity(global_), config, start.data, RandomIds(), clock.now())
     keep = databases.open(url, "keep")
     opened.push_async_callback(keep.close)

@@ -3,6 +3,7 @@
 What a process lacks it reaches elsewhere: agents over the bus, services over HTTP.
 """
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from random import Random
@@ -13,42 +14,49 @@ from whimbrel.adapters.clock import RandomIds
 from whimbrel.adapters.prometheus.timed_store import timed
 from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
 from whimbrel.adapters.sql.global_.cells import SqlCells
+from whimbrel.adapters.sql.global_.console_tokens import SqlConsoleTokens
 from whimbrel.adapters.sql.global_.directory import SqlDirectory
 from whimbrel.adapters.sql.global_.flavors import SqlFlavors
 from whimbrel.adapters.sql.global_.host_keys import SqlHostKeys
+from whimbrel.adapters.sql.global_.image_fetches import SqlImageFetches
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.global_.keypairs import SqlKeypairs
-from whimbrel.adapters.sql.global_.quotas import SqlQuotas
+from whimbrel.adapters.sql.global_.maintenances import SqlMaintenances
 from whimbrel.adapters.sql.global_.restores import SqlRestores
 from whimbrel.adapters.sql.global_.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.global_.zones import SqlZones
-from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.index_refresh import load
 from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.agent.agent import HostAgent
+from whimbrel.agent.console_relay import ConsoleListen
 from whimbrel.bootstrap.agents_of_cells import agents_of_cells, cloud_bus
 from whimbrel.bootstrap.cells import OpenCells, name_cells
 from whimbrel.bootstrap.cloud_agreement import grant_secret
 from whimbrel.bootstrap.cloud_bus import Answering
+from whimbrel.bootstrap.fence_devices import fences_of
 from whimbrel.bootstrap.first_flavors import write_down_flavors
+from whimbrel.bootstrap.guest_networks import LocalNetworkControl, keeper_of
 from whimbrel.bootstrap.hypervisors import hypervisors_of, ledger_stores
+from whimbrel.bootstrap.identity import authentication
 from whimbrel.bootstrap.images import distant_images, embedded_images
-from whimbrel.bootstrap.network import network_service
+from whimbrel.bootstrap.network import distant_network, network_service
+from whimbrel.bootstrap.notifications import announcer_of
 from whimbrel.bootstrap.process import Process
 from whimbrel.bootstrap.process_base import ProcessBase, Start, registered
+from whimbrel.bootstrap.quotas import quotas_of
 from whimbrel.bootstrap.registration import guarded
-from whimbrel.bootstrap.service_login import IssuedToken, ServiceClients
-from whimbrel.bootstrap.service_urls import service_urls
+from whimbrel.bootstrap.vendor_data_services import vendor_data_of
 from whimbrel.bootstrap.volumes import distant_volumes, embedded_volumes
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.conductor.parts import engine_parts
 from whimbrel.conductor.saga_registry import SAGAS
+from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName
 from whimbrel.embedded.image.in_process import LocalImages
 from whimbrel.embedded.network.placement_reporter import report
-from whimbrel.hosts.control_plane_service import ControlPlaneService
+from whimbrel.hosts.control_plane_service import ControlPlaneService, NoNetworks
 from whimbrel.hosts.image_grants import ImageGrants
 from whimbrel.hosts.registrar import Registrar
 from whimbrel.hosts.stored_nics import StoredNics
@@ -81,11 +89,10 @@ async def _opened(base: ProcessBase) -> Process:
     role, config, clock, opened = base.start.role, base.start.config, base.clock, base.opened
     database, global_, registration = base.database, base.global_, base.registration
     ids = RandomIds()
-    identity = SqlIdentity(database("identity"), clock)
-    urls = service_urls(config.services, base.start.front_url)
-    clients = ServiceClients(urls, IssuedToken(identity, clock), config.services.ca_file, opened)
+    auth = authentication(base)
+    clients, external = auth.clients, auth.external
     image_service = embedded_images(base) if role.has_images else None
-    images: Images = LocalImages(image_service) if image_service else await distant_images(clients)
+    images: Images = LocalImages(image_service) if image_service else await distant_images(clients, external)
     placement = SqlPlacement(database("placement"), Random())
     hypervisors, local = await _own_agents(base, images) if role.has_hosts else ({}, {})
     secret_of_grants = await grant_secret(base.keep)
@@ -94,58 +101,80 @@ async def _opened(base: ProcessBase) -> Process:
     aggregates, infos, zones = SqlAggregates(global_), SqlCells(global_), SqlZones(global_)
     cells = OpenCells(infos, base.start.url, buses, clock, base.databases, migrates=role.migrates)
     opened.push_async_callback(cells.close)
-    networks = await network_service(StoredNics(cells, clock), clients, SqlNetworks(database("network")), clock, ids)
+    networks = None
+    if "network" not in config.external:
+        nics, store = StoredNics(cells, clock), SqlNetworks(database("network"))
+        networks = await network_service(nics, clients, store, clock, ids)
     embedded = None
     if role.has_volumes:
         users = RecordedVolumes(SqlDirectory(global_), cells)
-        store = SqlVolumes(database("volumes"))
-        embedded = embedded_volumes(config, base.start.home, store, images, identity, clock, ids, users, zones)
+        volumes = SqlVolumes(database("volumes"))
+        embedded = embedded_volumes(config, base.start.home, volumes, images, auth.identity, clock, ids, users, zones)
     meter = Meter()
     cloud = Cloud(
         clock=clock,
         ids=ids,
-        journal=SqlJournal(global_, SAGAS),
+        journal=SqlJournal(global_, SAGAS, config.rules.notifications.enabled),
         directory=SqlDirectory(global_),
         cells=cells,
         cell_infos=infos,
         host_keys=SqlHostKeys(global_),
+        console_tokens=SqlConsoleTokens(global_),
+        image_fetches=SqlImageFetches(global_),
         fleets=KnownFleet(cells, infos, aggregates, clock, config.rules),
         placement=timed(placement, meter),
         images=images,
-        network=networks.client,
-        volumes=embedded.client if embedded else await distant_volumes(clients),
+        network=networks.client if networks else distant_network(external),
+        volumes=embedded.client if embedded else await distant_volumes(clients, external),
         flavors=SqlFlavors(global_),
         keypairs=SqlKeypairs(global_),
-        quotas=SqlQuotas(global_),
+        quotas=quotas_of(config, auth, global_, clock),
         aggregates=aggregates,
         server_groups=SqlServerGroups(global_),
         zones=zones,
         restores=SqlRestores(global_),
+        maintenances=SqlMaintenances(global_),
         processes=registration.processes,
         rules=config.rules,
         meter=meter,
+        fences=fences_of(config),
+        vendor_data=await vendor_data_of(config, auth.token, opened),
     )
-    registrar = Registrar(cloud, partial(report, StoredTrees(placement)))
+    # An external network service reports to Placement itself.
+    registrar = Registrar(cloud, partial(report, StoredTrees(placement)) if networks else _report_nothing)
+    host_states = networks.host_states if networks else NoNetworks()
     wake_ups = bus.wake_ups if bus else NoWakeUps()
     if bus and (role.has_front_ends or role.has_conductor):
-        grants = ImageGrants(cloud, urls.image, secret_of_grants)
-        bus.answering = Answering(ControlPlaneService(cloud, registrar, grants), cloud.host_keys)
+        image_url = auth.urls.image_relay if "image" in config.external else auth.urls.image
+        grants = ImageGrants(cloud, image_url, secret_of_grants)
+        answering = ControlPlaneService(cloud, registrar, grants, host_states)
+        bus.answering = Answering(answering, cloud.host_keys)
     parts = engine_parts(cloud, registration.record.id, Random(), known_to_all=registration.known_to_all)
     parts = replace(parts, ring=lambda: wake_ups.wake("conductors"))
     conducting = None
     if role.has_conductor:
         conducting = Conductor(cloud, parts, predecessors=registration.predecessors, wake_ups=wake_ups)
+    here = LocalNetworkControl(cloud, host_states)
+    settings_of = {host.name: host for _, host in config.hosts()}
+    keepers = [await keeper_of(settings_of[host], agent, here, clock, opened) for host, agent in local.items()]
     for agent in local.values():
         opened.push_async_callback(agent.close)
     if conducting:
         opened.push_async_callback(conducting.close)
+    announcer = None
+    if role.has_conductor:
+        announcer = announcer_of(config.notifications, cloud, global_, base.keep, registration.record.id)
+    if announcer:
+        opened.push_async_callback(announcer.close)
     return Process(
         role=role,
         config=config,
         cloud=cloud,
         cells=cells,
-        identity=identity,
-        urls=urls,
+        identity=auth.identity,
+        own_accounts=auth.accounts,
+        external=external,
+        urls=auth.urls,
         image_service=image_service,
         secret_of_grants=secret_of_grants,
         bus=bus,
@@ -154,10 +183,12 @@ async def _opened(base: ProcessBase) -> Process:
         health=base.health,
         engine=conducting.engine if conducting else Engine(parts),
         conductor=conducting,
+        announcer=announcer,
         agents=local,
         hypervisors=hypervisors,
         registrar=registrar,
-        network_service=networks,
+        embedded_network=networks,
+        network_keepers=[keeper for keeper in keepers if keeper],
         embedded_volumes=embedded,
     )
 
@@ -171,11 +202,20 @@ async def _own_agents(
     made = hypervisors_of(start.config, start.home, keep, base.clock, images)
     hypervisors = {host: guarded(hypervisor, check) for host, hypervisor in made.items()}
     ledger_of = await ledger_stores(start.config, start.home, base.databases, keep, base.opened)
+    listen_at = {
+        HostName(host.name): ConsoleListen(host.console_address, host.console_port) for _, host in start.config.hosts()
+    }
     agents = {
-        host: HostAgent(host, hypervisor, guarded(ledger_of(host), check), images, base.clock)
+        host: HostAgent(
+            host, hypervisor, guarded(ledger_of(host), check), images, base.clock, console_at=listen_at[host]
+        )
         for host, hypervisor in hypervisors.items()
     }
     return hypervisors, agents
+
+
+async def _report_nothing(_: Sequence[HostNet]) -> None:
+    """Implements hosts.registrar.ReportNics."""
 
 
 async def _start(process: Process) -> None:

@@ -33,8 +33,10 @@ UP = Role(
     has_volumes=True,
     migrates=True,
 )
+CONSOLE = Role(name="console")
 API = Role(name="api", has_front_ends=True)
 CONDUCTOR = Role(name="conductor", has_conductor=True)
 IMAGE = Role(name="image", has_images=True)
+IMAGE_RELAY = Role(name="image-relay")
 BOOTSTRAP = Role(name="bootstrap")
 VOLUME = Role(name="volume", has_volumes=True)

@@ -12,7 +12,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from whimbrel.adapters.openstack.service_client import HttpService, InnerService
-from whimbrel.adapters.openstack.session import Session
+from whimbrel.adapters.openstack.session import Session, Token
 from whimbrel.bootstrap.service_urls import ServiceUrls
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
@@ -44,7 +44,7 @@ class ServiceLogin:
 
 def inside(app: ASGIApp, path: str = "") -> InnerService:
     """Return the client of a service in this process, with an application that admits every request."""
-    return InnerService(app, path, {"X-Auth-Token": SERVICE_USER})
+    return InnerService(app, path, {"X-Auth-Token": SERVICE_USER, "X-Service-Token": SERVICE_USER})
 
 
 class IssuedToken:
@@ -84,7 +84,7 @@ class IssuedToken:
 class ServiceClients:
     """Makes clients of the services of this cloud that other processes have. closing: closes them."""
 
-    def __init__(self, urls: ServiceUrls, token: IssuedToken, ca_file: str | None, closing: AsyncExitStack) -> None:
+    def __init__(self, urls: ServiceUrls, token: Token, ca_file: str | None, closing: AsyncExitStack) -> None:
         self.urls = urls
         self._auth = Session(token)
         self._ca_file = ca_file

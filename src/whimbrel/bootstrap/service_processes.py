@@ -1,6 +1,7 @@
-"""Creates the processes of the embedded services that own files: `whimbrel image` and `whimbrel volume`.
+"""Creates the processes of single services: `whimbrel image` and `whimbrel volume`.
 
-Invariant: a cloud has one process of each; its role lease is checked before its files or records are changed.
+Invariant: a cloud has one process of each embedded service, which owns files; its role lease is checked before its
+files or records are changed. A relay of images owns none, and there may be any number.
 """
 
 import asyncio
@@ -15,16 +16,14 @@ from whimbrel.adapters.clock import RandomIds
 from whimbrel.adapters.sql.global_.cells import SqlCells
 from whimbrel.adapters.sql.global_.directory import SqlDirectory
 from whimbrel.adapters.sql.global_.zones import SqlZones
-from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.bootstrap.cells import OpenCell, OpenCells
 from whimbrel.bootstrap.cloud_agreement import grant_secret
 from whimbrel.bootstrap.health import Health
-from whimbrel.bootstrap.images import distant_images, embedded_images
+from whimbrel.bootstrap.identity import authentication
+from whimbrel.bootstrap.images import distant_images, embedded_images, image_relay
 from whimbrel.bootstrap.process_base import ProcessBase, Start, registered
 from whimbrel.bootstrap.registration import Registration
-from whimbrel.bootstrap.service_login import IssuedToken, ServiceClients
-from whimbrel.bootstrap.service_urls import service_urls
 from whimbrel.bootstrap.volumes import embedded_volumes
 from whimbrel.embedded.image.app import image_app
 from whimbrel.servers.devices.recorded_volumes import RecordedVolumes
@@ -52,15 +51,24 @@ class ServiceProcess:
 
 
 async def open_service(start: Start) -> ServiceProcess:
-    """Open the image or the volume service, whichever the role has. On any failure, all open resources are closed.
+    """Open the image or the volume service, whichever the role has, or a relay of images.
+
+    On any failure, all open resources are closed.
 
     Raises: Refused: another process has the role, or the databases have another version; Unavailable.
     """
     async with AsyncExitStack() as opened:
         base = await registered(start, opened)
-        process = await (_image(base) if start.role.has_images else _volume(base))
+        process = await _opened(base)
         process.closing = opened.pop_all()
     return process
+
+
+async def _opened(base: ProcessBase) -> ServiceProcess:
+    role = base.start.role
+    if role.has_images:
+        return await _image(base)
+    return await (_volume(base) if role.has_volumes else _relay(base))
 
 
 async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
@@ -70,25 +78,27 @@ async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
 async def _image(base: ProcessBase) -> ServiceProcess:
     service = embedded_images(base)
     await service.sweep()
-    identity = SqlIdentity(base.database("identity"), base.clock)
-    app = image_app(service, identity, RandomIds(), await grant_secret(base.keep))
+    app = image_app(service, authentication(base).identity, RandomIds(), await grant_secret(base.keep))
     return ServiceProcess("image", app, base.registration, base.health)
+
+
+async def _relay(base: ProcessBase) -> ServiceProcess:
+    [(path, app)] = image_relay(authentication(base).external, base.clock, await grant_secret(base.keep)).items()
+    return ServiceProcess(path, app, base.registration, base.health)
 
 
 async def _volume(base: ProcessBase) -> ServiceProcess:
     config, clock, ids = base.start.config, base.clock, RandomIds()
-    identity = SqlIdentity(base.database("identity"), clock)
-    urls = service_urls(config.services, base.start.front_url)
-    clients = ServiceClients(urls, IssuedToken(identity, clock), config.services.ca_file, base.opened)
+    auth = authentication(base)
     nobody = LocalAgents({})
     cells = OpenCells(SqlCells(base.global_), base.start.url, lambda _: nobody, clock, base.databases, migrates=False)
     base.opened.push_async_callback(cells.close)
     await cells.open()
     users = RecordedVolumes(SqlDirectory(base.global_), cells)
-    images = await distant_images(clients)
+    images = await distant_images(auth.clients, auth.external)
     store = SqlVolumes(base.database("volumes"))
     service = embedded_volumes(
-        config, base.start.home, store, images, identity, clock, ids, users, SqlZones(base.global_)
+        config, base.start.home, store, images, auth.identity, clock, ids, users, SqlZones(base.global_)
     )
     await service.start()
 

@@ -14,7 +14,9 @@ class ServiceUrls(msgspec.Struct, frozen=True, kw_only=True):
     network: str
     placement: str
     image: str
+    image_relay: str
     volume: str
+    console: str
 
     @property
     def catalog(self) -> Catalog:

@@ -6,6 +6,7 @@ use HTTP.
 """
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
@@ -28,6 +29,9 @@ from whimbrel.ports.stores.zones import Zones
 from whimbrel.settings import CloudConfig, LibvirtHost
 from whimbrel.settings.datadir import DataDir
 from whimbrel.sim.world.volume_exports import SimulatedExports
+
+if TYPE_CHECKING:
+    from whimbrel.bootstrap.external_services import ExternalServices
 
 TIMEOUT_S = 60.0
 
@@ -80,8 +84,10 @@ def embedded_volumes(
     return EmbeddedVolumes(HttpVolumes(own), service)
 
 
-async def distant_volumes(clients: ServiceClients) -> HttpVolumes:
-    """Return the client of another process's service."""
+async def distant_volumes(clients: ServiceClients, external: "ExternalServices | None" = None) -> HttpVolumes:
+    """Return the client of another process's service, or of one that others run."""
+    if external and "volume" in external.names:
+        return HttpVolumes(external.service("volume", "/v3"), external.volumes_of)
     return HttpVolumes(await clients.service("volume", "/v3", TIMEOUT_S))
 
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 
 from cyclopts import App, Parameter
-from rich.console import Console
 
 from whimbrel.domain.errors import Invalid, WorldError
 
@@ -32,20 +31,27 @@ app = App(
 app.command("whimbrel.cli.up:up", help="Start the cloud: one process, one port.")
 app.command("whimbrel.cli.role_processes:api", help="Start the HTTP front ends as a process of their own.")
 app.command("whimbrel.cli.role_processes:conductor", help="Start a conductor, which drives moves.")
+app.command("whimbrel.cli.role_processes:console", help="Start a proxy of consoles as a process of its own.")
 app.command("whimbrel.cli.role_processes:image", help="Start the image service as a process of its own.")
 app.command("whimbrel.cli.role_processes:volume", help="Start the volume service as a process of its own.")
 app.command("whimbrel.cli.bootstrap:bootstrap", help="Create the first accounts, network and image of a cloud.")
+app.command("whimbrel.cli.status:status", help="Show what is wrong in the cloud now.")
+app.command("whimbrel.cli.check:check", help="Check databases, bus, services and rights before a start.")
+app.command("whimbrel.cli.doctor:doctor", help="Check the records of a Nova that exists; nothing is written.")
 app.command("whimbrel.cli.processes:processes", help="List the processes of a cloud.")
 app.command("whimbrel.cli.db:app", name="db", help="Databases: migrate them, show their versions.")
 app.command("whimbrel.cli.bus:app", name="bus", help="The bus: configure its servers, see what is connected.")
 app.command("whimbrel.cli.agent:app", name="agent", help="The agent of this machine: join a cloud, and serve it.")
-app.command("whimbrel.cli.placement:placement", help="Start the Placement API as a process of its own.")
+app.command("whimbrel.cli.watchdog:watchdog", help="Stop the guests of this host when its agent has lost the cloud.")
+app.command("whimbrel.cli.storage:storage", help="Connect this host to volumes by os-brick, for its agent.")
+app.command("whimbrel.cli.placement:app", name="placement", help="The Placement API by itself: start it, copy data.")
 app.command("whimbrel.cli.demo:demo", help="Show a move that survives kill -9.")
-app.command("whimbrel.cli.move:app", name="move", help="Moves: list, show, watch, retry, roll back, export.")
+app.command("whimbrel.cli.move:app", name="move", help="Moves: list, show, watch, retry, roll back, complete, export.")
 app.command("whimbrel.cli.server:app", name="server", help="Servers: move them, and see what happened to them.")
 app.command("whimbrel.cli.zone:app", name="zone", help="Availability zones: list, rename, delete.")
 app.command("whimbrel.cli.cell:app", name="cell", help="Cells: list, add, remove, disable, enable, drain.")
-app.command("whimbrel.cli.host:app", name="host", help="Hosts: list, show, invite, enable, disable, retire.")
+app.command("whimbrel.cli.host:app", name="host", help="Hosts: list, show, invite, enable, disable, retire, forget.")
+app.command("whimbrel.cli.maintenance:app", name="maintenance", help="Empty hosts by a plan.")
 app.command("whimbrel.cli.plan:app", name="plan", help="Show what a move would do, and why; nothing is moved.")
 app.command("whimbrel.cli.prove:prove", help="Check every invariant of the cloud, with evidence.")
 app.command("whimbrel.cli.repair:repair", help="Repair inconsistencies: show the plan, ask, apply it.")
@@ -54,6 +60,7 @@ app.command("whimbrel.cli.restore:app", name="restore", help="After a database w
 app.command("whimbrel.cli.upgrade:app", name="upgrade", help="Upgrades: see what holds one back.")
 app.command("whimbrel.cli.sim:app", name="sim", help="Run the whole cloud under a simulated clock, with faults.")
 app.command("whimbrel.cli.pki:app", name="pki", help="A small private CA: certificates for TLS.")
+app.command("whimbrel.cli.completion:completion", help="Write the completion script of a shell.")
 app.command("whimbrel.cli.heal:app", name="heal", help="Correct the allocations of servers for their ports.")
 
 
@@ -74,11 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _complain(reason: str, code: int) -> int:
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"[red]whimbrel:[/] {_escaped(reason)}")
+    from rich.text import Text
+
+    from whimbrel.cli import terminal
+
+    terminal.console(of_errors=True).print(Text.assemble(("whimbrel:", "red"), f" {reason}"))
     return code
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

@@ -49,7 +49,7 @@ def create(
     to
         Directory of the copy: a new or an empty one, outside of the data directory.
     data_dir
-        Directory of the cloud.
+        Directory of the cloud. Default: a directory of the user, by the conventions of the platform.
     volumes
         Copy the files of volumes and their snapshots too. Servers may write to a volume while it is copied; the
         names of such volumes are shown.

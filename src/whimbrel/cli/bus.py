@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App, Parameter
 
 from whimbrel.cli import log_setup, terminal
-from whimbrel.cli.role_options import DatabaseFile, SettingsFile, database_of, settings_of
+from whimbrel.cli.role_options import DatabaseOptions
 from whimbrel.domain.errors import Refused
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ app = App(
 @app.command
 def init(
     *,
-    settings_file: SettingsFile = None,
-    database_file: DatabaseFile = None,
-    data_dir: Path | None = None,
+    database: DatabaseOptions = DatabaseOptions(),
     output: Path | None = None,
     listen: str = "127.0.0.1:4222",
     name: str = "",
@@ -43,12 +41,6 @@ def init(
 
     Parameters
     ----------
-    settings_file
-        The settings, for the database.
-    database_file
-        A file with the URL of the database, if the settings have none.
-    data_dir
-        The data directory of a `whimbrel up`, if the databases are there.
     output
         The file to write. Default: standard output.
     listen
@@ -71,7 +63,7 @@ def init(
         Allow connections without TLS beyond loopback.
     """
     log_setup.configure(verbose=False)
-    url = database_of(settings_of(settings_file, data_dir), database_file, data_dir)
+    _, url = database.found()
     from whimbrel.adapters.bus.server_configuration import ServerOptions
     from whimbrel.bootstrap import bus_administration
 
@@ -98,23 +90,10 @@ def init(
 
 
 @app.command
-def push(
-    *, settings_file: SettingsFile = None, database_file: DatabaseFile = None, data_dir: Path | None = None
-) -> None:
-    """Store accounts on the servers. Running processes do this by themselves; see `whimbrel bus show`.
-
-    Parameters
-    ----------
-    settings_file
-        The settings, for the database and the servers.
-    database_file
-        A file with the URL of the database, if the settings have none.
-    data_dir
-        The data directory of a `whimbrel up`, if the databases are there.
-    """
+def push(*, database: DatabaseOptions = DatabaseOptions()) -> None:
+    """Store accounts on the servers. Running processes do this by themselves; see `whimbrel bus show`."""
     log_setup.configure(verbose=False)
-    config = settings_of(settings_file, data_dir)
-    url = database_of(config, database_file, data_dir)
+    config, url = database.found()
     from whimbrel.bootstrap import bus_administration
 
     names = asyncio.run(bus_administration.push(url, config.bus))
@@ -125,27 +104,18 @@ def push(
 @app.command
 def show(
     *,
-    settings_file: SettingsFile = None,
-    database_file: DatabaseFile = None,
-    data_dir: Path | None = None,
+    database: DatabaseOptions = DatabaseOptions(),
     json: bool = False,
 ) -> None:
     """Show the servers and their versions, the accounts, and the connected agents and processes.
 
     Parameters
     ----------
-    settings_file
-        The settings, for the database and the servers.
-    database_file
-        A file with the URL of the database, if the settings have none.
-    data_dir
-        The data directory of a `whimbrel up`, if the databases are there.
     json
         One JSON document instead of tables.
     """
     log_setup.configure(verbose=False)
-    config = settings_of(settings_file, data_dir)
-    url = database_of(config, database_file, data_dir)
+    config, url = database.found()
     from whimbrel.bootstrap import bus_administration
 
     view = asyncio.run(bus_administration.show(url, config.bus))

@@ -15,13 +15,24 @@ from whimbrel.api.views.cells import Cell, Cells
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.database_option import chosen_database, warn_of_passwords
+from whimbrel.cli.listing import Column, Listing
 from whimbrel.cli.move import POLL_S, Where
+from whimbrel.cli.output_format import Output
 from whimbrel.domain.errors import Invalid, NotFound, Refused
 
 URL = "/whimbrel/cells"
 OPENS_S = 10.0
 """How long to wait for an added cell: processes look every few seconds, and a database may be slow."""
 AS_USUAL = Where()
+COLUMNS = (
+    Column("cell"),
+    Column("state"),
+    Column("servers"),
+    Column("hosts"),
+    Column("database", "name"),
+    Column("reaches", "name"),
+    Column("", "reason"),
+)
 
 app = App(
     name="cell", help="Cells: list, add, remove, disable, enable, drain.", default_parameter=Parameter(negative=())
@@ -29,21 +40,14 @@ app = App(
 
 
 @app.command(name="list")
-def list_cells(*, json: bool = False, where: Where = AS_USUAL) -> None:
+def list_cells(*, output: Output = Output(), where: Where = AS_USUAL) -> None:
     """List cells: whether they are enabled and up, and their numbers of hosts and servers.
 
     cell0 counts the servers for which no host was found. It has no database: their records are in the directory.
-
-    Parameters
-    ----------
-    json
-        One JSON document instead of a table.
     """
     with where.api() as api:
         answer = api.get("compute", URL)
-    if json:
-        terminal.write_json(answer)
-    else:
+    if not output.wrote(answer, "cells"):
         terminal.console().print(shown(msgspec.convert(answer, Cells)))
 
 
@@ -56,6 +60,7 @@ def add(
     database_file: Path | None = None,
     physnet: list[str] | None = None,
     storage: list[str] | None = None,
+    migration_network: str | None = None,
     disabled: bool = False,
     json: bool = False,
     where: Where = AS_USUAL,
@@ -76,6 +81,8 @@ def add(
         A physical network that its hosts reach; can be repeated. Default: all.
     storage
         A storage back end that its hosts reach; can be repeated. Default: all.
+    migration_network
+        The network on which servers are migrated live to other cells that name it too. Default: to none.
     disabled
         Place no servers in it until it is enabled.
     json
@@ -84,6 +91,7 @@ def add(
     warn_of_passwords()
     database = chosen_database(database, database_file, variable=None)
     requested = {"name": name, "physnets": physnet or None, "storage": storage or None, "enabled": not disabled}
+    requested |= {"migration_network": migration_network} if migration_network else {}
     with where.api() as api:
         api.post("compute", URL, {"cell": requested | ({"database": database} if database else {})})
         found = _wait_until_open(api, name)
@@ -179,7 +187,7 @@ def drain(
         cell = find(api, name)
         if cell.enabled:
             switch(api, name, enabled=False, reason=reason)
-        tell = partial(console.print, markup=False, soft_wrap=True)
+        tell = partial(console.print, markup=False)
         drained = draining.Drain(api, cell, at_once, confirm, (lambda _: None) if json else tell)
         try:
             outcome = drained.run()
@@ -190,21 +198,23 @@ def drain(
     if json:
         terminal.write_json({"drain": outcome})
     else:
-        console.print(draining.said(outcome), soft_wrap=True)
+        console.print(draining.said(outcome))
     return SAYS_NO if outcome.left else 0
 
 
 def shown(cells: Cells) -> RenderableType:
-    table = terminal.plain_table("cell", "state", "servers", "hosts", "database", "reaches", "")
-    for cell in cells.cells:
-        state = Text(cell.state, "green" if cell.state == "up" else "bold red")
-        if not cell.enabled:
-            state.append(", disabled", "yellow")
-        hosts = "-" if cell.state == "down" else f"{cell.hosts_up} of {len(cell.hosts)} up"
-        why = cell.problem or cell.disabled_reason or ""
-        table.add_row(cell.name, state, str(cell.servers), hosts, cell.database or "-", _reach(cell), why)
-    table.add_row("cell0", "", str(cells.cell0.servers), "-", "the directory's", "", "servers that found no host")
-    return table
+    rows = [_row(cell) for cell in cells.cells]
+    rows.append(("cell0", "", str(cells.cell0.servers), None, "the directory's", "", "servers that found no host"))
+    return Listing(COLUMNS, rows)
+
+
+def _row(cell: Cell) -> tuple[str | Text | None, ...]:
+    state = Text(cell.state, "green" if cell.state == "up" else "bold red")
+    if not cell.enabled:
+        state.append(", disabled", "yellow")
+    hosts = None if cell.state == "down" else f"{cell.hosts_up} of {len(cell.hosts)} up"
+    why = cell.problem or cell.disabled_reason
+    return cell.name, state, str(cell.servers), hosts, cell.database, _reach(cell), why
 
 
 def said_of_new(cell: Cell) -> str:

@@ -2,13 +2,12 @@
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cyclopts import App, Parameter
 
 from whimbrel.cli import log_setup, terminal
-from whimbrel.cli.role_options import DatabaseFile, SettingsFile, database_of, settings_of
+from whimbrel.cli.role_options import DatabaseOptions
 
 if TYPE_CHECKING:
     from whimbrel.bootstrap.database_upgrade import StoreVersion
@@ -21,25 +20,13 @@ app = App(
 
 
 @app.command
-def upgrade(
-    *, settings_file: SettingsFile = None, database_file: DatabaseFile = None, data_dir: Path | None = None
-) -> None:
+def upgrade(*, database: DatabaseOptions = DatabaseOptions()) -> None:
     """Migrate all databases to the schema of this version, and store the rules of the settings for all processes.
 
     What is missing is created. Processes of the release before go on beside the new schema.
-
-    Parameters
-    ----------
-    settings_file
-        The settings: the database, and the rules of the cloud.
-    database_file
-        A file with the URL of the database, if the settings have none.
-    data_dir
-        The data directory of a `whimbrel up`, if the databases are there.
     """
     log_setup.configure(verbose=False)
-    config = settings_of(settings_file, data_dir)
-    url = database_of(config, database_file, data_dir)
+    config, url = database.found()
     from whimbrel.bootstrap import database_upgrade
 
     asyncio.run(database_upgrade.upgrade(url, config))
@@ -49,27 +36,18 @@ def upgrade(
 @app.command
 def show(
     *,
-    settings_file: SettingsFile = None,
-    database_file: DatabaseFile = None,
-    data_dir: Path | None = None,
+    database: DatabaseOptions = DatabaseOptions(),
     json: bool = False,
 ) -> None:
     """Show the id of the cloud and the versions of its databases. Exit code 1: one is older than this version.
 
     Parameters
     ----------
-    settings_file
-        The settings, for the database.
-    database_file
-        A file with the URL of the database, if the settings have none.
-    data_dir
-        The data directory of a `whimbrel up`, if the databases are there.
     json
         One JSON document instead of a table.
     """
     log_setup.configure(verbose=False)
-    config = settings_of(settings_file, data_dir)
-    url = database_of(config, database_file, data_dir)
+    _, url = database.found()
     from whimbrel.bootstrap import database_upgrade
 
     async def read() -> "tuple[str | None, list[StoreVersion]]":

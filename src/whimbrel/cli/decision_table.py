@@ -61,7 +61,7 @@ def _table(decision: Decision, hosts: Sequence[Considered]) -> Table:
     columns = {name: column for name, column in columns.items() if any(column)}
     table = plain_table(*columns)
     for name, column in zip(columns, table.columns, strict=True):
-        column.no_wrap = name not in ("host", "why")
+        column.no_wrap, column.overflow = name != "why", "ellipsis" if name == "host" else "fold"
         column.justify = "right" if name in ("weight", "asked/free") else "left"
     for row in zip(*columns.values(), strict=True):
         table.add_row(*row, style=VERDICTS[row[1]])

@@ -16,11 +16,12 @@ from rich.text import Text
 from whimbrel.api.views.cells import Cell
 from whimbrel.api.views.moves import Move, MoveAnswer, Moves
 from whimbrel.api.views.plans import PlanAnswer
-from whimbrel.cli import terminal
+from whimbrel.cli.listing import Column, Listing
 from whimbrel.cli.move import POLL_S
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
 PAGE = 1000
+LEFT = (Column("server", "name"), Column("id", "id"), Column("host", "name"), Column("why it is left", "reason"))
 MAY_NOT = (
     "no server may leave the cell: the policy rule compute:servers:resize:cross_cell denies it; allow it to"
     ' administrators in a policy file ("compute:servers:resize:cross_cell": "role:admin") and start the cloud with'
@@ -215,7 +216,5 @@ def said(outcome: Outcome) -> RenderableType:
         counts += f", {len(outcome.waiting)} have arrived elsewhere and wait to be confirmed"
     if not outcome.left:
         return Text(f"{counts}; none is left", "green")
-    table = terminal.plain_table("server", "id", "host", "why it is left")
-    for one in outcome.left:
-        table.add_row(one.name, one.id, one.host or "-", one.reason)
-    return Group(Text(f"{counts}; {len(outcome.left)} are left:", "yellow"), table)
+    left = Listing(LEFT, [(one.name, one.id, one.host, one.reason) for one in outcome.left])
+    return Group(Text(f"{counts}; {len(outcome.left)} are left:", "yellow"), left)

@@ -12,10 +12,12 @@ from rich.text import Text
 from whimbrel.api.views.server_groups import ServerGroup, ServerGroupAnswer
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
+from whimbrel.cli.listing import Column, Listing
 from whimbrel.cli.move import POLL_S, Where
 from whimbrel.domain.errors import NotFound, Refused
 
 URL = "/whimbrel/server-groups"
+COLUMNS = (Column("server", "name"), Column("host", "name"), Column("status"), Column("why", "reason"))
 STATES = {"resting": "green", "moving": "yellow", "waiting": "cyan", "split": "red"}
 
 
@@ -43,11 +45,11 @@ def move(group: str, *, host: str | None, zone: str | None, confirm: bool, json:
 
 def shown(group: ServerGroup) -> RenderableType:
     """Show the location of each server, and the next action."""
-    table = terminal.plain_table("server", "host", "status", "why")
-    for server in group.servers:
-        why = server.reason or "" if group.state == "split" and not server.arrived else ""
-        table.add_row(server.name, server.host or "-", server.status, why)
-    return Lines(table, Text(), Text(said(group), STATES.get(group.state, "")))
+    rows = [
+        (one.name, one.host, one.status, one.reason if group.state == "split" and not one.arrived else None)
+        for one in group.servers
+    ]
+    return Lines(Listing(COLUMNS, rows), Text(), Text(said(group), STATES.get(group.state, "")))
 
 
 def said(group: ServerGroup) -> str:

@@ -56,7 +56,7 @@ def ports(*, dry_run: bool = False, json: bool = False, server: str | None = Non
         found = msgspec.convert(document, PortHealings).port_healings
         console = terminal.console()
         if not json:
-            console.print(listing(found), soft_wrap=True)
+            console.print(listing(found))
         if dry_run:
             outcomes = [_as_it_is(one) for one in found if one.obstacle]
         else:
@@ -72,7 +72,7 @@ def _heal(api: Api, one: PortFinding, console: Console | None) -> Outcome:
         return _try_to_heal(api, one)
     with console.status(f"healing the ports of {one.server_name} ({one.server_id})"):
         outcome = _try_to_heal(api, one)
-    console.print(result(one, outcome), soft_wrap=True)
+    console.print(result(one, outcome))
     return outcome
 
 

@@ -1,5 +1,6 @@
-"""`whimbrel host`: list, show, invite, enable, disable and retire hosts."""
+"""`whimbrel host`: list, show, invite, enable, disable, force down, fence, evacuate, retire and forget hosts."""
 
+import time
 from urllib.parse import quote
 
 import msgspec
@@ -9,40 +10,53 @@ from rich.table import Table
 from rich.text import Text
 
 from whimbrel.api.views.hosts import (
+    ForgottenHostAnswer,
     HostInvitation,
     HostInvitationAnswer,
     HostState,
     HostStateAnswer,
     HostStates,
 )
-from whimbrel.cli import terminal
+from whimbrel.cli import name_lookup, terminal
 from whimbrel.cli.client import Api
+from whimbrel.cli.listing import Column, Listing
 from whimbrel.cli.move import Where
+from whimbrel.cli.output_format import Output
+from whimbrel.domain.errors import Invalid
 
 URL = "/whimbrel/hosts"
 AS_USUAL = Where()
+GUEST_NICS = {
+    "bridge": "the networks of the cloud (guest_nics = 'bridge')",
+    "tap": "taps that others connect (guest_nics = 'tap')",
+    "user": "QEMU's user network: no address of the port, no security groups (guest_nics = 'user')",
+}
 STYLES = {"up": "green", "down": "bold red", "joined": "yellow"}
+COLUMNS = (
+    Column("host", "name"),
+    Column("cell", "name"),
+    Column("zone", "name"),
+    Column("state"),
+    Column("servers"),
+    Column("seen"),
+    Column("", "reason"),
+)
 
 app = App(
     name="host",
-    help="Hosts: list, show, invite, enable, disable, retire.",
+    help="Hosts: list, show, invite, enable, disable, force down, fence, evacuate, retire, forget.",
     default_parameter=Parameter(negative=()),
 )
+app.command("whimbrel.cli.host_evacuate:evacuate", help="Evacuate the servers of a dead host.")
+app.command("whimbrel.cli.host_fence:fence", help="Cut the power of a host by its fence device, or show it.")
 
 
 @app.command(name="list")
-def list_hosts(*, json: bool = False, where: Where = AS_USUAL) -> None:
-    """List the hosts of all cells: whether they are up and enabled, and their numbers of servers.
-
-    Parameters
-    ----------
-    json
-        One JSON document instead of a table.
-    """
+def list_hosts(*, output: Output = Output(), where: Where = AS_USUAL) -> None:
+    """List the hosts of all cells: whether they are up and enabled, and their numbers of servers."""
     with where.api() as api:
         answer = api.get("compute", URL)
-    if json:
-        terminal.write_json(answer)
+    if output.wrote(answer, "hosts"):
         return
     found = msgspec.convert(answer, HostStates)
     console = terminal.console()
@@ -52,19 +66,18 @@ def list_hosts(*, json: bool = False, where: Where = AS_USUAL) -> None:
 
 
 @app.command
-def show(host: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None:
+def show(host: str, /, *, output: Output = Output(), where: Where = AS_USUAL) -> None:
     """Show one host.
 
     Parameters
     ----------
     host
         Name of the host.
-    json
-        One JSON document instead of a table.
     """
-    with where.api() as api:
+    with where.api() as api, name_lookup.of_hosts():
         found = _read(api, host)
-    _tell(found, json)
+    if not output.wrote({"host": found}, "host"):
+        terminal.console().print(shown(found))
 
 
 @app.command
@@ -103,7 +116,7 @@ def enable(host: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None
     json
         One JSON document instead of text.
     """
-    with where.api() as api:
+    with where.api() as api, name_lookup.of_hosts():
         _switch(api, host, {"enabled": True})
         found = _read(api, host)
     _say(found, f"host {host} takes servers", json)
@@ -122,11 +135,45 @@ def disable(host: str, /, *, reason: str | None = None, json: bool = False, wher
     json
         One JSON document instead of text.
     """
-    with where.api() as api:
+    with where.api() as api, name_lookup.of_hosts():
         _switch(api, host, {"enabled": False} | ({"disabled_reason": reason} if reason else {}))
         found = _read(api, host)
     there = f"the {found.servers} that it has stay and work" if found.servers else "there are none on it"
     _say(found, f"host {host} takes no more servers; {there}", json)
+
+
+@app.command
+def force_down(
+    host: str,
+    /,
+    *,
+    reason: str | None = None,
+    undo: bool = False,
+    json: bool = False,
+    where: Where = AS_USUAL,
+) -> None:
+    """Record that a host is dead, or undo that. Its servers can be evacuated then: be certain that it is off.
+
+    Your name, the time and the reason are recorded, and kept with each evacuation that relies on them.
+
+    Parameters
+    ----------
+    host
+        Name of the host.
+    reason
+        How you know that nothing runs on it, in a sentence.
+    undo
+        The host is in order again. What evacuations left on it is destroyed when its agent answers.
+    json
+        One JSON document instead of text.
+    """
+    if undo == bool(reason):
+        raise Invalid("say how you know that it is dead with --reason, or --undo")
+    with where.api() as api, name_lookup.of_hosts():
+        api.put("compute", f"{_url(host)}/force-down", {"force_down": {"forced_down": not undo, "reason": reason}})
+        found = _read(api, host)
+    said = f"host {host} counts as dead; next: whimbrel host evacuate {host}"
+    _say(found, f"host {host} is not forced down any more" if undo else said, json)
 
 
 @app.command
@@ -138,19 +185,44 @@ def retire(host: str, /, *, where: Where = AS_USUAL) -> None:
     host
         Name of the host.
     """
-    with where.api() as api:
+    with where.api() as api, name_lookup.of_hosts():
         api.delete("compute", _url(host))
     print(f"host {host} is no part of the cloud any more; its agent can be stopped")
 
 
+@app.command
+def forget(host: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None:
+    """Remove a host that never returns from the cloud, and revoke the key of its agent.
+
+    It has to be evident that nothing runs on it, as for an evacuation: it fences itself, its fence device confirms that
+    it is off (its power is cut), or an administrator says so (whimbrel host force-down). Refused while the host is up,
+    its agent answers, or it has servers, allocations or open runs. A host that answers is retired instead.
+
+    Parameters
+    ----------
+    host
+        Name of the host.
+    json
+        One JSON document instead of text.
+    """
+    with where.api() as api:
+        answer = api.post("compute", f"{_url(host)}/forget", {"forget": None})
+    if json:
+        terminal.write_json(answer)
+        return
+    evidence = msgspec.convert(answer, ForgottenHostAnswer).forgotten.evidence
+    why = f": {evidence.kind}, by {evidence.origin} at {terminal.moment(evidence.at)} UTC" if evidence else ""
+    print(f"host {host} is no part of the cloud any more{why}")
+
+
 def listed(hosts: list[HostState]) -> RenderableType:
-    table = terminal.plain_table("host", "cell", "zone", "state", "servers", "seen", "")
-    for host in hosts:
-        seen = terminal.moment(host.seen_at) if host.seen_at else "-"
-        table.add_row(
-            host.name, host.cell, host.zone or "-", _state(host), str(host.servers), seen, host.disabled_reason or ""
-        )
-    return table
+    now = time.time()
+    rows = [
+        (each.name, each.cell, each.zone, _state(each), str(each.servers),
+         f"{terminal.span(now - each.seen_at)} ago" if each.seen_at else None, each.disabled_reason)
+        for each in hosts
+    ]  # fmt: skip
+    return Listing(COLUMNS, rows, none="no hosts: invite one with: whimbrel host invite NAME")
 
 
 def shown(host: HostState) -> Table:
@@ -163,10 +235,13 @@ def shown(host: HostState) -> Table:
         "zone": host.zone or "-",
         "state": _state(host),
         "reason": host.disabled_reason,
+        "said to be dead": _word(host),
         "servers": str(host.servers),
         "size": f"{host.vcpus} vCPUs, {host.memory_mib} MiB of memory, {host.disk_gib} GiB of disk",
         "driver": host.driver,
+        "guests' NICs": GUEST_NICS.get(host.guest_nics),
         "agent": _agent(host),
+        "self-fencing": _self_fencing(host),
         "last seen": terminal.moment(host.seen_at) if host.seen_at else "never",
         "joined": terminal.moment(host.joined_at) if host.joined_at else None,
     }
@@ -196,8 +271,22 @@ def _state(host: HostState) -> Text:
     return state
 
 
+def _word(host: HostState) -> str | None:
+    if not host.forced_down or host.forced_down_at is None:
+        return None
+    reason = f": {host.forced_down_reason}" if host.forced_down_reason else ""
+    return f"by {host.forced_down_by} at {terminal.moment(host.forced_down_at)}{reason}"
+
+
 def _agent(host: HostState) -> str:
     return f"release {host.release}, session {host.session}" if host.session else "in the process of the cloud"
+
+
+def _self_fencing(host: HostState) -> str | None:
+    if host.self_fence_s is None or host.self_fence_counted_s is None:
+        return None
+    counted = f"counted on {host.self_fence_counted_s:.0f} s after it was last seen"
+    return f"stops its guests when it was cut off for {host.self_fence_s:g} s; {counted}"
 
 
 def _read(api: Api, host: str) -> HostState:
@@ -210,13 +299,6 @@ def _switch(api: Api, host: str, requested: dict[str, object]) -> None:
 
 def _url(host: str) -> str:
     return f"{URL}/{quote(host, safe='')}"
-
-
-def _tell(host: HostState, json: bool) -> None:
-    if json:
-        terminal.write_json({"host": host})
-    else:
-        terminal.console().print(shown(host))
 
 
 def _say(host: HostState, sentence: str, json: bool) -> None:

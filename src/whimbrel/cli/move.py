@@ -1,10 +1,12 @@
-"""`whimbrel move`: list, show and export moves; retry one, or roll it back."""
+"""`whimbrel move`: list, show and export moves; retry one, roll it back, or complete a live one."""
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 import msgspec
@@ -13,13 +15,25 @@ from cyclopts import App, Parameter
 from whimbrel.api.views.moves import Decisions, Move, MoveAnswer, Moves
 from whimbrel.cli import SAYS_NO, decision_table, move_view, name_lookup, terminal
 from whimbrel.cli.client import Api, find_login
+from whimbrel.cli.output_format import Output
 from whimbrel.domain.errors import Invalid
-from whimbrel.settings.datadir import ADMIN_CLOUD, default_path
+from whimbrel.settings.datadir import default_path
 
 POLL_S = 0.25
+STATES = {"open": "open", "parked": "parked", "done": "done", "rolled-back": "undone"}
+"""State of a move as commands call it -> as the API does."""
+Which = Annotated[
+    str,
+    Parameter(
+        help="Id of the move, a migration's uuid, or the beginning of it; or name or id of a server: its newest move."
+    ),
+]
+AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 app = App(
-    name="move", help="Moves: list, show, watch, retry, roll back, export.", default_parameter=Parameter(negative=())
+    name="move",
+    help="Moves: list, show, watch, retry, roll back, complete, export.",
+    default_parameter=Parameter(negative=()),
 )
 
 
@@ -28,80 +42,124 @@ app = App(
 class Where:
     data_dir: Path | None = None
     "Directory of the cloud; its clouds.yaml says how to log in. Default: that of OS_CLIENT_CONFIG_FILE."
-    os_cloud: str = ADMIN_CLOUD
-    "Which entry of clouds.yaml to log in with."
+    os_cloud: str | None = None
+    "Which entry of clouds.yaml to log in with. Default: that of OS_CLOUD, or the administrator of `whimbrel up`."
 
     def api(self) -> Api:
         return Api(find_login(self.data_dir or default_path(), self.os_cloud, self.data_dir is not None))
 
 
 @app.command(name="list")
-def list_moves(*, open: bool = False, server: str | None = None, json: bool = False, where: Where = Where()) -> None:
+def list_moves(
+    *,
+    open: bool = False,
+    state: tuple[Literal["open", "parked", "done", "rolled-back"], ...] = (),
+    server: str | None = None,
+    host: str | None = None,
+    since: str | None = None,
+    kind: Literal["move", "all"] = "move",
+    output: Output = Output(),
+    where: Where = Where(),
+) -> None:
     """List moves, the newest first. For a move between cells the source and the target are CELL/HOST.
+
+    "standing for": how long it has been at its step, or has waited to be confirmed or reverted; "why": what keeps it
+    there, or what was refused.
 
     Parameters
     ----------
     open
-        Only moves that have not ended.
+        Only moves that have not ended: open or parked.
+    state
+        Only moves in this state; may be repeated. parked: it waits to be confirmed or reverted.
     server
         Only moves of this server: its id or name; the id if it is deleted.
-    json
-        One JSON document instead of a table; cross_cell: whether a move goes from one cell to another.
+    host
+        Only moves from or to this host.
+    since
+        Only moves that have changed since then: 30m, 2h, 7d, or a time such as 2026-01-31T10:00:00 (UTC).
+    kind
+        all: also creates, deletes, and operations on servers that stay on their hosts.
     """
+    query: list[tuple[str, str]] = [("state", STATES[each]) for each in state]
+    if open:
+        query.append(("open", "true"))
+    if host:
+        query.append(("host", host))
+    if since:
+        query.append(("changes-since", _moment_of(since, time.time())))
+    if kind == "all":
+        query.append(("kind", "any"))
     with where.api() as api:
-        query = {"open": "true"} if open else {}
         if server:
-            query["server"] = name_lookup.server_id(api, server)
+            query.append(("server", name_lookup.server_id(api, server)))
         answer = api.get("compute", f"/whimbrel/moves?{urlencode(query)}")
-    if json:
-        terminal.write_json(answer)
-    else:
+    if not output.wrote(answer, "moves"):
         terminal.console().print(move_view.listing(msgspec.convert(answer, Moves).moves))
+
+
+def _moment_of(word: str, now: float) -> str:
+    """Return a time of the API: an age such as 2h before now, or the word itself."""
+    if not (found := re.fullmatch(r"(\d+)([smhd])", word)):
+        return _time(word)
+    try:
+        return datetime.fromtimestamp(now - int(found[1]) * AGES[found[2]], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        raise Invalid(f"--since {word} is too long ago") from None
+
+
+def _time(word: str) -> str:
+    """Return a time of the API unchanged. Raises: Invalid: it is none."""
+    try:
+        datetime.fromisoformat(word)
+    except ValueError:
+        raise Invalid(
+            f"--since {word} is no time: give an age such as 30m, 2h or 7d, or a time such as 2026-01-31T10:00:00 (UTC)"
+        ) from None
+    return word
 
 
 @app.command
 def show(
-    move: str,
+    move: Which,
     /,
     *,
     watch: bool = False,
     why: bool = False,
     all: bool = False,
-    json: bool = False,
+    output: Output = Output(),
     where: Where = Where(),
 ) -> int:
     """Show one move: its steps with their durations, its debts, and the result of its choice of a host.
 
     Parameters
     ----------
-    move
-        Id of the move, a migration's uuid, or the beginning of it.
     watch
         Continue until the move has ended, waits for a verdict, or is stopped by a bug (exit code 1); with --json
-        one line for each change.
+        one line for each change. The last line says which of these it is.
     why
         Show instead each decision: the hosts that were considered, and the reasons. Works for creates of servers too.
     all
         With --why: every host, not only as many as fit the terminal.
-    json
-        JSON instead of text.
     """
     if why and watch:
         raise Invalid("--why and --watch do not go together: what was decided does not change")
     if all and not why:
         raise Invalid("--all is for --why")
+    if watch:
+        output.check_watchable()
+    if why and (output.column or output.format == "value"):
+        raise Invalid("--column and --format value show the move as it is now: without --why")
     with where.api() as api:
         found = name_lookup.move_id(api, move)
         if why:
-            _why(api, found, all, json)
+            _why(api, found, all, output.is_json)
             return 0
         if watch:
-            last = _watch_json(_changes(api, found)) if json else _watch(_changes(api, found))
+            last = _watch_json(_changes(api, found)) if output.is_json else _watch(_changes(api, found))
             return SAYS_NO if last.problem else 0
         document = _get(api, found)
-        if json:
-            terminal.write_json(document)
-        else:
+        if not output.wrote(document, "move"):
             terminal.console().print(move_view.whole(_read(document)))
     return 0
 
@@ -120,44 +178,37 @@ def _why(api: Api, move: str, everything: bool, json: bool) -> None:
 
 
 @app.command
-def export(move: str, /, *, where: Where = Where()) -> None:
-    """Write everything that the journal has of one move, as JSON: for `whimbrel sim replay`, or to keep it.
-
-    Parameters
-    ----------
-    move
-        Id of the move, a migration's uuid, or the beginning of it.
-    """
+def export(move: Which, /, *, where: Where = Where()) -> None:
+    """Write everything that the journal has of one move, as JSON: for `whimbrel sim replay`, or to keep it."""
     with where.api() as api:
         terminal.write_json(api.get("compute", f"/whimbrel/moves/{name_lookup.move_id(api, move)}/export")["export"])
 
 
 @app.command
-def retry(move: str, /, *, where: Where = Where()) -> None:
-    """Retry a move now that waits for its next attempt, or was stopped by a bug.
-
-    Parameters
-    ----------
-    move
-        Id of the move, or the beginning of it.
-    """
+def retry(move: Which, /, *, where: Where = Where()) -> None:
+    """Retry a move now that waits for its next attempt, or was stopped by a bug."""
     with where.api() as api:
         found = _say(api, move, "retry")
-    print(f"move {found} is tried again; watch it: whimbrel move show {found} --watch")
+    print(f"move {found} is tried again; watch it:\nwhimbrel move show {found} --watch")
 
 
 @app.command
-def turn_back(move: str, /, *, where: Where = Where()) -> None:
-    """Roll a move back: the server stays where it was, as it was.
-
-    Parameters
-    ----------
-    move
-        Id of the move, or the beginning of it.
-    """
+def turn_back(move: Which, /, *, where: Where = Where()) -> None:
+    """Roll a move back: the server stays where it was, as it was. A live migration is aborted."""
     with where.api() as api:
         found = _say(api, move, "turn_back")
-    print(f"move {found} is rolled back; watch it: whimbrel move show {found} --watch")
+    print(f"move {found} is rolled back; watch it:\nwhimbrel move show {found} --watch")
+
+
+@app.command
+def complete(move: Which, /, *, where: Where = Where()) -> None:
+    """Force a live migration to complete.
+
+    By post-copy if its policy allows it, else the guest pauses until it arrives.
+    """
+    with where.api() as api:
+        found = _say(api, move, "complete")
+    print(f"move {found} is to be completed; watch it:\nwhimbrel move show {found} --watch")
 
 
 def _get(api: Api, move: str) -> Any:

@@ -1,15 +1,16 @@
 """Output of a move on a terminal."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from whimbrel.api.views.moves import Move, MoveRow, StepTaken
-from whimbrel.cli.terminal import moment, plain_table, seconds
+from whimbrel.cli import transfer_view
+from whimbrel.cli.listing import Cell, Column, Listing
+from whimbrel.cli.terminal import moment, plain_table, seconds, span
 
 OUTCOMES = {
     "done": "green",
@@ -24,13 +25,24 @@ WAYS = {"do": "v", "undo": "^"}
 BACK = "rolled back"
 BECAUSE = {"refused": "refused", "reverted": "reverted", "asked": "on request"}
 """Why a move is rolled back, by its `turned`. None of them is an error: the server is as before."""
-SHORT_ID = 8
-"""Minimum length of a shortened id."""
 AHEAD = 2
 """How many future steps are shown at least if not all steps fit."""
 
-Row = tuple[str, str | Text, str, str | Text, str]
-"""Row of the table of steps: direction, step, duration, outcome, detail."""
+COLUMNS = (
+    Column("move", "id"),
+    Column("what"),
+    Column("server", "name"),
+    Column("from", "name"),
+    Column("to", "name"),
+    Column("state"),
+    Column("stands at", "name"),
+    Column("standing for", narrow="for"),
+    Column("begun", "more"),
+    Column("why", "reason"),
+)
+
+Row = tuple[str, str | Text, str, str | Text, str | Text]
+"""Row of the table of steps: direction, step, duration, outcome, detail or else the step's sentence."""
 
 
 class Fitted:
@@ -43,7 +55,8 @@ class Fitted:
         self._move = move
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        above, below = [head(self._move), Text()], [Text(), state(self._move)]
+        progress = [] if self._move.is_over else _progress(self._move)
+        above, below = [head(self._move), Text()], [Text(), *map(Text, progress), state(self._move)]
         taken = sum(len(console.render_lines(part, options)) for part in (*above, *below))
         room = console.size.height - taken - 2  # the head of the table, and the line of the cursor
         yield from above
@@ -51,59 +64,53 @@ class Fitted:
         yield from below
 
 
-class Listing:
-    """A table of moves. Ids are shown whole if the terminal is wide enough, else shortened to unique prefixes, which
-    commands accept as well.
-    """
-
-    def __init__(self, moves: Sequence[MoveRow]) -> None:
-        self._moves = moves
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = self._table({})
-        if Measurement.get(console, options.update(max_width=10_000), table).maximum > options.max_width:
-            table = self._table(short_ids([move.id for move in self._moves]))
-        yield table
-
-    def _table(self, short: Mapping[str, str]) -> Table:
-        table = plain_table("move", "what", "server", "from", "to", "state", "stands at", "since")
-        for column in table.columns:
-            column.no_wrap = column.header in ("move", "what", "state")
-        for move in self._moves:
-            table.add_row(
-                short.get(move.id, move.id),
-                move.saga,
-                move.server_name or move.server_id,
-                move.source_path or "-",
-                move.target_path or "-",
-                _state(move),
-                _at(move),
-                moment(move.created_at),
-            )
-        return table
-
-
-def short_ids(ids: Sequence[str]) -> dict[str, str]:
-    """Return unique prefixes of equal length: id -> prefix."""
-    length = SHORT_ID
-    while len({id[:length] for id in ids}) < len(set(ids)):
-        length += 1
-    return {id: id[:length] for id in ids}
-
-
 def listing(moves: Sequence[MoveRow]) -> RenderableType:
-    """Show moves in a table."""
-    return Listing(moves) if moves else Text("no moves")
+    """Show moves in a list."""
+    now = time.time()
+    return Listing(COLUMNS, [_row(move, now) for move in moves], none="no moves")
+
+
+def _row(move: MoveRow, now: float) -> tuple[Cell, ...]:
+    return (
+        move.id,
+        move.saga,
+        move.server_name or move.server_id,
+        move.source_path,
+        move.target_path,
+        _state(move),
+        _at(move),
+        _time_at_step(move, now),
+        moment(move.created_at),
+        move.why,
+    )
 
 
 def whole(move: Move) -> RenderableType:
     """Show all details of a move."""
     agreed = [Text(f"It is to {action['sentence']}.") for action in move.facts.get("agreed", ())]
-    parts: list[RenderableType] = [head(move), *agreed, Text(), _table(_rows(move)), Text()]
+    parts: list[RenderableType] = [head(move), *agreed, *_evidence(move), Text(), _table(_rows(move)), Text()]
+    if progress := _progress(move):
+        parts += [*map(Text, progress), Text()]
     if move.summary:
         said = [] if move.summary == move.message else [Text(move.summary)]
         parts += [*said, Text(f"Why it chose so: whimbrel move show {move.id} --why", "dim"), Text()]
     return Group(*parts, state(move))
+
+
+def _progress(move: Move) -> list[str]:
+    """Return how far the transfer of the guest, or the copy of a disk, is."""
+    transferred = transfer_view.lines(move.transfer) if move.transfer else []
+    return [*transferred, *([transfer_view.disk_line(move.disk_copy)] if move.disk_copy else [])]
+
+
+def _evidence(move: Move) -> list[Text]:
+    """Return why the guest on a dead host cannot run."""
+    found = move.facts.get("evidence")
+    if not found:
+        return []
+    detail = f": {found['detail']}" if found.get("detail") else ""
+    kind = found["kind"].replace("_", " ")
+    return [Text(f"Evidence that the guest cannot run: {kind}, {found['origin']}, {moment(found['at'])}{detail}")]
 
 
 def head(move: Move) -> Text:
@@ -123,10 +130,10 @@ def why_head(saga: str, server_id: str, move_id: str) -> Text:
 
 def line(step: StepTaken) -> Text:
     """Show one finished step on a line of its own."""
-    text = Text.assemble(f"{WAYS.get(step.way, ' ')} {step.step:<20} {seconds(step.took_s):>8}  ")
+    text = Text.assemble(f"{WAYS.get(step.way, ' ')} {step.step:<18} {seconds(step.took_s):>8}  ")
     text.append(step.outcome, OUTCOMES.get(step.outcome, ""))
-    if step.detail:
-        text.append(f"  {step.detail}")
+    if said := step.detail or step.sentence:
+        text.append(f"  {said}")
     return text
 
 
@@ -166,9 +173,16 @@ def _table(rows: Sequence[Row], one_line: bool = False) -> Table:
     table = plain_table("", "step", "took", "outcome", "")
     for column in table.columns[:-1]:
         column.no_wrap = True
-    for *row, detail in rows:
-        table.add_row(*row, Text(detail, no_wrap=one_line, overflow="ellipsis" if one_line else "fold"))
+    for *row, said in rows:
+        detail = Text(said, overflow="fold") if isinstance(said, str) else said
+        if one_line:
+            detail.no_wrap, detail.overflow = True, "ellipsis"
+        table.add_row(*row, detail)
     return table
+
+
+def _sentence(text: str) -> Text:
+    return Text(text, "dim", no_wrap=True, overflow="ellipsis")
 
 
 def _rows(move: Move) -> list[Row]:
@@ -183,7 +197,7 @@ def _taken(move: Move) -> list[Row]:
             step.step,
             seconds(step.took_s),
             Text(step.outcome, OUTCOMES.get(step.outcome, "")),
-            step.detail or "",
+            step.detail or _sentence(step.sentence),
         )
         for step in move.steps
     ]
@@ -193,10 +207,12 @@ def _to_come(move: Move) -> list[Row]:
     """Return the rows of the current step, if there is one, and of the steps after it."""
     rows: list[Row] = []
     if move.state == "open":
-        tries = f"asked {move.tries} times" if move.tries else ""
+        tries = f"asked {move.tries} times" if move.tries else _sentence(move.doing)
         took = seconds(max(time.time() - move.since, 0))
         rows.append((">", Text(move.at, "bold"), took, Text("at it", "yellow"), tries))
-    return [*rows, *(("", Text(name, "dim"), "", "", "") for name in move.ahead[1:])]
+    sentences = [*move.ahead_sentences, *[""] * len(move.ahead)]  # an older cloud sends none
+    later = zip(move.ahead[1:], sentences[1:], strict=False)
+    return [*rows, *(("", Text(name, "dim"), "", "", _sentence(sentence)) for name, sentence in later)]
 
 
 def _around_present(move: Move, room: int) -> list[Row]:
@@ -216,6 +232,10 @@ def _state(move: MoveRow) -> Text:
 def _status(move: MoveRow) -> str:
     """Return the status of its migration; if it was rolled back, the reason, because Nova shows an error there."""
     return BECAUSE.get(move.turned or "", move.status) if move.state == "undone" else move.status
+
+
+def _time_at_step(move: MoveRow, now: float) -> str:
+    return "" if move.at_step_since is None else span(now - move.at_step_since)
 
 
 def _at(move: MoveRow) -> str:

@@ -1,6 +1,8 @@
 """Find objects by id, or by name if it is unique."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -8,12 +10,12 @@ from uuid import UUID
 import msgspec
 
 from whimbrel.api.views.cells import Cells
-from whimbrel.api.views.moves import Moves
+from whimbrel.api.views.moves import MoveRow, Moves
 from whimbrel.cli.client import Api
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
 MOST_CANDIDATES = 5
-"""How many moves are listed if a prefix of an id is ambiguous."""
+"""How many moves are listed if several match."""
 
 
 def server(api: Api, wanted: str) -> Any:
@@ -38,25 +40,70 @@ def server_id(api: Api, wanted: str) -> str:
 
 
 def move_id(api: Api, wanted: str) -> str:
-    """Return the id of a move, or of another run of a server, by its prefix.
+    """Return the id of a move, or of another run of a server: by a prefix of it, or by the server, whose newest move it
+    is: its name or id.
 
-    Raises: NotFound; Refused: several ids have this prefix.
+    Raises: NotFound; Refused: several match, which are named.
     """
     if is_id(wanted):
-        return wanted
-    none = NotFound(f"no move has an id that begins with '{wanted}': whimbrel move list shows those that there are")
+        return wanted if _exists(api, wanted) else _newest_move(api, wanted, wanted)
+    of_servers = [one for one in _servers(api, wanted) if one["name"] == wanted]
+    found = [*_with_prefix(api, wanted), *(run for one in of_servers for run in _moves(api, server=one["id"], limit=1))]
+    candidates = {run.id: run for run in found}
+    if not candidates:
+        if of_servers:
+            return _newest_move(api, str(of_servers[0]["id"]), wanted)
+        raise NotFound(
+            f"no move has an id that begins with '{wanted}', and no server that is not deleted has this name: whimbrel"
+            " move list shows the moves that there are"
+        )
+    if len(candidates) > 1:
+        shown = [f"{run.id} ({run.saga} of {run.server_name or run.server_id})" for run in candidates.values()]
+        more = ["and more"] if len(shown) > MOST_CANDIDATES else []
+        raise Refused(
+            f"several moves match '{wanted}', of their ids or the names of their servers; give more of the id of one:"
+            f" {', '.join([*shown[:MOST_CANDIDATES], *more])}"
+        )
+    return next(iter(candidates))
+
+
+def _exists(api: Api, move: str) -> bool:
+    try:
+        api.get("compute", f"/whimbrel/moves/{move}")
+    except NotFound:
+        return False
+    except Refused:  # owners of servers may read decisions only
+        return True
+    return True
+
+
+def _newest_move(api: Api, server: str, wanted: str) -> str:
+    """Raises: NotFound: it has none, or there is no such server."""
+    if found := _moves(api, server=server, limit=1):
+        return found[0].id
+    raise NotFound(
+        f"there is no move {wanted}, and a server of this id or name has not moved: whimbrel move list shows the moves"
+        " that there are"
+    )
+
+
+def _with_prefix(api: Api, wanted: str) -> list[MoveRow]:
     if not re.fullmatch("[0-9a-fA-F-]{1,36}", wanted):
-        raise none
-    query = urlencode({"id_prefix": wanted.lower(), "kind": "any", "limit": MOST_CANDIDATES + 1})
-    found = msgspec.convert(api.get("compute", f"/whimbrel/moves?{query}"), Moves).moves
-    if not found:
-        raise none
-    if len(found) > 1:
-        shown = [f"{one.id} ({one.saga} of {one.server_name or one.server_id})" for one in found]
-        more = ["and more"] if len(found) > MOST_CANDIDATES else []
-        candidates = ", ".join([*shown[:MOST_CANDIDATES], *more])
-        raise Refused(f"several moves have an id that begins with '{wanted}', give more of it: {candidates}")
-    return found[0].id
+        return []
+    return _moves(api, id_prefix=wanted.lower(), kind="any", limit=MOST_CANDIDATES + 1)
+
+
+def _moves(api: Api, **query: str | int) -> list[MoveRow]:
+    return msgspec.convert(api.get("compute", f"/whimbrel/moves?{urlencode(query)}"), Moves).moves
+
+
+@contextmanager
+def of_hosts() -> Iterator[None]:
+    """Add to the error of a host that is not found how hosts are listed. Raises: NotFound."""
+    try:
+        yield
+    except NotFound as no:
+        raise NotFound(f"{no.reason}: whimbrel host list shows those that there are") from None
 
 
 def flavor(api: Api, wanted: str) -> Any:

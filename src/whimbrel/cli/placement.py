@@ -1,4 +1,4 @@
-"""`whimbrel placement`: the Placement API as a process of its own, for any cloud.
+"""`whimbrel placement`: the Placement API as a process of its own, for any cloud, and the copying of its data.
 
 Invariant: the port is bound and the policy is valid before the database is opened.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 from rich.markup import escape
 
 from whimbrel import settings
@@ -30,13 +30,21 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from whimbrel.adapters.openstack.identity import Login
+    from whimbrel.adapters.openstack.own_token import CredentialLogin, Login
     from whimbrel.bootstrap.placement import EmbeddedIdentity, PlacementSettings
 
 NO_CLOUD = "--os-cloud ''"
 """For the client: an exported cloud, or the only one in clouds.yaml, has a login that some plug-ins refuse."""
 PORT = 8778
 Auth = Literal["noauth2", "keystone", "embedded"]
+
+app = App(
+    name="placement",
+    help="Start the Placement API as a process of its own; copy data from OpenStack Placement, and back.",
+    default_parameter=Parameter(negative=()),
+)
+app.command("whimbrel.cli.placement_copy:import_", name="import", help="Copy OpenStack Placement's database here.")
+app.command("whimbrel.cli.placement_copy:export", help="Copy everything into OpenStack Placement's database.")
 
 
 @Parameter(name="*")  # its fields are options
@@ -69,13 +77,14 @@ class Metrics:
     open: bool
     secret: str  # "": none was given
 
-    def secret_for(self, identity: "Login | DataDir | EmbeddedIdentity | None") -> str | None:
+    def secret_for(self, identity: "Login | CredentialLogin | DataDir | EmbeddedIdentity | None") -> str | None:
         """Return the bearer token of scrapers; "" matches nothing, None: no token is needed."""
         if self.open or identity is None:
             return None
         return self.secret or (identity.metrics_secret() if isinstance(identity, DataDir) else "")
 
 
+@app.default
 def placement(
     *,
     db: str | None = None,
@@ -99,7 +108,7 @@ def placement(
 ) -> None:
     """Start the Placement API as a process of its own. SIGTERM or Ctrl-C ends it in order.
 
-    Several processes can serve the same database at once.
+    Several processes can serve the same database at once. `import` and `export` copy data instead of starting it.
 
     Parameters
     ----------
@@ -209,7 +218,7 @@ def _watched(app: "ASGIApp", secret: str | None) -> "ASGIApp":
 
 def _identity(
     auth: Auth | None, config: settings.CloudConfig | None, data_dir: Path | None, keystone: Keystone
-) -> "Login | DataDir | EmbeddedIdentity | None":
+) -> "Login | CredentialLogin | DataDir | EmbeddedIdentity | None":
     """Return the service or directory that authenticates requesters. Raises: Invalid: something is missing."""
     if auth == "noauth2":
         return None
@@ -217,6 +226,10 @@ def _identity(
         return _login(keystone)
     if config is None:
         return DataDir(data_dir or default_path())
+    if config.keystone:
+        from whimbrel.bootstrap.external_services import login_of
+
+        return login_of(config.keystone)
     from whimbrel.bootstrap.placement import EmbeddedIdentity
 
     url = config.services.identity or (config.services.url and f"{config.services.url}/identity")
@@ -226,7 +239,7 @@ def _identity(
 
 
 def _login(given: Keystone) -> "Login":
-    from whimbrel.adapters.openstack.identity import Login
+    from whimbrel.adapters.openstack.own_token import Login
 
     def needed(option: str) -> str:
         value: str | None = getattr(given, option)

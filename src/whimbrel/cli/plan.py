@@ -53,6 +53,7 @@ def migrate(
     *,
     host: str | None = None,
     zone: str | None = None,
+    live: bool = False,
     all: bool = False,
     json: bool = False,
     where: Where = AS_USUAL,
@@ -69,6 +70,8 @@ def migrate(
         Consider only this host.
     zone
         To this availability zone (its name), regardless of the server's own or pinned zone.
+    live
+        Plan a live migration: the target also needs the processor and the hypervisor of the running guest.
     all
         Show every host, not only as many as fit the terminal.
     json
@@ -76,7 +79,8 @@ def migrate(
     """
     with where.api() as api:
         found = name_lookup.server(api, server)
-        requested = {"action": "migrate", "host": host, "availability_zone": zone}
+        requested: dict[str, Any] = {"action": "migrate", "host": host, "availability_zone": zone}
+        requested |= {"live": True} if live else {}
         answer = api.post("compute", URL, {"plan": {"server": found["id"], **requested}})
     return _tell(answer, found["name"], all, json)
 
@@ -132,7 +136,7 @@ def _tell(answer: Any, name: str, everything: bool, json: bool) -> int:
 
 
 def head(plan: Plan, name: str) -> Text:
-    text = Text.assemble((plan.action, "bold"), " of ", (name, "bold"))
+    text = Text.assemble((f"live {plan.action}" if plan.live else plan.action, "bold"), " of ", (name, "bold"))
     if plan.action == "resize":
         text.append(f" to {plan.flavor}")
     if sources := _sources(plan):

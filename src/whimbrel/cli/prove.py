@@ -37,7 +37,7 @@ def prove(*, json: bool = False, where: Where = AS_USUAL) -> int:
     if json:
         terminal_json(proof)
     else:
-        console.print(report(proof), soft_wrap=True)
+        console.print(report(proof))
     return 0 if proof.holds else SAYS_NO
 
 

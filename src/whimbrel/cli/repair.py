@@ -55,14 +55,14 @@ def repair(*, dry_run: bool = False, yes: bool = False, json: bool = False, wher
         console = terminal.console()
         found = _survey(api, None if json else console)
         if not json:
-            console.print(listing(found), soft_wrap=True)
+            console.print(listing(found))
         wanted = [one for one in found.repairs if one.actions]
         if dry_run or not wanted or not (yes or Confirm.ask("Apply this plan?", console=console, default=False)):
             return _end(json, found, [], None, found.holds)
         outcomes = [_repair(api, one, None if json else console) for one in wanted]
         proof = prove.read(api, None if json else console)
         if not json:
-            console.print(prove.report(proof), soft_wrap=True)
+            console.print(prove.report(proof))
     return _end(json, found, outcomes, proof, proof.holds)
 
 
@@ -81,7 +81,7 @@ def _end(json: bool, found: Repairs, outcomes: list[Outcome], proof: Proof | Non
 def _repair(api: Api, one: RepairFinding, console: Console | None) -> Outcome:
     outcome = _ask(api, one)
     if console:
-        console.print(result(outcome), soft_wrap=True)
+        console.print(result(outcome))
     return outcome
 
 

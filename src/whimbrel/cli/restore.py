@@ -48,14 +48,14 @@ def lead(*, yes: bool = False, where: Where = AS_USUAL) -> int:
     console = terminal.console()
     with where.api() as api:
         found = _survey(api)
-        console.print(shown(found), soft_wrap=True)
+        console.print(shown(found))
         if found.held is None and found.is_settled and not _agreed("Begin a restore all the same?", yes, console):
             return 0
         is_under_way = found.held is not None and found.held.restoring
         question = "Begin the restore: close what was overtaken, hold all else?"
         if not is_under_way and not _agreed(question, yes, console):
             return SAYS_NO
-        console.print(shown(_begin(api, BECAUSE)), soft_wrap=True)
+        console.print(shown(_begin(api, BECAUSE)))
     passes = PASSES if yes else 1
     if all(repair.repair(yes=yes, where=where) for _ in range(passes)):
         console.print("Something is left. When it is resolved: whimbrel repair, then whimbrel restore end")
@@ -125,7 +125,7 @@ def end(*, force: bool = False, json: bool = False, where: Where = AS_USUAL) -> 
     if json:
         terminal.write_json({"restore": ended})
     else:
-        terminal.console().print(_outcome(ended), soft_wrap=True)
+        terminal.console().print(_outcome(ended))
     return 0 if ended.held is None else SAYS_NO
 
 
@@ -148,7 +148,7 @@ def _write(found: Survey, json: bool) -> None:
     if json:
         terminal.write_json({"restore": found})
     else:
-        terminal.console().print(shown(found), soft_wrap=True)
+        terminal.console().print(shown(found))
 
 
 def shown(found: Survey) -> RenderableType:

@@ -6,7 +6,7 @@ They need no files of another process: the settings say where the databases, the
 import asyncio
 import os
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,12 +15,13 @@ from cyclopts import Parameter
 
 from whimbrel import settings
 from whimbrel.cli import log_setup
-from whimbrel.cli.role_options import DatabaseFile, SettingsFile, database_of, settings_of
+from whimbrel.cli.role_options import ProcessOptions, ServiceOptions, database_of, settings_of
 from whimbrel.cli.service_command import run_until_stopped, say
 from whimbrel.cli.serving import (
     Ports,
     beside,
     listen,
+    metadata_port,
     metrics_port,
     metrics_secret,
     serve,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from whimbrel.bootstrap.process_base import Start
     from whimbrel.bootstrap.roles import Role
 
+CONSOLE_PORT = 6080
 IMAGE_PORT = 9292
 VOLUME_PORT = 8776
 
@@ -58,8 +60,9 @@ class _Cloud:
         return Start(role, self.config, self.url, record, self.home, front_url or self.front_url)
 
 
-def _found(settings_file: Path | None, database_file: Path | None, data_dir: Path | None) -> _Cloud:
+def _found(process: ProcessOptions) -> _Cloud:
     """Find the cloud by the settings, or by the data directory of a `whimbrel up`. Raises: Invalid, NotFound."""
+    settings_file, data_dir = process.settings_file, process.data_dir
     if settings_file is None and (data_dir is not None or not settings.SYSTEM.exists()):
         home = DataDir(data_dir or default_path())
         running = home.running()
@@ -73,17 +76,14 @@ def _found(settings_file: Path | None, database_file: Path | None, data_dir: Pat
             " --data-dir of the `whimbrel up` on this machine that has the hosts"
         )
     front_url = config.services.url or (home_of_up.running().url if home_of_up else "")
-    return _Cloud(config, database_of(config, database_file, data_dir), front_url, home_of_up)
+    return _Cloud(config, database_of(config, process.database_file, data_dir), front_url, home_of_up)
 
 
 def conductor(
     *,
     name: str = "conductor",
-    settings_file: SettingsFile = None,
-    database_file: DatabaseFile = None,
-    data_dir: Path | None = None,
+    process: ProcessOptions = ProcessOptions(),
     metrics_port_number: Annotated[int | None, Parameter(name="--metrics-port")] = None,
-    verbose: bool = False,
 ) -> None:
     """Start a conductor, which drives moves and takes over those of conductors that die. There may be any number.
 
@@ -92,19 +92,11 @@ def conductor(
     name
         Its name. On the machine of a `whimbrel up`, a conductor that is started again under its name resumes
         its own moves at once.
-    settings_file
-        The settings. Default: /etc/whimbrel/whimbrel.toml, or what the `whimbrel up` of the data directory has.
-    database_file
-        A file with the URL of the database, if the settings have none.
-    data_dir
-        Directory of a `whimbrel up` on this machine, which has the hosts.
     metrics_port_number
         Answer /metrics and /healthz at this port, 0: a free one. Default: at none.
-    verbose
-        Log more than warnings.
     """
-    log_setup.configure(verbose)
-    cloud = _found(settings_file, database_file, data_dir)
+    log_setup.configure(process.verbose)
+    cloud = _found(process)
     if not cloud.front_url:
         raise Invalid("[services] of the settings has no 'url', at which this process reaches the API: set it")
     own = metrics_port(cloud.config.metrics.host, metrics_port_number, "--metrics-port")
@@ -114,10 +106,13 @@ def conductor(
 
 
 async def _conduct(cloud: _Cloud, name: str, lock: str, metrics: "socket.socket | None", stop: asyncio.Event) -> None:
+    from whimbrel.bootstrap.database_wait import opened_after_outage
     from whimbrel.bootstrap.process_factory import open_process
     from whimbrel.bootstrap.roles import CONDUCTOR
 
-    process = await open_process(cloud.start(CONDUCTOR, name, lock=lock))
+    process = await opened_after_outage(lambda: open_process(cloud.start(CONDUCTOR, name, lock=lock)), stop)
+    if process is None:
+        return
     try:
         say(f"conductor {name} is ready (process {os.getpid()})")
         if metrics is None:
@@ -132,11 +127,8 @@ def api(
     *,
     port: int | None = None,
     host: str | None = None,
-    settings_file: SettingsFile = None,
-    database_file: DatabaseFile = None,
-    data_dir: Path | None = None,
+    process: ProcessOptions = ProcessOptions(),
     policy: Path | None = None,
-    verbose: bool = False,
 ) -> None:
     """Start the HTTP front ends: identity, compute, network and Placement. There may be any number; none has files.
 
@@ -146,129 +138,136 @@ def api(
         Port to listen at, 0: a free one. Default: that of [listen], 8774.
     host
         Address to listen at. Default: that of [listen], 127.0.0.1.
-    settings_file
-        The settings. Default: /etc/whimbrel/whimbrel.toml, or what the `whimbrel up` of the data directory has.
-    database_file
-        A file with the URL of the database, if the settings have none.
-    data_dir
-        Directory of a `whimbrel up` on this machine, which has the hosts.
     policy
         A policy file in oslo.policy's format that overrides the defaults.
-    verbose
-        Log more than warnings.
     """
-    log_setup.configure(verbose)
-    cloud = _found(settings_file, database_file, data_dir)
+    log_setup.configure(process.verbose)
+    cloud = _found(process)
     config = cloud.config
     with ExitStack() as held:
         ports = _ports(config, host, config.listen.port if port is None else port, held)
+        if metadata := metadata_port(config):
+            ports = replace(ports, metadata=held.enter_context(metadata))
         run_until_stopped(lambda stop: _serve_api(cloud, ports, policy, stop))
 
 
-async def _serve_api(cloud: _Cloud, ports: Ports, policy: Path | None, stop: asyncio.Event) -> None:
-    from whimbrel.bootstrap.apps import endpoints
-    from whimbrel.bootstrap.process_factory import open_process
-    from whimbrel.bootstrap.roles import API
+def console(*, port: int = CONSOLE_PORT, host: str | None = None, process: ProcessOptions = ProcessOptions()) -> None:
+    """Start a proxy of consoles. There may be any number; [services] of the settings says at which URL they are.
 
-    process = await open_process(cloud.start(API, "api", ports.url))
+    `whimbrel up` and `whimbrel api` have it too, at /console.
+
+    Parameters
+    ----------
+    port
+        Port to listen at, 0: a free one.
+    host
+        Address to listen at. Default: that of [listen], 127.0.0.1.
+    """
+    log_setup.configure(process.verbose)
+    cloud = _found(process)
+    with ExitStack() as held:
+        ports = _ports(cloud.config, host, port, held)
+        run_until_stopped(lambda stop: _serve_consoles(cloud, ports, stop))
+
+
+async def _serve_consoles(cloud: _Cloud, ports: Ports, stop: asyncio.Event) -> None:
+    from whimbrel.bootstrap.apps import console_endpoints
+    from whimbrel.bootstrap.database_wait import opened_after_outage
+    from whimbrel.bootstrap.process_factory import open_process
+    from whimbrel.bootstrap.roles import CONSOLE
+
+    process = await opened_after_outage(lambda: open_process(cloud.start(CONSOLE, "console")), stop)
+    if process is None:
+        return
     try:
-        services = endpoints(process, cloud.home, policy)
         watch = watch_of(process) if cloud.config.metrics.enabled else None
         secret = metrics_secret(cloud.config, cloud.home) if watch else None
-        await serve(process, services, ports, watch, secret, stop, lambda: _is_up("The API", ports))
+        services = console_endpoints(process)
+        await serve(process, services, ports, watch, secret, stop, lambda: _is_up("The console proxy", ports))
     finally:
         await process.close()
 
 
-def image(
-    *,
-    data_dir: Path | None = None,
-    port: int = IMAGE_PORT,
-    host: str | None = None,
-    settings_file: SettingsFile = None,
-    database_file: DatabaseFile = None,
-    verbose: bool = False,
-) -> None:
+async def _serve_api(cloud: _Cloud, ports: Ports, policy: Path | None, stop: asyncio.Event) -> None:
+    from whimbrel.bootstrap.apps import endpoints, metadata_service
+    from whimbrel.bootstrap.database_wait import opened_after_outage
+    from whimbrel.bootstrap.process_factory import open_process
+    from whimbrel.bootstrap.roles import API
+
+    process = await opened_after_outage(lambda: open_process(cloud.start(API, "api", ports.url)), stop)
+    if process is None:
+        return
+    try:
+        services = endpoints(process, cloud.home, policy)
+        watch = watch_of(process) if cloud.config.metrics.enabled else None
+        secret = metrics_secret(cloud.config, cloud.home) if watch else None
+        metadata = metadata_service(process)
+        await serve(process, services, ports, watch, secret, stop, lambda: _is_up("The API", ports), metadata)
+    finally:
+        await process.close()
+
+
+def image(*, port: int = IMAGE_PORT, service: ServiceOptions = ServiceOptions()) -> None:
     """Start the image service as a process of its own. A cloud has one; [services] of the settings says where.
+
+    Where others run the image service, it is a relay between that one and hosts, without files. There may be any
+    number of them.
 
     Parameters
     ----------
-    data_dir
-        Directory with its files.
     port
         Port to listen at, 0: a free one.
-    host
-        Address to listen at. Default: that of [listen], 127.0.0.1.
-    settings_file
-        The settings. Default: whimbrel.toml of the data directory, else /etc/whimbrel/whimbrel.toml.
-    database_file
-        A file with the URL of the database, if the settings have none.
-    verbose
-        Log more than warnings.
     """
-    from whimbrel.bootstrap.roles import IMAGE
+    from whimbrel.bootstrap.roles import IMAGE, IMAGE_RELAY
 
-    _service(IMAGE, data_dir, host, port, settings_file, database_file, verbose)
+    _service(IMAGE, port, service, beside_external=IMAGE_RELAY)
 
 
-def volume(
-    *,
-    data_dir: Path | None = None,
-    port: int = VOLUME_PORT,
-    host: str | None = None,
-    settings_file: SettingsFile = None,
-    database_file: DatabaseFile = None,
-    verbose: bool = False,
-) -> None:
+def volume(*, port: int = VOLUME_PORT, service: ServiceOptions = ServiceOptions()) -> None:
     """Start the volume service as a process of its own. A cloud has one; [services] of the settings says where.
 
     Parameters
     ----------
-    data_dir
-        Directory with its files.
     port
         Port to listen at, 0: a free one.
-    host
-        Address to listen at. Default: that of [listen], 127.0.0.1.
-    settings_file
-        The settings. Default: whimbrel.toml of the data directory, else /etc/whimbrel/whimbrel.toml.
-    database_file
-        A file with the URL of the database, if the settings have none.
-    verbose
-        Log more than warnings.
     """
     from whimbrel.bootstrap.roles import VOLUME
 
-    _service(VOLUME, data_dir, host, port, settings_file, database_file, verbose)
+    _service(VOLUME, port, service)
 
 
-def _service(
-    role: "Role",
-    data_dir: Path | None,
-    host: str | None,
-    port: int,
-    settings_file: Path | None,
-    database_file: Path | None,
-    verbose: bool,
-) -> None:
-    log_setup.configure(verbose)
-    config = settings_of(settings_file, data_dir)
-    home = DataDir(data_dir or default_path())
-    cloud = _Cloud(config, database_of(config, database_file, None), config.services.url or "", home)
+def _service(role: "Role", port: int, service: ServiceOptions, beside_external: "Role | None" = None) -> None:
+    """Run a service. beside_external: the role if others run that service; None: there is nothing to do then."""
+    log_setup.configure(service.verbose)
+    config = settings_of(service.settings_file, service.data_dir)
+    if role.name in config.external:
+        if beside_external is None:
+            raise Invalid(
+                f"[keystone] of the settings has '{role.name}' among its 'services': others run that service, and this"
+                " one is not needed"
+            )
+        role = beside_external
+    home = DataDir(service.data_dir or default_path()) if role.sole_parts else None
+    cloud = _Cloud(config, database_of(config, service.database_file, None), config.services.url or "", home)
     with ExitStack() as held:
-        ports = _ports(config, host, port, held)
-        home.make()
-        lock = held.enter_context(home.used_as(role.name))
+        ports = _ports(config, service.host, port, held)
+        lock = ""
+        if home:
+            home.make()
+            lock = held.enter_context(home.used_as(role.name))
         # qemu-storage-daemon goes into the background: see cli.up.loop_for
         loop = asyncio.new_event_loop if role.has_volumes else uvloop.new_event_loop
         run_until_stopped(lambda stop: _serve_service(cloud, role, lock, ports, stop), loop)
 
 
 async def _serve_service(cloud: _Cloud, role: "Role", lock: str, ports: Ports, stop: asyncio.Event) -> None:
+    from whimbrel.bootstrap.database_wait import opened_after_outage
     from whimbrel.bootstrap.metrics import Watch
     from whimbrel.bootstrap.service_processes import open_service
 
-    process = await open_service(cloud.start(role, role.name, lock=lock))
+    process = await opened_after_outage(lambda: open_service(cloud.start(role, role.name, lock=lock)), stop)
+    if process is None:
+        return
     try:
         watch = Watch() if cloud.config.metrics.enabled else None
         secret = metrics_secret(cloud.config, cloud.home) if watch else None

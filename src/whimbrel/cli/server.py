@@ -1,6 +1,7 @@
 """`whimbrel server`: move servers and groups to other zones and hosts; show the history of a server."""
 
 import time
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -16,6 +17,29 @@ from whimbrel.cli.move import POLL_S, Where
 from whimbrel.domain.errors import Invalid, Refused
 
 AS_USUAL = Where()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class How:
+    """What a live migration may do to the guest; omitted: as the flavor, the project or the cloud has it."""
+
+    longest_pause_ms: int | None = None
+    "With --live: longest pause of the guest at the switch-over."
+    deadline_s: float | None = None
+    "With --live: after this time the ladder is climbed."
+    ladder: str | None = None
+    "With --live: what is done after the deadline, comma-separated: throttle, longer_pause, post_copy, suspend, abort."
+    bandwidth_mib_s: int | None = None
+    "With --live: limit of the transfer; 0: none."
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return given if self.ladder is None else {**given, "ladder": [rung for rung in self.ladder.split(",") if rung]}
+
+
+NO_POLICY = How()
 
 app = App(
     name="server",
@@ -35,6 +59,8 @@ def move(
     flavor: str | None = None,
     group: str | None = None,
     confirm: bool = False,
+    live: bool = False,
+    how: How = NO_POLICY,
     wait: bool = False,
     json: bool = False,
     where: Where = AS_USUAL,
@@ -42,7 +68,8 @@ def move(
     """Move a server, or with --group all servers of an affinity group together.
 
     The server then waits for a verdict as after a resize: openstack server resize confirm (or revert). After confirm a
-    pinned server is pinned to its new zone; after revert, or if the move is refused, it is as before.
+    pinned server is pinned to its new zone; after revert, or if the move is refused, it is as before. With --live it
+    runs on, there is no verdict, and the pin changes when the server has arrived.
 
     Parameters
     ----------
@@ -60,22 +87,28 @@ def move(
         Id or name of an affinity group, instead of a server.
     confirm
         Confirm each server of the group when it has arrived.
+    live
+        Move it while it runs.
     wait
-        Wait until the server has arrived and waits for its verdict, or the move was undone.
+        Wait until the server has arrived and waits for its verdict, or the move was undone; with --live until the move
+        has ended.
     json
         One JSON document instead of text.
     """
     if (server is None) == (group is None):
         raise Invalid("name a server, or a group with --group")
     if group is not None:
-        _refuse_with_group({"--leave-zone": leave_zone, "--flavor": flavor, "--wait": wait})
+        _refuse_with_group({"--leave-zone": leave_zone, "--flavor": flavor, "--live": live, "--wait": wait})
         return group_move.move(group, host=host, zone=zone, confirm=confirm, json=json, where=where)
     if confirm:
         raise Invalid("--confirm is for --group; a server is confirmed with openstack server resize confirm")
     assert server is not None, "a server or a group"
+    if how.policy and not live:
+        raise Invalid(f"--{next(iter(how.policy)).replace('_', '-')} is for --live")
     with where.api() as api:
         found = name_lookup.server(api, server)
-        requested = {"availability_zone": zone, "host": host, "leave_zone": leave_zone}
+        requested: dict[str, Any] = {"availability_zone": zone, "host": host, "leave_zone": leave_zone}
+        requested |= {"live": True, "policy": how.policy} if live else {}
         requested["flavor"] = None if flavor is None else name_lookup.flavor(api, flavor)["id"]
         seen = api.post("compute", f"/whimbrel/servers/{quote(found['id'])}/move", {"move": requested})
         if wait:
@@ -121,7 +154,10 @@ def _tell(move: Move, name: str) -> None:
         raise Refused(f"server {name} stays where it was: {move.message}")
     then = f"openstack server resize confirm {name} (or revert)"
     if move.state == "open":
-        said = f"server {name} moves; watch it: whimbrel move show {move.id} --watch\nthen: {then}"
+        said = f"server {name} moves; watch it:\nwhimbrel move show {move.id} --watch"
+        said += "" if move.is_live else f"\nthen: {then}"
+    elif move.is_live:
+        said = f"server {name} runs on {move.target}"
     else:
         said = f"server {name} is on {move.target}; it waits for its verdict: {then}"
     terminal.console().print(said)

@@ -40,18 +40,22 @@ class Ports:
     config: CloudConfig
     main: "socket.socket"
     metrics: "socket.socket | None"  # None: metrics are at a path of the main port
+    metadata: "socket.socket | None" = None  # of the metadata service; None: it is off
 
     @property
     def url(self) -> str:
         return http_server.url_of(self.main, self.config.tls)
 
 
-def listen(host: str, port: int, config: CloudConfig) -> "socket.socket":
-    """Bind the port of HTTP applications. Raises: Refused; Invalid: secrets would arrive there without TLS."""
+def listen(host: str, port: int, config: CloudConfig, option: str = "--port") -> "socket.socket":
+    """Bind the port of HTTP applications. option: that sets it, for errors.
+
+    Raises: Refused; Invalid: secrets would arrive there without TLS.
+    """
     check_listener(host, config.tls)
     if config.tls.is_on:
         Certificates(config.tls)  # refused now rather than when everything is open
-    return http_server.listen(host, port)
+    return http_server.listen(host, port, option)
 
 
 def metrics_port(host: str, port: int | None, option: str) -> "socket.socket | None":
@@ -71,6 +75,12 @@ def metrics_secret(config: CloudConfig, home: DataDir | None) -> str | None:
         raise Invalid(f"[metrics]: 'secret_file' cannot be read ({error}); name a readable file") from None
 
 
+def metadata_port(config: CloudConfig) -> "socket.socket | None":
+    """Bind the port of the metadata service, if it is on. Raises: Refused; Invalid."""
+    table = config.metadata
+    return listen(table.host, table.port, config, "port of [metadata]") if table.secret_file else None
+
+
 async def serve(
     process: Served,
     services: "Mapping[str, ASGIApp]",
@@ -79,8 +89,13 @@ async def serve(
     secret: str | None,
     stop: asyncio.Event,
     ready: Callable[[], None],
+    metadata: "ASGIApp | None" = None,
 ) -> None:
-    """Serve the applications by their paths until `stop`. watch: None: without metrics. secret: of Prometheus."""
+    """Serve the applications by their paths until `stop`. watch: None: without metrics. secret: of Prometheus.
+
+    metadata: the metadata service, at a port of its own.
+    """
+    from whimbrel.bootstrap.apps import CONSOLE
     from whimbrel.bootstrap.health import HEALTH
     from whimbrel.bootstrap.metrics import METRICS
 
@@ -95,9 +110,18 @@ async def serve(
         async with asyncio.TaskGroup() as group:
             if watch and ports.metrics is not None:
                 group.create_task(show_metrics(process, watch, ports.metrics, stop, ports.config))
-            group.create_task(http_server.serve(app, ports.main, stop, ready, ports.config.http, ports.config.tls))
+            if metadata and ports.metadata is not None:
+                group.create_task(_serve_metadata(metadata, ports.metadata, stop, ports.config))
+            websockets_at = CONSOLE if CONSOLE in services else None
+            config = ports.config
+            group.create_task(http_server.serve(app, ports.main, stop, ready, config.http, config.tls, websockets_at))
 
     await beside(process, answer())
+
+
+async def _serve_metadata(app: "ASGIApp", endpoint: "socket.socket", stop: asyncio.Event, config: CloudConfig) -> None:
+    at = f"Neutron's metadata agents ask at {http_server.url_of(endpoint, config.tls)}"
+    await http_server.serve(app, endpoint, stop, lambda: say(at), config.http, config.tls)
 
 
 async def show_metrics(

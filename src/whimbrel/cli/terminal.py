@@ -8,12 +8,15 @@ from rich.console import Console
 from rich.table import Table
 
 PICTURE_WIDTH = 112
-PIPE_WIDTH = 200  # a pipe has no width; nothing may be cut
+PIPE_WIDTH = 10_000  # a pipe has no width; nothing may be cut
+
+SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
 
 
-def console(picture: bool = False) -> Console:
-    """Make a console. picture: it records its output for an export."""
-    made = Console(highlight=False, soft_wrap=False, record=picture, width=PICTURE_WIDTH if picture else None)
+def console(picture: bool = False, *, of_errors: bool = False) -> Console:
+    """Make a console. picture: it records its output for an export. of_errors: it writes to standard error."""
+    width = PICTURE_WIDTH if picture else None
+    made = Console(highlight=False, soft_wrap=False, record=picture, width=width, stderr=of_errors)
     if not made.is_terminal and not picture:
         made.width = PIPE_WIDTH
     return made
@@ -35,6 +38,14 @@ def write_json(document: Any) -> None:
 def seconds(took_s: float) -> str:
     """Return a duration with its significant digits."""
     return f"{took_s * 1000:.0f} ms" if took_s < 1 else f"{took_s:.1f} s"
+
+
+def span(took_s: float) -> str:
+    """Return a long duration in its largest unit, rounded down."""
+    for length, unit in SPANS:
+        if took_s >= length:
+            return f"{int(took_s / length)} {unit}"
+    return f"{max(int(took_s), 0)} s"
 
 
 def counted(number: int, thing: str) -> str:

@@ -21,10 +21,11 @@ from whimbrel.cli import log_setup
 from whimbrel.cli.database_option import chosen_database, warn_of_passwords
 from whimbrel.cli.role_options import SettingsFile
 from whimbrel.cli.service_command import run_until_stopped, say
-from whimbrel.cli.serving import Ports, listen, metrics_port, metrics_secret, serve, watch_of
+from whimbrel.cli.serving import Ports, listen, metadata_port, metrics_port, metrics_secret, serve, watch_of
 from whimbrel.cli.terminal import counted
 from whimbrel.settings import CloudConfig
 from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir, Running, default_path
+from whimbrel.settings.sections import SimulatedTimes
 
 if TYPE_CHECKING:
     from whimbrel.bootstrap.process import Process
@@ -55,9 +56,12 @@ class Up:
         from whimbrel.bootstrap.registration import this_process
         from whimbrel.bootstrap.roles import UP
 
-        services = self.config.services
+        services, external = self.config.services, self.config.external
         role = replace(
-            UP, has_conductor=self.conducts, has_images=services.image is None, has_volumes=services.volume is None
+            UP,
+            has_conductor=self.conducts,
+            has_images=services.image is None and "image" not in external,
+            has_volumes=services.volume is None and "volume" not in external,
         )
         record = this_process("up", MAIN, str(self.home.path), self.lock)
         return Start(role, self.config, self.running.database_url, record, self.home, self.running.url)
@@ -74,6 +78,7 @@ def up(
     policy: Path | None = None,
     public_url: str | None = None,
     no_conductor: bool = False,
+    instant: bool = False,
     verbose: bool = False,
 ) -> None:
     """Start the cloud: API, services, agents and a conductor in one process, behind one port.
@@ -102,6 +107,8 @@ def up(
         URL at which clients reach this cloud, if it is not the address that it listens at.
     no_conductor
         Do not drive moves: leave that to `whimbrel conductor` processes.
+    instant
+        For tests: simulated hosts take no time for their work, and fail as files in DATA_DIR/faults say.
     verbose
         Log more than warnings.
     """
@@ -109,6 +116,8 @@ def up(
     home = DataDir(data_dir or default_path())
     file = settings.find(settings_file, home.path)
     config = settings.load(file)
+    if instant:
+        config = replace(config, simulated=SimulatedTimes(faults=str(home.path / "faults")))
     warn_of_passwords()
     database = chosen_database(database, database_file)
     home.make(config.guests_dirs(home.path))
@@ -122,8 +131,15 @@ def up(
     )
     metrics = config.metrics
     own = metrics_port(metrics.host, metrics.port if metrics.enabled else None, "port of [metrics]")
-    with endpoint, own or nullcontext(), home.used_as("up") as lock, home.used_as(f"conductor-{MAIN}"):
-        start = Up(home, running, Ports(config, endpoint, own), lock, policy, conducts=not no_conductor)
+    metadata = metadata_port(config)
+    with (
+        endpoint,
+        own or nullcontext(),
+        metadata or nullcontext(),
+        home.used_as("up") as lock,
+        home.used_as(f"conductor-{MAIN}"),
+    ):
+        start = Up(home, running, Ports(config, endpoint, own, metadata), lock, policy, conducts=not no_conductor)
         run_until_stopped(lambda stop: _serve(start, stop), loop_for(config))
 
 
@@ -146,14 +162,15 @@ async def _serve(up: Up, stop: asyncio.Event) -> None:
         services = apps.endpoints(process, up.home, up.policy)
         watch = watch_of(process) if up.config.metrics.enabled else None
         secret = metrics_secret(up.config, up.home) if watch else None
-        await serve(process, services, up.ports, watch, secret, stop, lambda: _ready(up))
+        metadata = apps.metadata_service(process)
+        await serve(process, services, up.ports, watch, secret, stop, lambda: _ready(up), metadata)
     finally:
         await process.close()
 
 
 async def _furnish(process: "Process", home: DataDir) -> None:
-    """Create the initial contents of a new cloud, if its image service answers."""
-    if not await process.identity.is_empty():
+    """Create the initial contents of a new cloud with accounts of its own, if its image service answers."""
+    if process.own_accounts is None or not await process.own_accounts.is_empty():
         return
     from whimbrel.bootstrap.initial_contents import furnish, furnish_image
 
@@ -171,6 +188,9 @@ def _ready(up: Up) -> None:
         f"[bold green]Whimbrel is up[/] at {up.running.url}: {size}",
         f"Data: {home.path}   To end it: Ctrl-C or kill {os.getpid()}",
     )
+    if up.config.keystone is not None:
+        say(*lines, f"Log in with a clouds.yaml of the OpenStack at {up.config.keystone.auth_url}")
+        return
     if not home.clouds.exists():
         own = f"The passwords of this database were not generated in {home.path}: use your own clouds.yaml"
         say(*lines, f"[yellow]{own}[/]")
@@ -181,6 +201,8 @@ def _ready(up: Up) -> None:
         "openstack server resize --flavor m1.medium --wait one",
         "openstack server resize confirm one",
         f"openstack --os-cloud {ADMIN_CLOUD} server migrate --wait one",
+        "openstack console url show --novnc one",
         "whimbrel move list",
     )
-    say(*lines, "\nIn another terminal:\n", *(f"  [bold]{command}[/]" for command in commands))
+    browser = f"In a browser: log in as admin with the password in {home.clouds}"
+    say(*lines, browser, "\nIn another terminal:\n", *(f"  [bold]{command}[/]" for command in commands))

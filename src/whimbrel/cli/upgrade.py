@@ -1,13 +1,12 @@
 """`whimbrel upgrade`: what holds an upgrade back."""
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cyclopts import App, Parameter
 
 from whimbrel.cli import SAYS_NO, log_setup, terminal
-from whimbrel.cli.role_options import DatabaseFile, SettingsFile, database_of, settings_of
+from whimbrel.cli.role_options import DatabaseOptions
 
 if TYPE_CHECKING:
     from whimbrel.bootstrap.upgrade_check import Report
@@ -22,9 +21,7 @@ app = App(
 @app.command
 def check(
     *,
-    settings_file: SettingsFile = None,
-    database_file: DatabaseFile = None,
-    data_dir: Path | None = None,
+    database: DatabaseOptions = DatabaseOptions(),
     json: bool = False,
 ) -> int:
     """Show what holds an upgrade to this release back: processes, agents, open runs, databases, migrations.
@@ -33,18 +30,11 @@ def check(
 
     Parameters
     ----------
-    settings_file
-        The settings, for the database.
-    database_file
-        A file with the URL of the database, if the settings have none.
-    data_dir
-        The data directory of a `whimbrel up`, if the databases are there.
     json
         One JSON document instead of text.
     """
     log_setup.configure(verbose=False)
-    config = settings_of(settings_file, data_dir)
-    url = database_of(config, database_file, data_dir)
+    _, url = database.found()
     from whimbrel.bootstrap.upgrade_check import report
 
     found = asyncio.run(report(url))
@@ -64,7 +54,6 @@ def _print(found: "Report") -> None:
     console.print(
         f"This program is release {found.release}; the oldest release of {members} live processes and agents is"
         f" {found.floor or '-'}.",
-        soft_wrap=True,
     )
     if not found.holds_back:
         console.print(Text("Nothing holds an upgrade back.", "green"))

@@ -10,29 +10,24 @@ from rich.console import RenderableType
 from whimbrel.api.views.zones import Zone, Zones
 from whimbrel.cli import terminal
 from whimbrel.cli.client import Api
+from whimbrel.cli.listing import Column, Listing
 from whimbrel.cli.move import Where
+from whimbrel.cli.output_format import Output
 from whimbrel.domain.errors import NotFound
 
 URL = "/whimbrel/zones"
 AS_USUAL = Where()
+COLUMNS = (Column("zone", "name"), Column("id", "id"), Column("hosts", "reason"), Column(""))
 
 app = App(name="zone", help="Availability zones: list, rename, delete.", default_parameter=Parameter(negative=()))
 
 
 @app.command(name="list")
-def list_zones(*, json: bool = False, where: Where = AS_USUAL) -> None:
-    """List zones with their ids and hosts, also those without hosts.
-
-    Parameters
-    ----------
-    json
-        One JSON document instead of a table.
-    """
+def list_zones(*, output: Output = Output(), where: Where = AS_USUAL) -> None:
+    """List zones with their ids and hosts, also those without hosts."""
     with where.api() as api:
         answer = api.get("compute", URL)
-    if json:
-        terminal.write_json(answer)
-    else:
+    if not output.wrote(answer, "zones"):
         terminal.console().print(shown(_read(answer)))
 
 
@@ -69,10 +64,8 @@ def delete(zone: str, /, *, where: Where = AS_USUAL) -> None:
 
 
 def shown(zones: list[Zone]) -> RenderableType:
-    table = terminal.plain_table("zone", "id", "hosts", "")
-    for zone in zones:
-        table.add_row(zone.name, zone.id, ", ".join(zone.hosts) or "-", "default" if zone.is_default else "")
-    return table
+    rows = [(zone.name, zone.id, ", ".join(zone.hosts), "default" if zone.is_default else "") for zone in zones]
+    return Listing(COLUMNS, rows, none="no zones")
 
 
 def _find(api: Api, wanted: str) -> Zone:

@@ -92,3 +92,25 @@ def with_volume(spec: GuestSpec, volume: GuestVolume) -> GuestSpec:
 
 def without_volume(spec: GuestSpec, volume_id: str) -> GuestSpec:
     return replace(spec, volumes=tuple(volume for volume in spec.volumes if volume.volume_id != volume_id))
+
+
+def with_swapped(spec: GuestSpec, volume_id: str, new: GuestVolume) -> GuestSpec:
+    """Return the spec with a volume reached as `new` is; it keeps its id, name and position. Raises: Refused."""
+    if all(volume.volume_id != volume_id for volume in spec.volumes):
+        raise Refused(f"the guest has no volume {volume_id}")
+    changed = replace(
+        spec,
+        volumes=tuple(
+            replace(each, attachment_id=new.attachment_id, connection=new.connection, read_only=new.read_only)
+            if each.volume_id == volume_id
+            else each
+            for each in spec.volumes
+        ),
+    )
+    check(changed)
+    return changed
+
+
+def uses(spec: GuestSpec, volume_id: str, attachment_id: str) -> bool:
+    """Check whether the guest reaches a volume by this attachment."""
+    return any((each.volume_id, each.attachment_id) == (volume_id, attachment_id) for each in spec.volumes)

@@ -21,12 +21,24 @@ class OverQuota(Refused):
     """The project's quota does not allow it."""
 
 
+class NoGuestAgent(Refused):
+    """No agent answers in the guest."""
+
+
+class TurnedBack(Refused):
+    """A step found out that its run is to be undone, by a request or by its policy: no alternate is tried."""
+
+
 class NotFound(WorldError):
     """The object does not exist."""
 
 
 class Conflict(WorldError):
     """A concurrent change was faster: read again before repeating."""
+
+
+class Busy(Conflict):
+    """Something else is under way on the subject."""
 
 
 class Superseded(Conflict):

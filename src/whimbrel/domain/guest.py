@@ -4,9 +4,11 @@ from typing import Literal
 
 import msgspec
 
+from whimbrel.domain.config_drive import ConfigDrive
 from whimbrel.domain.errors import Behind, Superseded
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.numa import NumaNode
+from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 
 DiskName = Literal["root", "ephemeral", "swap"]
@@ -87,13 +89,26 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True):
     ephemeral_gib: int = 0  # 0: no such disk
     swap_mib: int = 0
     pci: tuple[str, ...] = ()  # addresses of passed-through devices, except those of its nics
+    config_drive: ConfigDrive | None = None  # None: it has none
+    guest_agent: bool = False  # whether it has a channel to QEMU's guest agent
+    requires_quiesce: bool = False  # no snapshot while it runs, unless its file systems are frozen
+
+
+Power = Literal["reserved", "incoming", "running", "paused", "suspended", "stopped"]
+"""reserved: room and name are taken, nothing is defined yet. incoming: it waits for a live transfer from another host.
+
+A paused guest has its memory, as a running one has, and counts as running where only one guest may run. A suspended one
+is off, and its memory is on a disk of its host.
+"""
+
+LIVE: tuple[Power, ...] = ("running", "paused")
 
 
 class Guest(msgspec.Struct, frozen=True, kw_only=True):
-    """A guest as the hypervisor reports it now. reserved: room and name are taken, nothing is defined yet."""
+    """A guest as the hypervisor reports it now."""
 
     key: GuestKey
-    power: Literal["reserved", "running", "stopped"]
+    power: Power
     vcpus: int
     memory_mib: int
     root_gib: int
@@ -102,6 +117,18 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True):
     volumes: tuple[str, ...] = ()  # attached volumes, by id
     pci: tuple[str, ...] = ()  # addresses of its devices, those of its nics included
     disks: tuple[DiskName, ...] = ()  # complete disks
+    rescue: RescueDisk | None = None  # its complete rescue disk
+    in_rescue: bool = False  # whether it boots from that
+
+    @property
+    def is_live(self) -> bool:
+        """Check whether it has its memory here: it runs or is paused."""
+        return self.power in LIVE
+
+    @property
+    def has_memory(self) -> bool:
+        """Check whether its memory is kept, in the host's memory or on its disk."""
+        return self.is_live or self.power == "suspended"
 
 
 class DiskExport(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,9 @@ from whimbrel.domain.numa import NumaNode
 
 SERVICE_DOWN_S = 60.0
 
+BEAT_STORED_AFTER_S = 15.0
+"""The age of a stored heartbeat after which a new one is stored."""
+
 
 class Host(msgspec.Struct, kw_only=True):
     """A host's row: its service and its hypervisor."""
@@ -31,11 +34,23 @@ class Host(msgspec.Struct, kw_only=True):
     host_ip: str = "127.0.0.1"
     numa: tuple[NumaNode, ...] = ()  # empty: not reported
     metrics: dict[str, float] = {}  # last reported load by Nova's names, if reporting is configured
+    forced_down_by: str | None = None  # the user who forced it down
+    forced_down_reason: str | None = None
+    forced_down_at: float | None = None
+    self_fence_s: float | None = None  # it stops its guests when it was cut off for so long; None: never
     session: int = 0  # of its agent, counted up at each start of one; 0: an agent in the process of the cloud
 
     def is_up(self, now: float) -> bool:
         """Check whether its agent sent a heartbeat recently and the host is not forced down."""
         return not self.forced_down and now - self.seen_at < SERVICE_DOWN_S
+
+
+class ForcedDown(msgspec.Struct, frozen=True, kw_only=True):
+    """An administrator's word that a host is down. by: a user's name. reason: a sentence. at: seconds since 1970."""
+
+    by: str | None = None
+    reason: str | None = None
+    at: float | None = None
 
 
 class Zone(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from hashlib import sha256
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName
@@ -30,6 +31,7 @@ class HostDescription(msgspec.Struct, frozen=True, kw_only=True):
     numa: tuple[NumaNode, ...] = ()  # empty: not reported
     host_ip: str = "127.0.0.1"
     answers: bool = True  # whether the hypervisor answered; if not, its part is that of the settings
+    self_fence_s: float | UnsetType = UNSET  # it stops its guests when it was cut off for so long; unset: it does not
 
     def digest(self) -> str:
         """Return a hash of the contents: two descriptions with one hash say the same."""

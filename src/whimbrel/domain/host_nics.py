@@ -6,7 +6,7 @@ All cards of one kind on a host have one agent; the agents' names are those that
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 VnicType = Literal["normal", "direct"]
 Kbps = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -25,13 +25,24 @@ class HostNic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class HostNet(Struct, frozen=True, kw_only=True):
-    """A host's cards, and its packet rate capacity in thousands of packets per second; 0: not counted."""
+    """A host's cards, and its packet rate capacity in thousands of packets per second; 0: not counted.
+
+    guest_nics: of its settings, unless that is "tap" or the host is simulated. tunnel_address: for tunnels between
+    hosts that make the networks of their guests.
+    """
 
     host: str
     cards: tuple[HostNic, ...] = ()
     kpps: int = 0  # both directions together
     egress_kpps: int = 0
     ingress_kpps: int = 0
+    guest_nics: str | UnsetType = UNSET
+    tunnel_address: str | UnsetType = UNSET
+
+    @property
+    def makes_networks(self) -> bool:
+        """Check whether the agent of this host makes the networks of its guests."""
+        return self.guest_nics == "bridge"
 
     def serves(self, physnet: str, vnic_type: str) -> bool:
         """Check whether a card for this type of port is on a physical network."""

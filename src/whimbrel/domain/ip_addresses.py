@@ -24,8 +24,25 @@ class Pool(msgspec.Struct, frozen=True):
 
 
 def canonical(address: str) -> str:
-    """Return the shortest form. Raises: ValueError: not an address."""
+    """Return the shortest form. Raises: ValueError: not an address, or one with a scope, which may be any text."""
+    _check_scope(address)
     return str(ip_address(address))
+
+
+def parse_subnet(cidr: str, *, strict: bool = True) -> Network:
+    """Parse a subnet. strict: refuse host bits. Raises: ValueError: not a subnet, or one with a scope."""
+    _check_scope(cidr)
+    return ip_network(cidr, strict=strict)
+
+
+def _check_scope(address: str) -> None:
+    if "%" in address:
+        raise ValueError(f"{address!r} has a scope")
+
+
+def canonical_or_empty(address: str) -> str:
+    """Return the shortest form of an address, and "" for "". Raises: ValueError: neither."""
+    return canonical(address) if address else ""
 
 
 def is_loopback(host: str) -> bool:

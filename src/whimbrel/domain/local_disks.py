@@ -50,7 +50,12 @@ def devices_of(spec: GuestSpec) -> dict[DiskName, str]:
 
 def kept_devices(has_local_root: bool, flavor: Flavor) -> set[str]:
     """Return the device names that volumes of such a server must not use."""
-    return set(_kept(_names(has_local_root, flavor.ephemeral_gib, flavor.swap_mib)).values())
+    return set(usual_devices(has_local_root, flavor).values())
+
+
+def usual_devices(has_local_root: bool, flavor: Flavor) -> dict[DiskName, str]:
+    """Return the device names of such a server's local disks, unless a volume has the name already."""
+    return _kept(_names(has_local_root, flavor.ephemeral_gib, flavor.swap_mib))
 
 
 def _kept(names: Collection[DiskName]) -> dict[DiskName, str]:

@@ -64,6 +64,7 @@ class Run(msgspec.Struct, Generic[Facts], frozen=True, kw_only=True):
     updated_at: float = 0.0
     parked_at: float | None = None
     finished_at: float | None = None
+    queued: bool = False  # it waits for its turn behind older runs of its subject; the journal ends that
     is_foreign: bool = False  # of a newer program: its list, step or kind of facts is unknown: do not write it back
     unknown: dict[str, bytes] = {}  # column -> the document of a newer program, whose unknown fields are written back
     incarnation: int = 0  # of the cloud, when the journal was read; not a column of the row

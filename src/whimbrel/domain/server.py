@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.guest import DiskName
 from whimbrel.domain.ids import CellName, GroupId, HostName, ProjectId, ServerId, Slot, UserId
 from whimbrel.domain.server_devices import BlockDevice, Nic, RequestedNic, RequestedVolume
 
@@ -65,9 +66,18 @@ class Server(msgspec.Struct, kw_only=True):
     requested_volumes: tuple[RequestedVolume, ...] = msgspec.field(default=(), name="wished_volumes")
     security_groups: tuple[str, ...] = ()  # ids, for ports made for it; empty: the project's default
     security_group_names: tuple[str, ...] = ()  # their names at the request
+    has_no_security_groups: bool = False  # the last group was removed: empty does not mean the default one
     reservation_id: str = ""
     launch_index: int = 0
     admin_pass: str | None = None
+    random_seed: str = ""  # secret from which its guest's seed is made; "": none, of servers of older releases
+    boot_roles: str = ""  # roles of the user that created it, separated by commas; "": of servers of older releases
+    guest_password: str = ""  # posted by the guest, encrypted for the owner's key; "": none
+    shelved_at: float | None = None
+    shelved_host: HostName | None = None  # its host when it was shelved
+    shelved_images: dict[DiskName, str] = {}  # image of each local disk that it is restored from, while it is shelved
+    soft_deleted_at: float | None = None
+    soft_deleted_from: str | None = None  # its vm_state then
     fault: dict[str, Any] | None = None  # {code, message, created (seconds), details}
     unknown: bytes | msgspec.UnsetType = msgspec.UNSET  # the document as stored, if a newer program has extended it
 
@@ -81,7 +91,16 @@ class Server(msgspec.Struct, kw_only=True):
 
     @property
     def power_state(self) -> int:
-        """Return Nova's number: 0 no state, 1 running, 4 shut down."""
-        if self.vm_state in ("active", "resized") and self.host:
+        """Return Nova's number: 0 no state, 1 running, 3 paused, 4 shut down."""
+        if self.vm_state in ("active", "resized", "rescued") and self.host:
             return 1
-        return 4 if self.vm_state == "stopped" else 0
+        return {"paused": 3, "suspended": 4, "stopped": 4, "soft-delete": 4}.get(self.vm_state, 0)
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """Return the cpus and MiB for which it counts in its project's quota."""
+        return (0, 0) if self.vm_state == "soft-delete" else (self.flavor.vcpus, self.flavor.memory_mib)
+
+
+NOT_SHELVED: dict[str, Any] = {"shelved_at": None, "shelved_host": None, "shelved_images": {}}
+"""The fields of a server that is not shelved any more."""

@@ -13,6 +13,13 @@ class FixedIp(msgspec.Struct, frozen=True):
     subnet_id: str
 
 
+class FloatingAddress(msgspec.Struct, frozen=True):
+    """An address of an external network, which the network service translates to a fixed one."""
+
+    address: str
+    fixed_address: str
+
+
 class Nic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A server's port in the server's record. The order of nics is the order in the guest."""
 
@@ -21,6 +28,7 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     label: str  # network name, the key of the addresses in the compute API
     mac: str
     addresses: tuple[FixedIp, ...] = ()
+    floating: tuple[FloatingAddress, ...] = ()
     vnic_type: str = "normal"
     tag: str | None = None
     is_ours: bool = False  # made for and deleted with this server; else only released
@@ -32,7 +40,7 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     id: str  # the block device's own uuid, bdm_uuid of the compute API
     volume_id: str
     attachment_id: str  # the server's attachment
-    host: str  # the host of the attachment
+    host: str  # the host of the attachment; "": it only reserves the volume for a server without a host
     device: str  # "/dev/vdb"
     boot_index: int | None = None  # 0: the guest boots from it
     delete_on_termination: bool = False
@@ -61,6 +69,15 @@ class RequestedVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     device: str | None = None  # "/dev/vdb"; None: the next free name
     delete_on_termination: bool = False
     tag: str | None = None
+
+
+TAP_NAME_LENGTH = 14
+"""The length to which Nova and Neutron cut the name of a tap device."""
+
+
+def tap_name(port_id: str) -> str:
+    """Return the name of a port's tap device, by which Nova and Neutron know it."""
+    return f"tap{port_id}"[:TAP_NAME_LENGTH]
 
 
 class GuestNic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,7 +5,14 @@ Source: reference of Nova 34, sections 1.0.1 and 2.1.
 
 from collections.abc import Iterable
 
-VM_STATES = ("building", "active", "stopped", "resized", "error", "deleted")
+from whimbrel.domain.guest import Power
+
+RESCUED, SOFT_DELETED = "rescued", "soft-delete"
+
+VM_STATES = (
+    *("building", "active", "paused", "suspended", "stopped", "resized", "shelved", "shelved_offloaded"),
+    *(RESCUED, SOFT_DELETED, "error", "deleted"),
+)
 
 # (old state, event) -> new state
 TRANSITIONS: dict[tuple[str, str], str] = {
@@ -18,18 +25,51 @@ TRANSITIONS: dict[tuple[str, str], str] = {
     ("active", "started"): "active",
     ("error", "rebooted"): "active",
     ("active", "rebooted"): "active",
+    ("paused", "rebooted"): "active",
+    ("suspended", "rebooted"): "active",
+    ("active", "paused"): "paused",
+    ("paused", "stopped"): "stopped",
+    ("paused", "unpaused"): "active",
+    ("active", "suspended"): "suspended",
+    ("suspended", "resumed"): "active",
     ("stopped", "rebooted"): "active",
+    ("active", "rebuilt"): "active",
+    ("error", "rebuilt"): "active",
+    ("stopped", "rebuilt"): "stopped",
+    **{(state, "rescued"): RESCUED for state in ("active", "stopped", "error")},
+    (RESCUED, "unrescued"): "active",
+    **{
+        (state, "soft-deleted"): SOFT_DELETED
+        for state in ("active", "paused", "suspended", "stopped", RESCUED, "shelved", "error")
+    },
     ("active", "moved"): "resized",
     ("stopped", "moved"): "resized",
     ("resized", "moved"): "resized",
+    ("active", "evacuated running"): "active",
+    ("error", "evacuated running"): "active",
+    ("active", "evacuated stopped"): "stopped",
+    ("stopped", "evacuated stopped"): "stopped",
     ("resized", "settled running"): "active",
     ("resized", "settled stopped"): "stopped",
     ("active", "settled running"): "active",
     ("stopped", "settled stopped"): "stopped",
+    **{(state, "shelved"): "shelved" for state in ("active", "paused", "suspended", "stopped")},
+    ("shelved", "offloaded"): "shelved_offloaded",
+    **{(state, "unshelved"): "active" for state in ("shelved", "shelved_offloaded")},
     **{(state, "deleted"): "deleted" for state in VM_STATES},
     **{(state, "reset to active"): "active" for state in VM_STATES if state != "deleted"},
     **{(state, "reset to error"): "error" for state in VM_STATES if state != "deleted"},
 }
+
+POWER_OF: dict[str, Power] = {
+    "active": "running",
+    "paused": "paused",
+    "suspended": "suspended",
+    "stopped": "stopped",
+    "shelved": "stopped",
+    SOFT_DELETED: "stopped",
+}
+"""vm_state -> power of its guest."""
 
 
 class IllegalEvent(AssertionError):
@@ -47,19 +87,32 @@ def after(was: str, event: str) -> str:
 _BY_VM_STATE = {
     "building": "BUILD",
     "active": "ACTIVE",
+    "paused": "PAUSED",
+    "suspended": "SUSPENDED",
     "stopped": "SHUTOFF",
     "resized": "VERIFY_RESIZE",
+    RESCUED: "RESCUE",
+    SOFT_DELETED: "SOFT_DELETED",
+    "shelved": "SHELVED",
+    "shelved_offloaded": "SHELVED_OFFLOADED",
     "error": "ERROR",
     "deleted": "DELETED",
 }
 
+MIGRATING = "migrating"
+REBUILDING = ("rebuilding", "rebuild_block_device_mapping", "rebuild_spawning")
 RESIZING = ("resize_prep", "resize_migrating", "resize_migrated", "resize_finish")
 
 _BY_TASK_STATE: dict[tuple[str, str], str] = {
     ("active", "rebooting"): "REBOOT",
     ("active", "rebooting_hard"): "HARD_REBOOT",
     ("stopped", "rebooting_hard"): "HARD_REBOOT",
+    ("paused", "rebooting_hard"): "HARD_REBOOT",
+    ("suspended", "rebooting_hard"): "HARD_REBOOT",
     ("resized", "resize_reverting"): "REVERT_RESIZE",
+    **{(vm, task): "REBUILD" for vm in ("active", "stopped", "error") for task in REBUILDING},
+    ("active", MIGRATING): "MIGRATING",
+    ("paused", MIGRATING): "MIGRATING",
     **{(vm, task): "RESIZE" for vm in ("active", "stopped") for task in RESIZING},
 }
 
@@ -67,8 +120,7 @@ KNOWN_STATUSES = frozenset(
     {
         *_BY_VM_STATE.values(),
         *_BY_TASK_STATE.values(),
-        *("MIGRATING", "PASSWORD", "PAUSED", "REBUILD", "RESCUE", "SHELVED", "SHELVED_OFFLOADED"),
-        *("SOFT_DELETED", "SUSPENDED", "UNKNOWN"),
+        *("PASSWORD", "UNKNOWN"),
     }
 )
 

@@ -3,9 +3,12 @@
 Invariant: its console distinguishes memory from disk. `nonce` is new at every boot and in memory, `boots` is counted
 on the disk, `marker` was written there when the image was created. After a cold move the marker is the same, boots is
 one higher and the nonce is new; a live move would keep the nonce. It handles the ACPI power button, and releases
-devices on request (machine type `pc`).
+devices on request (machine type `pc`). The variant for live moves counts ticks on the disk too, and can be moved by an
+emulator that loses memory (see FOR_LIVE_MOVES).
 
-The disk: sector 0 is the program below, sector 1 its data: u32 boots, four bytes unused, the marker, a zero byte.
+The disk: sector 0 is the program below and a partition table, sector 1 the program's data: u32 boots, u32 ticks (else
+unused), the marker, a zero byte. One partition has all sectors but the first: image services reject a boot sector
+without partitions.
 """
 
 import re
@@ -14,8 +17,11 @@ import struct
 import msgspec
 
 SECTOR_BYTES = 512
+TICKS_AT = 4
 MARKER_AT = 8
 MARKER_MAX = 64
+TABLE_AT = 446
+NOT_A_FILE_SYSTEM = 0xDA  # type of the partition
 
 # Real mode, as the BIOS leaves it. `abs:` is the 16-bit address of a name, `rel8:` and `rel16:` the distance to it.
 PROGRAM = """
@@ -99,8 +105,23 @@ PLACES = {
     "ticks": 0x7E04,
     "drive": 0x7E08,
     "boots": 0x8000,  # the data sector in memory begins here
+    "kept_ticks": 0x8004,
     "marker": 0x8000 + MARKER_AT,
 }
+FOR_LIVE_MOVES = {
+    "tick:": """tick:
+        fa  0f 20 c0                    ; cli; mov eax, cr0
+        0c 01  0f 22 c0                 ; or al, 1; mov cr0, eax    in and out of protected mode: emulation by QEMU
+        24 fe  0f 22 c0  fb             ; and al, 0feh; mov cr0, eax; sti   before 9 then sees what is written
+""",
+    "quiet:": """
+        66 a1 abs:ticks  66 a3 abs:kept_ticks   ; mov eax, [ticks]; mov [kept_ticks], eax
+        b8 01 03  e8 rel16:disk         ; mov ax, 0301h; call disk
+quiet:
+""",
+}
+"""Label -> what stands in its place."""
+
 WIDTHS = {"abs": 2, "rel8": 1, "rel16": 2}
 
 TICK = re.compile(r"^tick nonce=([0-9a-f]{8}) boots=([0-9a-f]{8}) ticks=([0-9a-f]{8}) marker=(.*)\n", re.MULTILINE)
@@ -115,7 +136,7 @@ class Tick(msgspec.Struct, frozen=True):
     marker: str
 
 
-def image(marker: str = "whimbrel", size_bytes: int = 1 << 20) -> bytes:
+def image(marker: str = "whimbrel", size_bytes: int = 1 << 20, for_live_moves: bool = False) -> bytes:
     """Return a raw disk image that boots the tick guest; its console shows `marker`."""
     text = marker.encode("ascii")
     if len(text) > MARKER_MAX or not marker.isprintable():
@@ -123,7 +144,10 @@ def image(marker: str = "whimbrel", size_bytes: int = 1 << 20) -> bytes:
     if size_bytes < 2 * SECTOR_BYTES or size_bytes % SECTOR_BYTES:
         raise ValueError(f"an image is a whole number of sectors and at least two: {size_bytes} bytes")
     data = bytes(MARKER_AT) + text
-    return (_boot_sector() + data).ljust(size_bytes, b"\0")
+    program = PROGRAM
+    for label, lines in FOR_LIVE_MOVES.items() if for_live_moves else ():
+        program = program.replace(f"\n{label}\n", f"\n{lines}")
+    return (_boot_sector(program, size_bytes // SECTOR_BYTES) + data).ljust(size_bytes, b"\0")
 
 
 def ticks(console: str) -> list[Tick]:
@@ -133,15 +157,27 @@ def ticks(console: str) -> list[Tick]:
     ]
 
 
-def _boot_sector() -> bytes:
-    lines = [line.partition(";")[0].split() for line in PROGRAM.splitlines()]
+def kept_ticks(disk: bytes) -> int:
+    """Return the tick of which a disk of the variant for live moves knows. disk: its beginning."""
+    found: int = struct.unpack_from("<I", disk, SECTOR_BYTES + TICKS_AT)[0]
+    return found
+
+
+def _boot_sector(program: str, sectors: int) -> bytes:
+    lines = [line.partition(";")[0].split() for line in program.splitlines()]
     tokens = [token for line in lines for token in line]
     texts = {name: text.encode() + b"\0" for name, text in TEXTS.items()}
     places = _places(tokens, texts)
     code = b"".join(_bytes(token, at, places) for token, at in _addressed(tokens))
     sector = code + b"".join(texts.values())
-    assert len(sector) <= SECTOR_BYTES - 2, "the program does not fit into its sector"
-    return sector.ljust(SECTOR_BYTES - 2, b"\0") + b"\x55\xaa"
+    assert len(sector) <= TABLE_AT, "the program does not fit into its sector"
+    table = _bootable_partition(1, sectors - 1).ljust(SECTOR_BYTES - 2 - TABLE_AT, b"\0")
+    return sector.ljust(TABLE_AT, b"\0") + table + b"\x55\xaa"
+
+
+def _bootable_partition(first: int, count: int) -> bytes:
+    """Return an entry of a partition table. first, count: sectors; cylinders are not used (all bits set)."""
+    return struct.pack("<B3sB3sII", 0x80, b"\xfe\xff\xff", NOT_A_FILE_SYSTEM, b"\xfe\xff\xff", first, count)
 
 
 def _addressed(tokens: list[str]) -> list[tuple[str, int]]:

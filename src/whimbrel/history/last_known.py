@@ -32,7 +32,7 @@ def _after(move: Move) -> LastKnown | None:
     facts = move.facts
     if move.state in ("done", "parked"):
         flavor, location = facts.new_flavor, facts.target
-    elif facts.old_flavor:
+    elif facts.old_flavor and move.saga != "rebuild":
         flavor, location = facts.old_flavor, facts.source
     else:
         return None

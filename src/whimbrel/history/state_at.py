@@ -17,13 +17,14 @@ from whimbrel.domain.ids import CellName, HostName, RunId
 from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import LogEntry, Run, has_facts
 from whimbrel.history.history import Past
+from whimbrel.moves.evacuation_facts import EvacuationFacts
 from whimbrel.moves.facts import Location, MoveFacts
-from whimbrel.moves.steps import record
+from whimbrel.moves.steps import evacuation, record, shelved
 from whimbrel.repair import steps
 from whimbrel.repair.actions import AdoptGuest
 from whimbrel.repair.facts import RepairFacts
 from whimbrel.servers import operation
-from whimbrel.servers.lifecycle import create, delete, power
+from whimbrel.servers.lifecycle import create, delete, pausing, power, rebuild, rescue, shelve, soft_delete
 
 
 class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +62,16 @@ def server_state_at(past: Past, at: float, vm_state_now: str | None) -> ServerSt
             state = change.make(state)
     under_way = tuple(_under_way(run, at) for run in past.runs if _is_under_way(run, at))
     return replace(state, under_way=under_way)
+
+
+def states_during(run: Run) -> list[ServerState]:
+    """Return the state that a run found, then the state after each entry of its log, as far as the run alone tells."""
+    states, tried = [_found(ServerState(), run)], 0
+    for entry in run.log:
+        effect = EFFECTS.get((entry.step, entry.way)) if entry.outcome == "done" else None
+        states.append(effect(states[-1], run, _target(run, tried)) if effect else states[-1])
+        tried += entry.way == "do" and entry.outcome == "refused"
+    return states
 
 
 # Changes by runs
@@ -101,6 +112,8 @@ def _found(before: ServerState, run: Run) -> ServerState:
         return replace(before, cell=facts.cell, host=facts.host, vm_state=facts.was)
     if not isinstance(facts, MoveFacts):
         return before
+    if facts.home:
+        return replace(before, cell=facts.home.cell, host=None, vm_state=shelved.OFFLOADED, flavor=facts.new_flavor)
     if facts.source is None:
         return ServerState(vm_state="building", flavor=facts.new_flavor)
     return replace(_at(before, facts.source), vm_state=facts.was, flavor=facts.old_flavor)
@@ -121,10 +134,25 @@ def _moved_back(before: ServerState, run: Run, _: Location | None) -> ServerStat
     return replace(_at(before, run.facts.source), flavor=run.facts.old_flavor)
 
 
+def _evacuated(before: ServerState, run: Run, _: Location | None) -> ServerState:
+    assert has_facts(run, EvacuationFacts)
+    return replace(before, vm_state=evacuation.state_after(run.facts))
+
+
 def _as_it_was(before: ServerState, run: Run, _: Location | None) -> ServerState:
     facts = run.facts
     assert isinstance(facts, (MoveFacts, OperationFacts))
     return replace(before, vm_state=facts.was)
+
+
+def _not_rebuilt(before: ServerState, run: Run, _: Location | None) -> ServerState:
+    assert has_facts(run, rebuild.RebuildFacts)
+    return replace(before, vm_state="error" if run.facts.is_root_at_risk else run.facts.was)
+
+
+def _rebuilt(before: ServerState, run: Run, _: Location | None) -> ServerState:
+    assert has_facts(run, MoveFacts)
+    return replace(before, vm_state=server_states.after(run.facts.was, "rebuilt"))
 
 
 def _placed(before: ServerState, _: Run, target: Location | None) -> ServerState:
@@ -137,7 +165,7 @@ def _displaced(before: ServerState, _run: Run, _target: Location | None) -> Serv
 
 def _seen(before: ServerState, run: Run, _: Location | None) -> ServerState:
     assert has_facts(run, OperationFacts)
-    return replace(before, vm_state="active" if run.facts.ran else "stopped")
+    return replace(before, vm_state=run.facts.was if power.is_as_recorded(run.facts) else "stopped")
 
 
 def _deleted(before: ServerState, _run: Run, _target: Location | None) -> ServerState:
@@ -152,6 +180,20 @@ def _adopted(before: ServerState, run: Run, _: Location | None) -> ServerState:
     return before
 
 
+def _shelved(before: ServerState, run: Run, _: Location | None) -> ServerState:
+    assert has_facts(run, OperationFacts)
+    return replace(before, vm_state=shelved.OFFLOADED, host=None) if run.facts.offloads else before
+
+
+def _unshelved(before: ServerState, _: Run, target: Location | None) -> ServerState:
+    return replace(_at(before, target), vm_state="active")
+
+
+def _restored(before: ServerState, run: Run, _: Location | None) -> ServerState:
+    assert has_facts(run, OperationFacts)
+    return replace(before, vm_state=soft_delete.restored_state(run.facts))
+
+
 def _to(vm_state: str) -> Effect:
     return lambda before, _run, _target: replace(before, vm_state=vm_state)
 
@@ -163,12 +205,31 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     (create.greet.__name__, "undo"): _to("error"),
     (record.switch_home.__name__, "do"): _moved,
     (record.switch_home.__name__, "undo"): _moved_back,
+    (record.move_home.__name__, "do"): _placed,
+    (record.lock_migrating.__name__, "undo"): _as_it_was,
     (record.unlock_resized.__name__, "do"): _as_it_was,
     (record.lock.__name__, "undo"): _as_it_was,  # that of an operation has the same name
+    (evacuation.arrive.__name__, "do"): _placed,
+    (evacuation.unlock_evacuated.__name__, "do"): _evacuated,
     (power.settle_started.__name__, "do"): _to("active"),
     (power.settle_stopped.__name__, "do"): _to("stopped"),
     (power.settle_rebooted.__name__, "do"): _to("active"),
     (power.settle_as_seen.__name__, "do"): _seen,
+    (pausing.settle_paused.__name__, "do"): _to("paused"),
+    (pausing.settle_unpaused.__name__, "do"): _to("active"),
+    (pausing.settle_suspended.__name__, "do"): _to("suspended"),
+    (pausing.settle_resumed.__name__, "do"): _to("active"),
+    (rescue.settle_rescued.__name__, "do"): _to("rescued"),
+    (rescue.settle_unrescued.__name__, "do"): _to("active"),
+    (soft_delete.settle_soft_deleted.__name__, "do"): _to("soft-delete"),
+    (soft_delete.settle_restored.__name__, "do"): _restored,
+    (rebuild.lock_rebuilding.__name__, "undo"): _not_rebuilt,
+    (rebuild.unlock_rebuilt.__name__, "do"): _rebuilt,
+    (shelve.mark_shelved.__name__, "do"): _to("shelved"),
+    (shelve.settle_shelved.__name__, "do"): _shelved,
+    (shelve.settle_unshelved.__name__, "do"): _to("active"),
+    (shelved.record_host.__name__, "do"): _unshelved,
+    (shelved.lock_shelved.__name__, "undo"): _to(shelved.OFFLOADED),
     (steps.adopt_guest.__name__, "do"): _adopted,
     (delete.close_record.__name__, "do"): _deleted,
     (delete.erase_entry.__name__, "do"): _deleted,

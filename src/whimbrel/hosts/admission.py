@@ -123,8 +123,8 @@ def _not_invited(host: HostName) -> Forbidden:
 async def retire(cloud: Cloud, bus: BusAccesses, host: HostName) -> None:
     """Remove a host from the cloud, and admit its key no more. Repeatable after an error.
 
-    Raises: NotFound: neither registered nor joined; Conflict: it has servers or open runs, or its agent is in the
-    process of the cloud; Unavailable.
+    Raises: NotFound: neither registered nor joined; Conflict: it has servers, allocations or open runs, or its agent is
+    in the process of the cloud; Unavailable.
     """
     row, key = await find(cloud, host), await _key(cloud, host)
     if row is None and (key is None or key.retired_at is not None):
@@ -134,7 +134,7 @@ async def retire(cloud: Cloud, bus: BusAccesses, host: HostName) -> None:
             f"The agent of host {host} is in the process of the cloud: remove the host from the settings first."
         )
     if row:
-        await _check_unused(cloud, row)
+        await check_unused(cloud, row)
         await _remove_provider(cloud, row)  # first: fails if a server claims something of it meanwhile
     await cloud.host_keys.retire(host, cloud.clock.now())
     if key:
@@ -160,13 +160,25 @@ async def _remove_provider(cloud: Cloud, host: Host) -> None:
         await cloud.placement.delete_tree(host.id)
 
 
-async def _check_unused(cloud: Cloud, host: Host) -> None:
-    """Raises: Conflict: names the servers and the open runs on the host."""
-    servers = await cloud.cell(host.cell).servers.find(ServerQuery(host=host.name))
-    runs = [run for run in await cloud.journal.find(RunFilter(only_open=True)) if host.name in _hosts_of(run)]
-    problems = [*_named("server", [each.id for each in servers]), *_named("open run", [run.id for run in runs])]
+async def check_unused(cloud: Cloud, host: Host) -> None:
+    """Raises: Conflict: names the servers, the open runs and the other consumers of allocations on the host."""
+    servers = [each.id for each in await cloud.cell(host.cell).servers.find(ServerQuery(host=host.name))]
+    open_runs = await cloud.journal.find(RunFilter(only_open=True))
+    runs = [run.id for run in open_runs if host.name in _hosts_of(run)]
+    consumers = await _consumers(cloud, host) - {*servers, *runs}
+    problems = [
+        *named("server", servers),
+        *named("open run", runs),
+        *named("allocation", sorted(consumers)),
+    ]
     if problems:
         raise Conflict(f"Host {host.name} has {' and '.join(problems)}: disable it, and move or delete these first.")
+
+
+async def _consumers(cloud: Cloud, host: Host) -> set[str]:
+    """Return the consumers of allocations on a host."""
+    tree = {each.id for each in await cloud.placement.providers() if each.root == host.id}
+    return {str(each.consumer) for each in await cloud.placement.allocations() if each.provider in tree}
 
 
 def _hosts_of(run: Run) -> set[HostName | None]:
@@ -175,7 +187,8 @@ def _hosts_of(run: Run) -> set[HostName | None]:
     return {run.facts.host} if has_facts(run, OperationFacts) else set()
 
 
-def _named(thing: str, ids: Sequence[str]) -> list[str]:
+def named(thing: str, ids: Sequence[str]) -> list[str]:
+    """Return a phrase that names some of these things; nothing, if there are none."""
     if not ids:
         return []
     more = f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from whimbrel.domain.errors import Refused
+from whimbrel.domain.host import BEAT_STORED_AFTER_S
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.control_plane import Beat, BeatAnswer
@@ -15,8 +16,6 @@ from whimbrel.ports.stores.hosts import LastBeat
 
 TOGETHER_S = 0.25
 """How long a heartbeat waits for others, so that one query reads the rows of all."""
-WRITE_AFTER_S = 15.0
-"""The age of a stored heartbeat after which a new one is written. A host counts as down after 60 s."""
 
 Arrived = tuple[HostName, Beat]
 
@@ -60,7 +59,7 @@ class Beats:
             host: beat for host, beat in arrived if host in last and beat.session == last[host].session and beat.answers
         }
         now = self._clock.now()
-        due = [host for host in newest if not last[host].seen_at <= now < last[host].seen_at + WRITE_AFTER_S]
+        due = [host for host in newest if not last[host].seen_at <= now < last[host].seen_at + BEAT_STORED_AFTER_S]
         await hosts.seen(sorted(due), now)
         if self._keeps_metrics:
             await hosts.tell({host: newest[host].metrics for host in due if newest[host].metrics != last[host].metrics})

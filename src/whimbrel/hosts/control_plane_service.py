@@ -7,13 +7,15 @@ from typing import Protocol
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Superseded, Unavailable
 from whimbrel.domain.host_description import HostDescription
-from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.host_networks import HostNetworks
+from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.domain.image_grant import ImageAccess
 from whimbrel.hosts import description_check
 from whimbrel.hosts.beats import Beats
+from whimbrel.hosts.guest_metadata import GuestMetadata
 from whimbrel.hosts.registrar import Registrar
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.hosts.control_plane import AgentHello, Beat, BeatAnswer, ImageGrant, Welcome
+from whimbrel.ports.hosts.control_plane import AgentHello, Beat, BeatAnswer, ImageGrant, MetadataAnswer, Welcome
 from whimbrel.ports.stores.host_keys import HostKey
 from whimbrel.ports.stores.hosts import AgentInfo
 
@@ -24,21 +26,31 @@ class Grants(Protocol):
         ...
 
 
-class NoGrants:
-    """Implements Grants for a cloud whose hosts reach no image service."""
+class NetworkStates(Protocol):
+    async def state(self, host: HostName) -> HostNetworks:
+        """Return the networks of a host, as they are to be there. Raises: Unavailable."""
+        ...
 
-    async def grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
-        raise Refused("this cloud gives hosts no access to images: its settings name no image service that they reach")
+
+class NoNetworks:
+    """Implements NetworkStates for a cloud whose hosts make no networks."""
+
+    async def state(self, host: HostName) -> HostNetworks:
+        return HostNetworks()
 
 
 class ControlPlaneService:
     """Implements ports.hosts.control_plane.ControlPlane."""
 
-    def __init__(self, cloud: Cloud, registrar: Registrar, grants: Grants) -> None:
+    def __init__(
+        self, cloud: Cloud, registrar: Registrar, grants: Grants, networks: NetworkStates | None = None
+    ) -> None:
         self._cloud = cloud
         self._registrar = registrar
         self._grants = grants
+        self._networks = networks or NoNetworks()
         self._beats = Beats(cloud)
+        self._metadata = GuestMetadata(cloud)
         self._cell_of: dict[HostName, CellName] = {}  # of hosts that have sent a heartbeat here
 
     async def register(self, host: HostName, hello: AgentHello) -> Welcome:
@@ -74,6 +86,17 @@ class ControlPlaneService:
     async def image_grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
         await self._admitted(host)
         return await self._grants.grant(host, image_id, access)
+
+    async def guest_metadata(
+        self, host: HostName, server: ServerId, path: str, method: str = "GET", body: bytes = b""
+    ) -> MetadataAnswer:
+        await self._admitted(host)
+        return await self._metadata.of_guest(host, server, path, method, body)
+
+    async def network_state(self, host: HostName, known: str) -> HostNetworks | None:
+        await self._admitted(host)
+        state = await self._networks.state(host)
+        return None if state.digest() == known else state
 
     async def _admitted(self, host: HostName) -> HostKey:
         """Raises: Refused: the host has no key, or has been retired."""

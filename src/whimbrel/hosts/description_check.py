@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_address
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.host_description import HostDescription
@@ -18,6 +19,7 @@ MOST_OF_SIZE = 2**30
 MOST_ITEMS = 4096
 LONGEST_CPU_INFO = 1 << 18
 LONGEST_NAME = 64
+LONGEST_LEASE_S = 86400.0
 OWN_KEYS = (VCPU, PCPU, MEMORY_MB, DISK_GB)
 
 
@@ -52,6 +54,13 @@ def _are_few_and_different(items: Iterable[str]) -> bool:
     return len(listed) <= MOST_ITEMS and len(set(listed)) == len(listed)
 
 
+def _is_ipv4(address: str) -> bool:
+    try:
+        return ip_address(address).version == 4
+    except ValueError:
+        return False
+
+
 _CHECKS: Mapping[str, Callable[[HostDescription], bool]] = {
     "zone": lambda said: ZONE.fullmatch(said.zone) is not None,
     "driver": lambda said: said.driver in DRIVERS,
@@ -61,6 +70,7 @@ _CHECKS: Mapping[str, Callable[[HostDescription], bool]] = {
     "disk_gib": lambda said: 0 <= said.disk_gib <= MOST_OF_SIZE,
     "traits": lambda said: _are_few_and_different(said.traits) and _are_traits(said.traits),
     "resources": lambda said: _are_few_and_different(said.resources) and _are_resources(said.resources),
+    "tunnel_address": lambda said: not said.net.tunnel_address or _is_ipv4(said.net.tunnel_address),
     "nic": lambda said: _are_few_and_different(card.name for card in said.net.cards),
     "pci": lambda said: _are_few_and_different(device.address for device in said.pci),
     "numa": lambda said: len(said.numa) <= MOST_ITEMS,
@@ -68,5 +78,6 @@ _CHECKS: Mapping[str, Callable[[HostDescription], bool]] = {
     "hypervisor_type": lambda said: 1 <= len(said.hypervisor_type) <= LONGEST_NAME,
     "hypervisor_version": lambda said: 0 <= said.hypervisor_version < 2**31,
     "host_ip": lambda said: 1 <= len(said.host_ip) <= LONGEST_NAME,
+    "self_fence_s": lambda said: not said.self_fence_s or 0 < said.self_fence_s <= LONGEST_LEASE_S,
 }
 """Field -> whether it is valid. The types themselves are checked when a message is decoded."""

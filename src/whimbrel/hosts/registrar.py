@@ -110,6 +110,7 @@ def _is_as_known(row: Host, known: Host) -> bool:
 
 def _row(cloud: Cloud, cell: CellName, description: HostDescription) -> Host:
     now = cloud.clock.now()
+    said = {name: getattr(description, name) for name in SAID_BY_THE_HOST}
     return Host(
         cell=cell,
         id=ProviderId(cloud.ids.uuid()),
@@ -117,7 +118,7 @@ def _row(cloud: Cloud, cell: CellName, description: HostDescription) -> Host:
         name=description.name,
         seen_at=now if description.answers else 0.0,
         created_at=now,
-        **{name: getattr(description, name) for name in SAID_BY_THE_HOST},
+        **said | {"self_fence_s": description.self_fence_s or None},
     )
 
 

@@ -9,6 +9,8 @@ from whimbrel.ports.services.identity import Identity, Principal
 
 T = TypeVar("T")
 
+SERVICE_ROLE = "service"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Admitted:
@@ -38,3 +40,18 @@ async def project_principal(request: Request, identity: Identity) -> Principal:
     if not principal.project_id:
         raise Problem(403, "This request needs a token for a project.")
     return principal
+
+
+async def is_from_service(request: Request, identity: Identity, principal: Principal) -> bool:
+    """Check whether a service of the cloud sends a request. Raises: Problem: 401: its token is not valid.
+
+    Source: keystonemiddleware: the second token, X-Service-Token, has the role `service`; that of the first one,
+    which may be a user's, is not enough.
+    """
+    token = request.headers.get("x-service-token")
+    if not token:
+        return False
+    service = principal if token == request.headers.get("x-auth-token") else await identity.principal(token)
+    if service is None:
+        raise Problem(401, "This request needs a valid service token.")
+    return SERVICE_ROLE in service.roles

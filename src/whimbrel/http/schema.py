@@ -39,6 +39,11 @@ class VersionedSchema:
         self._compiled = compiled
         self._checkers: dict[int, Checker] = {}
 
+    @property
+    def minors(self) -> list[int]:
+        """Return the first minor version of each schema."""
+        return self._firsts
+
     def at(self, minor: int) -> Schema | None:
         """Return the schema of a version."""
         index = bisect_right(self._firsts, minor)

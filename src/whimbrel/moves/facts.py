@@ -7,7 +7,10 @@ import msgspec
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskExport, DiskName, GuestKey, GuestSpec
+from whimbrel.domain.guest_agent import has_agent, requires_quiesce
 from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
+from whimbrel.domain.live_policy import LivePolicy
+from whimbrel.domain.live_transfer import LiveGuest, TransferTarget
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server_devices import BlockDevice, Nic, RequestedNic, RequestedVolume
 from whimbrel.ports.placement.placement import Owner
@@ -25,6 +28,14 @@ class Location(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: dict[ProviderId, dict[str, int]] = {}  # of a target: what is claimed there
     served: dict[str, ProviderId] = {}  # request of a port -> provider that serves it
     served_by: dict[str, str] = {}  # the same, with the providers' names
+
+
+class Home(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What remains of the location of a server that was shelved and offloaded: its record's cell, its last host."""
+
+    cell: CellName
+    host: HostName | None = None
+    zone: str | None = None  # id
 
 
 class ZoneRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,6 +67,17 @@ class MovedPort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+class LiveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a live migration knows besides: requested, then learned step by step."""
+
+    policy: LivePolicy = LivePolicy()
+    block_migration: bool | None = None  # None: as its disks need it
+    guest: LiveGuest | None = None  # as examined on the source
+    ticket: int = 0  # its place in the queues of hosts and links; 0: none yet
+    receiver: TransferTarget | None = None  # the slot that waits for the guest
+    is_post_copy: bool = False  # at the switch-over
+
+
 class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of a move. A create is a move without a source."""
 
@@ -65,6 +87,8 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     new_flavor: Flavor
     old_flavor: Flavor | None = None
     source: Location | None = None
+    home: Home | None = None  # of a server without a host, which has no source
+    shelved_images: dict[DiskName, str] = {}  # image of each local disk of a shelved server
     was: str = "active"  # vm_state before; a stopped server stays stopped
     launched_at: float | None = None  # before the move, for a revert
     zone_pin: str | None = None  # zones here are ids
@@ -78,6 +102,8 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     target: Location | None = None
     alternates: tuple[Location, ...] = ()
     tried: tuple[HostName, ...] = ()
+    choices: int = 0  # how often the target was chosen anew
+    chooses_anew: bool = False  # whether the target is to be chosen anew
     export: DiskExport | None = None
     user_data: str | None = None
     has_local_root: bool = True  # False: boot from volume
@@ -90,6 +116,10 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     requested_volumes: tuple[RequestedVolume, ...] = msgspec.field(default=(), name="wished_volumes")
     security_groups: tuple[str, ...] = ()
     macs: tuple[str, ...] = ()  # of the ports that a create makes, parallel to requested_nics; "": port exists
+    live: LiveFacts | None = None  # of a live migration
+    config_drive: bool = False
+    changes: dict[str, Any] = {}  # fields of the record to set with success
+    grant: str = ""  # of a create: of its user, until the volumes are made
 
 
 Move = Run[MoveFacts]
@@ -104,6 +134,13 @@ def source_of(move: Move) -> Location:
     return move.facts.source
 
 
+def home_of(move: Move) -> CellName:
+    """Return the cell that has the server's record when the move begins."""
+    home = move.facts.source or move.facts.home
+    assert home, "a server without a record has no home"
+    return home.cell
+
+
 def target_of(move: Move) -> Location:
     assert move.facts.target, "claim before choice"
     return move.facts.target
@@ -112,6 +149,11 @@ def target_of(move: Move) -> Location:
 def old_flavor_of(move: Move) -> Flavor:
     assert move.facts.old_flavor, "a move from nowhere has no old flavor"
     return move.facts.old_flavor
+
+
+def live_of(move: Move) -> LiveFacts:
+    assert move.facts.live, "only live migrations ask"
+    return move.facts.live
 
 
 def key_at(move: Move, place: Location) -> GuestKey:
@@ -133,6 +175,8 @@ def target_spec(move: Move) -> GuestSpec:
         has_local_root=facts.has_local_root,
         ephemeral_gib=facts.new_flavor.ephemeral_gib,
         swap_mib=facts.new_flavor.swap_mib,
+        guest_agent=has_agent(facts.image_properties),
+        requires_quiesce=requires_quiesce(facts.image_properties),
     )
 
 
@@ -149,8 +193,9 @@ def changes_host(facts: MoveFacts) -> bool:
 
 
 def crosses_cells(facts: MoveFacts) -> bool:
-    """Check whether the target is in another cell; for steps after the choice."""
-    return facts.source is not None and facts.target is not None and facts.target.cell != facts.source.cell
+    """Check whether the target is in another cell than the record; for steps after the choice."""
+    home = facts.source or facts.home
+    return home is not None and facts.target is not None and facts.target.cell != home.cell
 
 
 def has_ports(facts: MoveFacts) -> bool:
@@ -173,7 +218,7 @@ def carried_disks(facts: MoveFacts) -> tuple[DiskName, ...]:
 
 def sends_disk(facts: MoveFacts) -> bool:
     """Check whether disks are sent through the image service: hosts of different cells cannot reach each other."""
-    return bool(carried_disks(facts)) and crosses_cells(facts)
+    return facts.source is not None and bool(carried_disks(facts)) and crosses_cells(facts)
 
 
 def has_volumes(facts: MoveFacts) -> bool:
@@ -185,12 +230,25 @@ def moves_volumes(facts: MoveFacts) -> bool:
     return has_volumes(facts) and changes_host(facts)
 
 
+def has_shelved_images(facts: MoveFacts) -> bool:
+    return bool(facts.shelved_images)
+
+
 def requests_nics(facts: MoveFacts) -> bool:
     return bool(facts.requested_nics)
 
 
 def requests_volumes(facts: MoveFacts) -> bool:
     return bool(facts.requested_volumes)
+
+
+def is_live(facts: MoveFacts) -> bool:
+    return facts.live is not None
+
+
+def is_post_copied(facts: MoveFacts) -> bool:
+    """Check whether the guest runs at the target before all of it is there."""
+    return facts.live is not None and facts.live.is_post_copy
 
 
 def was_running(facts: MoveFacts) -> bool:

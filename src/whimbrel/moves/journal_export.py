@@ -14,11 +14,13 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import LogEntry, Run, has_facts
 from whimbrel.moves.facts import Location, MoveFacts
-from whimbrel.moves.migration_status import MOVE_SAGAS
+from whimbrel.moves.migration_status import LIVE, MOVE_SAGAS
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import Takeover
 
 FORMAT = 1
+EXPORTED = MOVE_SAGAS | {LIVE}
+"""The lists of steps that a replay can follow."""
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,9 +44,9 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
 async def export(cloud: Cloud, run: Run) -> Export:
     """Return the journal entry of a move. Raises: Invalid: the run is no resize or migration."""
-    if run.saga not in MOVE_SAGAS or not has_facts(run, MoveFacts):
+    if run.saga not in EXPORTED or not has_facts(run, MoveFacts):
         raise Invalid(f"run {run.id} is of kind {run.saga}: only resizes and migrations can be exported")
-    facts = replace(run.facts, user_data=None)
+    facts = _without_user_data(run.facts)
     takeovers = [one for one in await cloud.journal.takeovers(run.subject) if one.run_id == run.id]
     return Export(
         taken_at=cloud.clock.now(),
@@ -52,6 +54,13 @@ async def export(cloud: Cloud, run: Run) -> Export:
         takeovers=takeovers,
         hosts=await _hosts(locations_of(facts), cloud),
     )
+
+
+def _without_user_data(facts: MoveFacts) -> MoveFacts:
+    live = facts.live
+    if live and live.guest:
+        live = replace(live, guest=replace(live.guest, config_drive=None))
+    return replace(facts, user_data=None, changes={}, live=live)
 
 
 def locations_of(facts: MoveFacts) -> list[Location]:

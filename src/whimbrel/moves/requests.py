@@ -5,10 +5,12 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, Invalid, NotFound, OverQuota, Refused, Superseded, WrongState
+from whimbrel.domain import quota_excess
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Superseded, WrongState
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, RunId, Slot
+from whimbrel.domain.quota_excess import Increase
 from whimbrel.domain.run import Run, Verdict, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
@@ -21,7 +23,7 @@ from whimbrel.moves.steps.target import decide
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.catalog import zone_of
-from whimbrel.ports.stores.journal import Limits, QuotaUsage
+from whimbrel.ports.stores.journal import ItemStart, Limits, QuotaUsage
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.decision import DecisionTrace
@@ -65,13 +67,14 @@ async def migrate(
     host: HostName | None,
     *,
     leaves_cell: bool = False,
+    item: ItemStart | None = None,
 ) -> Run:
-    """leaves_cell: whether it may go to another cell.
+    """leaves_cell: whether it may go to another cell. item: of the maintenance that moves it.
 
     Raises: Invalid: no such host, or the server is on it or may not go there; WrongState; Conflict; Unavailable.
     """
     facts = await migrate_facts(cloud, server, host, leaves_cell=leaves_cell)
-    return await _accept(cloud, engine, requester, server, "migrate", facts)
+    return await _accept(cloud, engine, requester, server, "migrate", facts, item)
 
 
 async def move(cloud: Cloud, engine: Engine, requester: Requester, server: Server, wanted: Wanted) -> Run:
@@ -92,6 +95,12 @@ async def confirm(cloud: Cloud, engine: Engine, requester: Requester, server: Se
 async def revert(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """Raises: Invalid: the server was not resized; WrongState; Conflict: it is being confirmed; Unavailable."""
     await _judge(cloud, engine, requester, server, "revert")
+
+
+async def awaits_verdict(cloud: Cloud, server: Server) -> bool:
+    """Check whether a move of this server waits for its verdict, whatever the record shows."""
+    run = await cloud.journal.open_run(server.id)
+    return run is not None and run.saga in MOVE_SAGAS and run.state == "parked"
 
 
 async def retry(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
@@ -140,6 +149,13 @@ async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
     if not host.is_up(cloud.clock.now()):
         raise Conflict(f"Service of host {server.host} is unavailable: the server cannot be moved from it now.")
     await _check_agent(cloud, server, host)
+    return facts_at(cloud, server, host)
+
+
+def facts_at(cloud: Cloud, server: Server, host: Host) -> MoveFacts:
+    """Return the initial facts of a move of a server on this host, whatever the state of the host."""
+    assert server.cell, "a placed server has a cell"
+    assert server.slot, "a placed server has a guest"
     return MoveFacts(
         owner=Owner(server.project_id, server.user_id),
         name=server.name,
@@ -148,7 +164,7 @@ async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
         old_flavor=server.flavor,
         source=Location(
             cell=server.cell,
-            host=server.host,
+            host=host.name,
             provider=host.id,
             zone=server.zone or cloud.rules.default_availability_zone,
             slot=Slot(server.slot),
@@ -160,6 +176,7 @@ async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
         has_local_root=server.has_local_root,
         image_properties=server.image_properties,
         hints=server.spec.hints,
+        config_drive=server.config_drive,
     )
 
 
@@ -179,7 +196,7 @@ async def migrate_facts(cloud: Cloud, server: Server, host: HostName | None, *, 
     _check_state(server, "migrate")
     facts = replace(await facts_of(cloud, server), wanted_host=host, leaves_cell=leaves_cell)
     if host is not None:
-        await _check_target(cloud, server, facts, host)
+        await check_target(cloud, server, facts, host)
     return facts
 
 
@@ -196,9 +213,9 @@ async def wanted_facts(cloud: Cloud, server: Server, wanted: Wanted) -> MoveFact
     if wanted.flavor is not None and wanted.flavor.flavor_id != server.flavor.flavor_id:
         facts = replace(facts, new_flavor=wanted.flavor, same_host=cloud.rules.allow_resize_to_same_host)
     if wanted.host is None:
-        await _zone_request(cloud, server, facts)
+        await check_zone(cloud, server, facts)
     else:
-        await _check_target(cloud, server, facts, wanted.host)
+        await check_target(cloud, server, facts, wanted.host)
     return facts
 
 
@@ -227,11 +244,12 @@ def _check_state(server: Server, action: str) -> None:
         raise WrongState(f"Cannot '{action}' instance {server.id} while it is in vm_state {server.vm_state}")
 
 
-async def _check_target(cloud: Cloud, server: Server, facts: MoveFacts, host: HostName) -> None:
+async def check_target(cloud: Cloud, server: Server, facts: MoveFacts, host: HostName) -> None:
+    """Raises: Invalid: no such host, or the server is on it or may not go there."""
     if host == server.host:
         raise Invalid("Cannot migrate to the host where the server exists.")
     await _check_cell(cloud, server, facts, host)
-    requested, default = await _zone_request(cloud, server, facts), cloud.rules.default_availability_zone
+    requested, default = await check_zone(cloud, server, facts), cloud.rules.default_availability_zone
     is_in = zone_of(host, await cloud.aggregates.all()) or default
     if requested.zone not in (None, is_in):
         name = await name_of(cloud.zones, is_in)
@@ -253,8 +271,8 @@ async def _check_cell(cloud: Cloud, server: Server, facts: MoveFacts, host: Host
             ) from None
 
 
-async def _zone_request(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneRequest:
-    """Raises: Invalid: no zone is possible. The choice would find out too, but here the requester gets the error."""
+async def check_zone(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneRequest:
+    """Return the zone of the target, as the choice will, but here the requester gets the error. Raises: Invalid."""
     try:
         return await needs.zone_request(replace(facts, volumes=server.volumes), cloud)
     except Refused as error:
@@ -262,14 +280,22 @@ async def _zone_request(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneR
 
 
 async def _accept(
-    cloud: Cloud, engine: Engine, requester: Requester, server: Server, saga: str, facts: MoveFacts
+    cloud: Cloud,
+    engine: Engine,
+    requester: Requester,
+    server: Server,
+    saga: str,
+    facts: MoveFacts,
+    item: ItemStart | None = None,
 ) -> Run:
     run = new_run(cloud, engine, requester, server, _SAGAS[saga], facts)
     before = QuotaUsage(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib)
     larger = quota_usage.larger(server.flavor, facts.new_flavor)
     limits = await _limits(cloud, server) if larger != before else None
+    if facts.new_flavor != server.flavor:
+        await needs.check_resources([facts], cloud)
     action = new_action(cloud, requester, server, saga, run.id)
-    run = await engine.accept(run, action, larger, limits, before=before)
+    run = await engine.accept(run, action, larger, limits, before=before, item=item)
     await engine.begin(run, before)
     return run
 
@@ -278,13 +304,14 @@ async def _check_quota(cloud: Cloud, server: Server, facts: MoveFacts) -> None:
     """Raises: OverQuota: the request would be refused. The request itself checks again, in one transaction."""
     larger = quota_usage.larger(server.flavor, facts.new_flavor)
     cores, ram_mib = larger.vcpus - server.flavor.vcpus, larger.memory_mib - server.flavor.memory_mib
+    if facts.new_flavor != server.flavor:
+        await needs.check_resources([facts], cloud)
     if not (cores or ram_mib):
         return
     limits, used = await cloud.quotas.limits(server.project_id), await cloud.directory.usage(server.project_id)
-    wanted = (("cores", used.cores + cores, limits["cores"]), ("ram", used.ram_mib + ram_mib, limits["ram"]))
-    over = [f"{name}: {amount} of {limit} would be used" for name, amount, limit in wanted if 0 <= limit < amount]
-    if over:
-        raise OverQuota(f"Quota exceeded for {', '.join(over)}")
+    quota_excess.check(
+        (Increase("cores", cores, used.cores, limits["cores"]), Increase("ram", ram_mib, used.ram_mib, limits["ram"]))
+    )
 
 
 async def _limits(cloud: Cloud, server: Server) -> Limits:

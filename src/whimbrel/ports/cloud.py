@@ -2,28 +2,38 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from whimbrel.domain.errors import Unavailable
-from whimbrel.domain.ids import CellName, HostName, ProjectId, UserId
+from whimbrel.domain.guest_settings import GuestRules
+from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, UserId
+from whimbrel.domain.live_policy import LiveRules
+from whimbrel.domain.notification_rules import NotificationRules
 from whimbrel.domain.pci import PciAlias
+from whimbrel.domain.quota_settings import QuotaRules
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.hosts.agent import Agent, Agents
+from whimbrel.ports.hosts.fencing import Fences, NoFences
 from whimbrel.ports.meter import Meter
 from whimbrel.ports.placement.placement import Placement
 from whimbrel.ports.services.images import Images
 from whimbrel.ports.services.network import Network
+from whimbrel.ports.services.vendor_data import NoVendorData, VendorData
 from whimbrel.ports.services.volumes import Volumes
+from whimbrel.ports.shared_reading import SharedReading
 from whimbrel.ports.stores.catalog import Aggregates, Flavors, Keypairs, Quotas
 from whimbrel.ports.stores.cells import Cells
+from whimbrel.ports.stores.console_tokens import ConsoleTokens
 from whimbrel.ports.stores.directory import Directory
 from whimbrel.ports.stores.fleet import Fleets
 from whimbrel.ports.stores.host_keys import HostKeys
 from whimbrel.ports.stores.hosts import Hosts
+from whimbrel.ports.stores.image_fetches import ImageFetches
 from whimbrel.ports.stores.journal import Journal
+from whimbrel.ports.stores.maintenances import Maintenances
 from whimbrel.ports.stores.pci_devices import Devices
 from whimbrel.ports.stores.processes import Processes
 from whimbrel.ports.stores.restores import Restores
@@ -40,6 +50,7 @@ class Requester(msgspec.Struct, frozen=True, kw_only=True):
     project_id: ProjectId
     request_id: str
     is_admin: bool = False
+    grant: str = ""  # for what is done in the user's name: see ports.services.user_grants
 
 
 ZonePolicy = Literal["keep", "prefer", "free"]
@@ -51,8 +62,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     allow_resize_to_same_host: bool = False
     resize_confirm_window_s: float = 0.0  # 0: no automatic confirm
+    shelved_offload_time_s: int = 0  # a shelved server leaves its host after that; 0: at once; -1: never by itself
+    reclaim_instance_interval_s: int = 0  # a deleted server is kept for so long, off; 0: it is deleted at once
     max_attempts: int = 3  # hosts tried by one move
     shutdown_timeout_s: float = 60.0
+    vif_plugging_timeout_s: float = 300.0  # how long a guest waits, paused, for the network's word; 0: it does not wait
+    vif_plugging_is_fatal: bool = True  # whether a guest that waited in vain is given up; False: it runs
     default_availability_zone: str = "nova"  # its id; also its name until renamed
     default_schedule_zone: str | None = None
     cross_az_attach: bool = True  # whether a server may use a volume of another availability zone
@@ -68,7 +83,24 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     key_pairs_quota: int = 100
     scheduler: SchedulerRules = SchedulerRules()
     refuse_undelivered_guest_data: bool = False  # refuse creates with data that the guest cannot get; False: record it
+    accept_forced_down: bool = True  # whether a host that is forced down counts as dead when it is evacuated
+    evacuate_dead_hosts: bool = False  # whether conductors evacuate dead hosts without being asked
+    evacuate_after_s: float = 180.0  # how long such a host has been down by then
+    evacuations_at_once: int = 20  # of one host
+    most_hosts_lost: float = 0.34  # share of a zone's hosts; if more are down, nothing is evacuated without being asked
     pci_alias: tuple[PciAlias, ...] = ()  # the kinds of PCI devices that flavors may request
+    live: LiveRules = LiveRules()  # from [moves.live]
+    guests: GuestRules = GuestRules()  # from [guests]
+    notifications: NotificationRules = NotificationRules()  # from [notifications]
+    quota: QuotaRules = QuotaRules()  # from [quota]
+
+
+@dataclass(frozen=True)
+class EvacuationOrder:
+    """The servers of a dead host that may still have to be evacuated, the next one last. A memory, not the truth."""
+
+    since: float  # when the evacuation of the host began, as its requests say
+    servers: list[ServerId]
 
 
 @dataclass(frozen=True)
@@ -90,6 +122,8 @@ class Cloud:
     cells: Mapping[CellName, Cell]
     cell_infos: Cells  # their stored properties
     host_keys: HostKeys
+    console_tokens: ConsoleTokens
+    image_fetches: ImageFetches
     fleets: Fleets
     placement: Placement
     images: Images
@@ -102,10 +136,15 @@ class Cloud:
     server_groups: ServerGroups
     zones: Zones
     restores: Restores
+    maintenances: Maintenances
     processes: Processes
     rules: Rules = field(default_factory=Rules)
     meter: Meter = field(default_factory=Meter)
+    fences: Fences = field(default_factory=NoFences)  # the fence devices of hosts
+    vendor_data: VendorData = field(default_factory=NoVendorData)
     unreachable: UnreachableCells = field(default_factory=UnreachableCells)
+    evacuation_orders: dict[HostName, EvacuationOrder] = field(init=False, default_factory=dict)
+    live_queue: SharedReading[Any] = field(init=False, default_factory=SharedReading)  # of moves/steps/live_queue.py
 
     def cell(self, name: CellName) -> Cell:
         """Raises: Unavailable: the cell was just added, and this process has not opened it yet."""

@@ -30,6 +30,14 @@ class Listener(Protocol):
         """Record a step that was done or undone."""
         ...
 
+    def transferred(self, took_s: float, pause_s: float) -> None:
+        """Record the arrival of a guest by a live transfer. pause_s: of the guest, as measured."""
+        ...
+
+    def console_sessions(self, change: int) -> None:
+        """Record that a connection to a console has begun (1) or ended (-1)."""
+        ...
+
 
 class Meter:
     def __init__(self) -> None:
@@ -49,3 +57,11 @@ class Meter:
     def took_step(self, run: Run, entry: LogEntry) -> None:
         for listener in self._listeners:
             listener.took_step(run, entry)
+
+    def transferred(self, took_s: float, pause_s: float) -> None:
+        for listener in self._listeners:
+            listener.transferred(took_s, pause_s)
+
+    def console_sessions(self, change: int) -> None:
+        for listener in self._listeners:
+            listener.console_sessions(change)

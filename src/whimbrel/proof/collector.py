@@ -18,6 +18,7 @@ from whimbrel.domain.pci import HeldDevice
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.disk import TRANSFER_IMAGE, transfer_images_of
+from whimbrel.moves.steps.shelved_images import SHELVED_BY
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.services.volumes import Attachment, VolumeUse
@@ -134,13 +135,16 @@ async def collect_runs_of(
 
 
 async def collect_images(cloud: Cloud, collector: Collector) -> None:
-    """Find the images that wait for a file (queued) or carry a disk (transfer images), and the server of each."""
+    """Find the images that wait for a file, carry a disk, or were made by a shelve, and the server of each."""
     waiting: dict[str, Image] = {}
     async for page in pages(cloud.images.all_images):
         for image in page:
             if mark := image.properties.get(TRANSFER_IMAGE):
                 if sender := await _sender(cloud, mark, image.id):
                     collector.images[sender].append(image)
+            elif mark := image.properties.get(SHELVED_BY):
+                if server := await _shelved_by(cloud, mark, image.id):
+                    collector.images[server].append(image)
             elif image.status == "queued":
                 waiting[image.id] = image
     if not waiting:
@@ -157,3 +161,11 @@ async def _sender(cloud: Cloud, mark: str, image_id: str) -> ServerId | None:
     if run is None or not has_facts(run, MoveFacts):
         return None
     return run.subject if any(image_id in of_try for of_try in transfer_images_of(run).values()) else None
+
+
+async def _shelved_by(cloud: Cloud, mark: str, image_id: str) -> ServerId | None:
+    """Return the server that was shelved with this image, or None if no run confirms it."""
+    run = await run_of(cloud, mark)
+    if run is None or not has_facts(run, OperationFacts):
+        return None
+    return run.subject if image_id in run.facts.shelved_images.values() else None

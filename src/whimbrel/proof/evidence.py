@@ -1,6 +1,6 @@
 """The evidence about one server, or about one id under which something is held: the input of the invariants."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -80,13 +80,15 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
     attachments: tuple[Attachment, ...] = ()
     uses: Mapping[str, VolumeUse] = {}  # of the volumes that its record names
     devices: tuple[tuple[HostName, HeldDevice], ...] = ()
-    images: tuple[Image, ...] = ()  # that wait for its snapshot or carry its disk
+    images: tuple[Image, ...] = ()  # that wait for its snapshot, carry its disk, or were made when it was shelved
+    kept: Mapping[str, str | None] = {}  # images from which it would be restored -> status, None: it is not there
     is_known: bool = True  # whether the directory, a cell or the journal has a row of it
     is_run: bool = False  # the id is that of an open run
     is_ended: bool = False  # the journal has a completed delete
     is_lost: bool = False  # not in the directory; the journal has its creation and no delete
     unknown_lock: RunId | None = None  # a run that locks the record and is not in the journal
     made_for: ProjectId | None = None  # from the journal; read only if the directory has no entry or another project
+    left_behind: frozenset[tuple[HostName, Slot]] = frozenset()  # on dead hosts, by evacuations
     uncovered: tuple[Seen, ...] = ()  # for unknown consumers: guests on the claimed hosts without a claim there
 
     @cached_property
@@ -176,11 +178,15 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
         return next((guest for at, guest in self.guests if at == host and guest.key == key), None)
 
     def orphans(self) -> Iterator[Seen]:
-        """Yield the guests that the record does not name."""
+        """Yield the guests that the record does not name, without those that wait to be cleared."""
         host = self.record.host if self.record else None
         for at, guest in self.guests:
-            if (at, guest.key) != (host, self.key):
+            if (at, guest.key) != (host, self.key) and not self.is_left_behind(at, guest):
                 yield at, guest
+
+    def is_left_behind(self, host: HostName, guest: Guest) -> bool:
+        """Check whether an evacuation left this guest on a dead host, off. It is destroyed when that returns."""
+        return (host, guest.key.slot) in self.left_behind and guest.power == "stopped"
 
     @property
     def standing(self) -> Any:
@@ -190,6 +196,15 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
             tuple(sorted((cell, record.generation) for cell, record in self.records.items())),
             (self.entry.cell, self.entry.deleted_at, self.entry.unplaced is None) if self.entry else None,
         )
+
+
+def hosts_of_transfers(runs: Iterable[Run]) -> dict[ServerId, frozenset[HostName]]:
+    """Return server -> the two hosts between which an open live migration may transfer it now."""
+    return {
+        move.subject: frozenset((move.facts.source.host, move.facts.target.host))
+        for move in moves_of(runs)
+        if move.facts.live and move.facts.source and move.facts.target and not move.is_over
+    }
 
 
 def shown(seen: Seen) -> dict[str, Any]:

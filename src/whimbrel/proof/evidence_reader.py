@@ -11,6 +11,8 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import CellName, ConsumerId, ProjectId, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
+from whimbrel.moves.evacuation_facts import NAME, left_behind
+from whimbrel.moves.named_devices import without_claims
 from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.services.network import Binding, Port, own_ports
 from whimbrel.ports.services.volumes import Attachment, Volume, VolumeUse
@@ -21,6 +23,7 @@ from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.proof.collector import Collector
 from whimbrel.proof.due_allocations import Claims
 from whimbrel.proof.evidence import CREATE, DELETE, REPAIR, ServerEvidence
+from whimbrel.proof.invariants.images import SHELVED
 from whimbrel.proof.paged_reads import each, of_cells, run_of
 
 
@@ -43,8 +46,9 @@ async def all_seen(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) 
         one.ports = tuple(sorted(ports[one.id], key=lambda port: port.id))
         one.bindings = {port.id: bindings[port.id] for port in one.ports if port.id in bindings}
         one.uses = await _uses(cloud, one, collector)
+        one.kept = await _kept(cloud, one)
         await _ask_journal(cloud, one)
-        await _leave_out_foreign(cloud, one, collector)
+        await _leave_out_claims(cloud, one, collector)
     return found
 
 
@@ -97,19 +101,36 @@ async def _uses(cloud: Cloud, one: ServerEvidence, collector: Collector) -> Mapp
     return found
 
 
-async def _leave_out_foreign(cloud: Cloud, one: ServerEvidence, collector: Collector) -> None:
-    """Ignore ports and attachments of other projects: Neutron and Cinder do not check the device id. Those that the
-    record names always count: an administrator may attach a volume of another project.
+async def _kept(cloud: Cloud, one: ServerEvidence) -> Mapping[str, str | None]:
+    """Return the status of the images from which a shelved server would be restored."""
+    found: dict[str, str | None] = {}
+    is_shelved = one.record is not None and one.record.vm_state in SHELVED
+    for image_id in one.record.shelved_images.values() if one.record and is_shelved and not one.runs else ():
+        try:
+            found[image_id] = (await cloud.images.show(image_id)).status
+        except NotFound:
+            found[image_id] = None
+    return found
+
+
+async def _leave_out_claims(cloud: Cloud, one: ServerEvidence, collector: Collector) -> None:
+    """Ignore ports and attachments of other projects, and those that a user of its own made there.
+
+    Neutron and Cinder do not check the device id. What the record names always counts: an administrator may attach a
+    volume of another project. So does what a guest has: the record may be older than it.
     """
     if not one.projects:
         return
     nics, volumes = (one.record.nics, one.record.volumes) if one.record else ((), ())
-    one.ports = tuple(own_ports(one.ports, one.projects, nics))
     named = {device.volume_id for device in volumes}
     ours = ("", *one.projects)
-    one.attachments = tuple(
-        [each for each in one.attachments if each.volume_id in named or await _project(cloud, each, collector) in ours]
-    )
+    held = [
+        each for each in one.attachments if each.volume_id in named or await _project(cloud, each, collector) in ours
+    ]
+    in_use = {*(nic.port_id for nic in nics), *named}
+    in_use.update(*(guest.ports for _, guest in one.guests), *(guest.volumes for _, guest in one.guests))
+    ports, held = await without_claims(one.id, own_ports(one.ports, one.projects, nics), held, in_use, cloud)
+    one.ports, one.attachments = tuple(ports), tuple(held)
 
 
 async def _project(cloud: Cloud, attachment: Attachment, collector: Collector) -> str:
@@ -152,6 +173,8 @@ async def _bindings(cloud: Cloud, ports: Sequence[Port]) -> Mapping[str, tuple[B
 
 async def _ask_journal(cloud: Cloud, one: ServerEvidence) -> None:
     """Read from the journal last: by then it has every run that began before the other reads."""
+    if any(one.orphans()):
+        one.left_behind = left_behind(await cloud.journal.find(RunFilter(subject=one.id, sagas=(NAME,))))
     if not one.is_alive:
         of_it = [run for run in await cloud.journal.find(RunFilter(subject=one.id)) if run.saga != REPAIR]
         one.is_known = one.is_known or bool(of_it)

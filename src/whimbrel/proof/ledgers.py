@@ -147,7 +147,7 @@ async def forgotten(cloud: Cloud, ledgers: Ledgers) -> list[Forgotten]:
             done = await _done_there(cloud, run, cell, host) if misses_cell or misses_placement else None
             if done and misses_cell:
                 found.append(Forgotten(cell=cell, host=host, run=done))
-            if done and misses_placement and isinstance(done.facts, MoveFacts):
+            if done and misses_placement and _claims(done.facts):
                 found.append(Forgotten(cell=None, host=host, run=done))
     return found
 
@@ -168,6 +168,11 @@ async def _done_there(cloud: Cloud, run_id: RunId, cell: CellName, host: HostNam
     if run.finished_at < cloud.clock.now() - FORGOTTEN_S:
         return None  # its fences may have been pruned
     return run if (cell, host) in _places(run.facts) else None
+
+
+def _claims(facts: object) -> bool:
+    """Check whether a run with these facts claimed its target. A rebuild is a move that claims nothing."""
+    return isinstance(facts, MoveFacts) and facts.target is not None and bool(facts.target.parts)
 
 
 def _places(facts: object) -> list[tuple[CellName | None, HostName | None]]:

@@ -36,6 +36,8 @@ class Kind(StrEnum):
     NO_CONSUMER = auto()
     LEAKED_CLAIM = auto()
     LEAKED_IMAGE = auto()
+    LOST_IMAGE = auto()
+    LEFT_IMAGE = auto()
     # I5: providers
     OVER_CAPACITY = auto()
     NOT_OFFERED = auto()

@@ -5,6 +5,7 @@ from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.steps.shelved import OFFLOADED
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
@@ -50,9 +51,9 @@ async def _look_after(cloud: Cloud, engine: Engine, run: Run) -> int:
 
 
 async def _placed(cloud: Cloud, run: Run) -> Server | None:
-    """Return a server that has a host; None: it has none, permanently. Raises: Unavailable: its cell."""
+    """Return a server that has a host or left it; None: it never had one. Raises: Unavailable: its cell."""
     try:
         server = await lookup.find(cloud, run.subject)
     except NotFound:
         return None
-    return server if server.host else None
+    return server if server.host or server.vm_state == OFFLOADED else None

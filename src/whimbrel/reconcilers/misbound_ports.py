@@ -1,4 +1,4 @@
-"""Rebind ports of servers that wait for a verdict and are bound on another host: a stale activation arrived.
+"""Rebind ports of servers that wait for a verdict and are active elsewhere, or cleared: a stale activation arrived.
 
 They are checked while such a request can arrive: the first minutes after each move was parked. Invariant: nothing is
 done unless the move still waits, and verdicts on it wait until that is over (`Journal.accept`, beside).
@@ -23,7 +23,7 @@ async def rebind_misbound(cloud: Cloud, engine: Engine) -> int:
     waiting = {run.subject: run for run in moves_of(runs) if run.state == "parked" and moves_ports(run.facts)}
     ports = await cloud.network.ports_of(list(waiting), with_requests=False) if waiting else []
     moved = {port.nic.port_id for run in waiting.values() for port in run.facts.ports}
-    found = {(ServerId(port.device_id), port.host) for port in ports if port.id in moved}
+    found = {(ServerId(port.device_id), port.host if port.is_connected else "") for port in ports if port.id in moved}
     elsewhere = {server for server, host in found if host != target_of(waiting[server]).host}
     return sum([await _give_back(cloud, engine, waiting[server]) for server in sorted(elsewhere)])
 

@@ -22,4 +22,4 @@ async def drop_transfer_images(cloud: Cloud, _: Engine) -> None:
 
 
 def _may_have_sent_a_disk(facts: MoveFacts) -> bool:
-    return facts.leaves_cell and bool(carried_disks(facts))
+    return facts.source is not None and facts.leaves_cell and bool(carried_disks(facts))

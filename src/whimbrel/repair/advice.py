@@ -16,6 +16,9 @@ _LEFT: Mapping[Kind, str] = {
     " in the directory's row to that one",
     Kind.NO_HOST: "restore the host, or delete the server",
     Kind.COLUMNS_DIFFER: "set the column to what the record says",
+    Kind.LOST_IMAGE: "restore the image in the image service under this id; a server that is still on its host can be"
+    " unshelved without it",
+    Kind.LEFT_IMAGE: "if the server's guest is missing, this is its disk: keep it; else delete the image",
     Kind.LOST_PORT: "if it still exists and has no other owner, set its device_id to this server; else detach it",
     Kind.LOST_ATTACHMENT: "detach the volume from the server and attach it again",
     Kind.LOOSE_ATTACHMENT: "detach the volume from the server and attach it again",

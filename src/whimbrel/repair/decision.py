@@ -79,7 +79,8 @@ async def _known(found: Suspect, cloud: Cloud) -> Known:
 
 
 async def _last(server: ServerId, cloud: Cloud) -> Move | None:
-    runs = await cloud.journal.find(RunFilter(subject=server, sagas=("resize", "migrate", "create")))
+    sagas = ("resize", "migrate", "create", "rebuild", "evacuate")
+    runs = await cloud.journal.find(RunFilter(subject=server, sagas=sagas))
     return next((move for move in moves_of(runs) if move.is_over), None)
 
 

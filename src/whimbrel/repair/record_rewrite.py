@@ -16,16 +16,17 @@ from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import CellName, HostName, Slot
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice
+from whimbrel.domain.server_states import POWER_OF
 from whimbrel.moves.facts import Move
 from whimbrel.moves.steps.volumes import devices_at_target
 from whimbrel.ports.services.volumes import VolumeUse
 from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
-from whimbrel.proof.invariants.guests import POWER_OF, is_whole
+from whimbrel.proof.invariants.guests import is_whole
 from whimbrel.repair import guards
 
 _Row = TypeVar("_Row")
 
-UNSETTLED = (guards.VERDICT, "building")
+UNSETTLED = (guards.VERDICT, "building", "shelved_offloaded")
 """States that a server has only during an operation."""
 
 
@@ -159,7 +160,7 @@ def _hindrance(
         return f"unknown while cell {', '.join(sorted(snapshot.unreachable_cells))} does not answer"
     if words := guards.not_checked(snapshot, snapshot.hosts.keys()):
         return words
-    if any(other.power == "running" for _, other in seen.guests if other is not guest):
+    if any(other.is_live for _, other in seen.guests if other is not guest):
         return "another guest of it runs without a whole disk: check both"
     if record.project_id != seen.entry.project_id:
         return "its record and the directory name different projects"
@@ -179,7 +180,7 @@ def _state(record: Server, host: HostName, guest: Guest) -> str:
     """Return the guest's power state, or the recorded state if it is at its location: a user may have stopped it."""
     is_moved = _place(record) != (host, guest.key.slot)
     if record.vm_state in UNSETTLED or (is_moved and record.vm_state in POWER_OF):
-        return "active" if guest.power == "running" else "stopped"
+        return next((state for state, power in POWER_OF.items() if power == guest.power), "stopped")
     return record.vm_state
 
 

@@ -92,8 +92,7 @@ async def _zones(cloud: Cloud) -> dict[HostName, str]:
 
 
 async def book(run: Repair, cloud: Cloud) -> None:
-    flavor = (await record_of(run, cloud)).flavor
-    await cloud.directory.book(run.order, run.subject, flavor.vcpus, flavor.memory_mib)
+    await cloud.directory.book(run.order, run.subject, *(await record_of(run, cloud)).counted)
 
 
 # Guests
@@ -137,7 +136,7 @@ async def bind_ports(run: Repair, cloud: Cloud) -> None:
         except NotFound:
             continue  # its owner has deleted it
         await check_in_hand(run, cloud)
-        if port.device_id == run.subject and port.host != action.host:
+        if port.device_id == run.subject and not (port.host == action.host and port.is_connected):
             await cloud.network.bind(port, action.host, {}, port.device_owner)
 
 

@@ -22,13 +22,14 @@ from whimbrel.domain.errors import (
     NotFound,
     Refused,
     Superseded,
+    TurnedBack,
     Unavailable,
     WorldError,
     WrongState,
 )
 from whimbrel.domain.run import Action, Facts, LogEntry, Run, Verdict
 from whimbrel.ports.stores.journal import Evidence, QuotaUsage, RunFilter
-from whimbrel.saga.backoff import pause_s
+from whimbrel.saga.backoff import pause_s, warnings_due
 from whimbrel.saga.lease import renewed
 from whimbrel.saga.parts import EngineParts
 from whimbrel.saga.step import Decided, Saga, Step
@@ -101,30 +102,32 @@ class Engine:
                 raise
         return await self._journal.accept(run, action, *booked, **more)
 
-    async def begin(self, run: Run, before: QuotaUsage | None = None) -> None:
-        """Take the steps that belong to the request (the lock first), then hand the run to a conductor.
+    async def begin(self, run: Run[Facts], before: QuotaUsage | None = None) -> Run[Facts]:
+        """Take the steps that belong to the request, then hand the run to a conductor. Return it as it is then.
 
         before: the quota usage of the subject until now.
         Raises: what a step raises; the run is then forgotten, or rolled back if there is something to undo. If the
         answer of a step is unknown, only the first step rolls the run back; after it, and if the run cannot be rolled
         back, a conductor asks again and nothing is raised. Nor is anything raised if another engine has taken the run
-        over: the run was accepted, that engine repeats the same step, and its answer counts.
+        over: the run was accepted, that engine repeats the same step, and its answer counts. A queued run only takes
+        the steps before its turn.
         """
         try:
             with renewed(self._journal, self._clock, run, self.lease_s):
-                await self._begin(run, before)
+                return await self._begin(run, before)
         except Superseded as newer:
             log.info("a run was taken over while its request began it", run=run.id, reason=newer.reason)
+            return run
 
-    async def _begin(self, run: Run, before: QuotaUsage | None) -> None:
+    async def _begin(self, run: Run[Any], before: QuotaUsage | None) -> Run[Any]:
         """Raises: what a step raises, as `begin` states; Superseded: only by the journal."""
         saga = self.registry.of(run)
         entrance = step = saga.step(run.at)
         assert step.in_request, f"{saga.name} has no line for a door"
-        while True:
+        while not (run.queued and step.in_turn):
             began = self._clock.now()
             try:
-                await step.do(run, self.parts.world)
+                learned = await step.do(run, self.parts.world)
             except (Refused, NotFound, WrongState) as refusal:
                 if step is entrance:
                     await self._journal.forget(run, before)
@@ -138,14 +141,15 @@ class Engine:
                         raise Conflict(silence.reason) from silence  # it was rolled back, not taken over
                     raise
                 await self._hand_on(replace(run, tries=1, message=silence.reason))
-                return
-            run = self._advanced(run, saga, step, began, None)
+                return run
+            run = self._advanced(run, saga, step, began, learned)
             step = saga.step(run.at)
             if not step.in_request:
                 break
             run = await self._save(run)  # before the next step acts: a rollback undoes what is saved
-        if not (self.parts.adopt and self.parts.adopt(replace(run, unsaved=1))):
+        if run.queued or not (self.parts.adopt and self.parts.adopt(replace(run, unsaved=1))):
             await self._hand_on(run)
+        return run
 
     async def _hand_on(self, run: Run, *, raised: bool = False) -> None:
         """Save a run for any conductor, and wake one."""
@@ -280,8 +284,9 @@ class Engine:
         except Superseded:
             raise
         except (Refused, NotFound, WrongState) as refusal:
-            if saga.may_turn_back(step.name):
-                turned = self._turned(run, step, "refused", began, refusal.reason)
+            if saga.may_turn_back(step.name) or step.settles:
+                why: Why = "asked" if isinstance(refusal, TurnedBack) else "refused"
+                turned = self._turned(run, step, why, began, refusal.reason)
                 return await self._save(turned, raised=True, evidence=_evidence(step, began, refusal))
             return await self._ask_again(run, saga, step, began, refusal)
         except (Unavailable, Conflict) as silence:
@@ -337,8 +342,9 @@ class Engine:
 
     async def _ask_again(self, run: Run, saga: Saga, step: Step, began: float, trouble: WorldError) -> Run:
         now = self._clock.now()
-        if saga.may_turn_back(step.name) and now - run.since > self.parts.step_timeout_s:
+        if saga.may_turn_back(step.name) and not step.waits and now - run.since > self.parts.step_timeout_s:
             return await self._turn(run, step, "refused", began, f"no answer: {trouble.reason}")
+        self._warn(run, trouble.reason)
         return await self._pause(replace(run, tries=run.tries + 1, message=trouble.reason, updated_at=now))
 
     async def _pause(self, run: Run) -> Run:
@@ -350,6 +356,13 @@ class Engine:
         run = await self._save(run, raised=True)
         await self._clock.sleep(pause)
         return run
+
+    def _warn(self, run: Run, reason: str) -> None:
+        """Log a run that is tried again: after half a minute, and then whenever its waiting time has doubled."""
+        now = self._clock.now()
+        if warnings_due(now - run.since) > warnings_due(run.updated_at - run.since):
+            waited_s = round(now - run.since)
+            log.warning("a run waits", run=run.id, saga=run.saga, at=run.at, waited_s=waited_s, reason=reason)
 
     # Back
 
@@ -375,7 +388,7 @@ class Engine:
 
     async def _back(self, run: Run, saga: Saga, step: Step) -> Run:
         if step.again and run.turned == "refused" and not run.debts:
-            other = step.again(run.facts)
+            other = step.again(run.facts) or (step.anew(run) if step.anew else None)
             if other is not None:
                 return await self._save(self._forward_again(run, saga, step, other))
         began = self._clock.now()
@@ -432,12 +445,13 @@ class Engine:
             entry = self._entry(run, step, "undo", began, "done", "a debt is paid")
             run = await self._save(replace(run, debts=paid, log=(*run.log, entry), tries=0))  # before the next undo
         message = troubles[0] if troubles else _why_turned(run)  # others may only wait for the first
+        if troubles:
+            self._warn(run, troubles[0])
         run = replace(run, tries=run.tries + 1, message=message, updated_at=self._clock.now())
         return await (self._pause(run) if run.debts else self._save(self._undone(run, saga)))
 
     def _undone(self, run: Run, saga: Saga) -> Run:
-        status = saga.reverted_status if run.turned == "reverted" else saga.undone_status
-        return replace(run, state="undone", status=status, owner=None, finished_at=self._clock.now())
+        return replace(run, state="undone", status=saga.status_undone(run), owner=None, finished_at=self._clock.now())
 
     # Both
 
@@ -469,8 +483,11 @@ class Engine:
         """Save the run; while this engine owns it, this also extends the lease."""
         if run.owner:  # otherwise the due time that was read would revert a renewal
             run = replace(run, due_at=self._clock.now() + self.lease_s)
-        run = replace(run, unsaved=0)
+        saga = self.registry.of(run)
+        run = saga.without_secrets(replace(run, unsaved=0)) if run.is_over else replace(run, unsaved=0)
         await self._journal.save(run, raised, evidence, usage)
+        if run.is_over and saga.may_queue:
+            self.ring()  # the next one may be queued
         return run
 
     async def _stand_still(self, run: Run, problem: str, message: str) -> None:
@@ -478,6 +495,8 @@ class Engine:
         stopped = replace(run, problem=problem, message=message, owner=None, due_at=NEVER)
         try:
             await self._journal.save(stopped)
+        except Superseded:
+            log.info("a run was taken over before its stop was recorded", run=run.id, epoch=run.epoch)
         except WorldError as trouble:
             log.error("the problem of a run was not recorded", run=run.id, reason=trouble.reason)
 
@@ -492,5 +511,5 @@ def _why_turned(run: Run) -> str | None:
 
 
 def _evidence(step: Step, at: float, outcome: Decided | WorldError | Any) -> Evidence | None:
-    document = getattr(outcome, "evidence", None)
+    document = outcome.evidence if isinstance(outcome, (Decided, Refused)) else None
     return None if document is None else Evidence(step=step.name, at=at, document=document)

@@ -12,11 +12,12 @@ takes the run for one of a newer program and never drives it. During an upgrade 
 treat rows saved under the new name in the same way.
 """
 
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeAlias
 
+from msgspec.structs import fields, replace
 from typing_extensions import TypeVar
 
 from whimbrel.domain.run import Run
@@ -46,12 +47,16 @@ class Step(Generic[Facts]):
     only_if: Callable[[Facts], bool] | None = None  # if false, the step is skipped
     after: tuple[Do[Facts], ...] = ()  # this undo waits for the undos of these steps
     again: Callable[[Facts], Facts | None] | None = None  # a choice: facts with the next alternate
+    anew: Callable[[Run[Facts]], Facts | None] | None = None  # a choice without alternates: facts for a new one
     accepted: bool = False  # saved in one write with the run itself, which begins after it
     in_request: bool = False  # taken by the request before it is answered; after the accepted steps, before all others
+    in_turn: bool = False  # a queued run waits here for its turn; this step takes the lock of the subject
     unlocks: bool = False  # releases the lock of the subject; if no step does, the last one
     idle: bool = False  # `do` does nothing: the step is there for its undo
     passive: bool = False  # changes nothing, except in the journal's own transaction: no save is needed before it
+    settles: bool = False  # its `do` finds out whether the run goes on or back: only its refusal turns the run back
     parks: bool = False  # waits here for a verdict, without an owner
+    waits: bool = False  # for something outside the cloud: no time-out turns it back, but an operator can
     status: str | None = None  # the status of the migration from here on
     shows: str | None = None  # the task state of the subject from here on
     event: str | None = None  # its name in the user's instance action events
@@ -80,6 +85,8 @@ class Saga(Generic[Facts]):
     done_status: str = "done"
     undone_status: str = "error"
     reverted_status: str = "reverted"
+    secrets: tuple[str, ...] = ()  # facts that are reset when a run is over, however it ends; a.b: b of the fact a
+    undone_as: Mapping[str, str] = field(default_factory=dict)  # why it turned back, or its status then -> at the end
 
     @cached_property
     def steps(self) -> tuple[Step[Facts], ...]:
@@ -104,19 +111,43 @@ class Saga(Generic[Facts]):
         return self.steps[self._index[name]]
 
     def may_turn_back(self, name: str) -> bool:
-        """Check whether a run at this step can still be undone."""
-        return self._index[name] < len(self.undoable)
+        """Check whether a run at this step may be turned back by a request or a time-out."""
+        return self._index[name] < len(self.undoable) and not self.step(name).settles
+
+    def status_undone(self, run: Run) -> str:
+        """Return the status of a run that has been undone."""
+        if run.turned == "reverted":
+            return self.reverted_status
+        if not any(entry.way == "do" and entry.outcome == "done" for entry in run.log):
+            return self.undone_status  # it never got past the request
+        return self.undone_as.get(run.turned or "", self.undone_as.get(run.status, self.undone_status))
 
     def holds_lock(self, run: Run) -> bool:
         """Check whether a run at its current step certainly holds the lock of its subject.
 
-        The first step of the request takes the lock. At that step and at the one that unlocks, it may or may not.
+        The step that is taken in turn, else the first of the request, takes the lock. At that step and at the one that
+        unlocks, it may or may not.
         """
         if run.at not in self._index:
             return False
-        lock = next(number for number, step in enumerate(self.steps) if step.in_request)
+        lock = next(number for number, step in enumerate(self.steps) if step.in_turn or self._has_no_turn(step))
         unlock = next((number for number, step in enumerate(self.steps) if step.unlocks), len(self.steps) - 1)
         return lock < self._index[run.at] < unlock
+
+    def without_secrets(self, run: Run[Facts]) -> Run[Facts]:
+        """Return a run that is over with its secret facts reset to their defaults."""
+        facts: Any = run.facts
+        for path in self.secrets:
+            facts = _without(facts, path.split("."))
+        return run if facts is run.facts else replace(run, facts=facts)
+
+    def _has_no_turn(self, step: Step[Facts]) -> bool:
+        return step.in_request and not self.may_queue
+
+    @cached_property
+    def may_queue(self) -> bool:
+        """Check whether runs of this list may wait for their turn behind other runs of their subject."""
+        return any(step.in_turn for step in self.steps)
 
     def following(self, name: str, facts: Facts) -> Step[Facts] | None:
         """Return the next step that applies, None at the end."""
@@ -129,6 +160,17 @@ class Saga(Generic[Facts]):
     def entrance(self, facts: Facts) -> Step[Facts]:
         """Return the step with which a run begins: the first that was not saved with the run when it was accepted."""
         return next(s for s in self.steps if not s.accepted and applies(s, facts))
+
+
+def _without(value: Any, path: Sequence[str]) -> Any:
+    """Return a struct or dictionary with the field at the path reset to its default, or removed."""
+    name, *rest = path
+    if isinstance(value, dict):
+        return {key: held for key, held in value.items() if key != name}
+    if rest:
+        inner = getattr(value, name)
+        return value if inner is None else replace(value, **{name: _without(inner, rest)})
+    return replace(value, **{name: next(each.default for each in fields(value) if each.name == name)})
 
 
 def applies(step: Step[Facts], facts: Facts) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProviderId
+from whimbrel.domain.live_transfer import GuestCpu
 from whimbrel.ports.placement.assignments import ResourceRequest
 
 GroupPolicy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"]
@@ -20,12 +21,20 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     members: Mapping[ProviderId, int] = {}  # root provider of a host -> number of other members with claims there
 
 
+class RunningGuest(msgspec.Struct, frozen=True, kw_only=True):
+    """The guest of a live move: the host that it runs on, and the processor that it sees."""
+
+    host: HostName
+    cpu: GuestCpu
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The request; None: any."""
 
     resources: ResourceRequest
     home_cell: CellName | None = None  # the server's current cell
     cells: frozenset[CellName] | None = None  # allowed cells of the target
+    live_from: CellName | None = None  # of a live migration: the cell that has to reach the target's hosts
     networks: Mapping[str, str] = {}  # physical networks that its ports need -> their owner, in words
     storage: frozenset[str] = frozenset()  # storage back ends of its volumes
     zone: str | None = None  # id
@@ -42,4 +51,5 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     hints: Mapping[str, Any] = {}
     hinted: Mapping[str, HostName] = {}  # server id in the hints -> its host; servers without a host are omitted
     wants_pci: bool = False
+    live: RunningGuest | None = None  # if the server moves while it runs
     spread: str = ""  # seed of the order among hosts of equal weight

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec.structs import replace as with_
 
 from whimbrel.domain import server_states
-from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.domain.errors import Conflict, NotFound, WrongState
 from whimbrel.domain.server import Server
 from whimbrel.moves.opening import new_action
 from whimbrel.ports.cloud import Cloud, Requester
@@ -28,7 +28,14 @@ async def change(cloud: Cloud, server: Server, fields: Mapping[str, Any]) -> Ser
 async def reset_state(
     cloud: Cloud, requester: Requester, server: Server, vm_state: Literal["active", "error"]
 ) -> Server:
-    """Set vm_state for an administrator; an open run continues and overwrites it."""
+    """Set vm_state for an administrator; an open run continues and overwrites it.
+
+    Raises: WrongState: the server is soft-deleted. It counts in no quota, and only a restore counts it again.
+    """
+    if server.vm_state == server_states.SOFT_DELETED:
+        raise WrongState(
+            f"Cannot 'resetState' instance {server.id} while it is in vm_state {server.vm_state}: restore or delete it."
+        )
     action = with_(new_action(cloud, requester, server, "resetState"), updated_at=cloud.clock.now())
     await cloud.journal.add_action(action)
     state = server_states.after(server.vm_state, f"reset to {vm_state}")

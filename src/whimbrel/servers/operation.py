@@ -1,7 +1,7 @@
 """Operations: short runs on a server that stays on its host. Their facts, and how they are accepted."""
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from whimbrel.domain.errors import NotFound, WrongState
 from whimbrel.domain.guest import GuestKey
@@ -13,11 +13,20 @@ from whimbrel.domain.server import Server
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.hosts.agent import Agent
+from whimbrel.ports.stores.journal import Limits, QuotaUsage
 from whimbrel.ports.stores.servers import Servers
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga
 
 Kind = TypeVar("Kind", bound=OperationFacts)
+
+
+class Counting(NamedTuple):
+    """The quota usage of a server from the acceptance of an operation on, and before; and the limits of its project."""
+
+    usage: QuotaUsage
+    before: QuotaUsage
+    limits: Limits
 
 
 def cell_of(run: Operation) -> CellName:
@@ -75,9 +84,17 @@ async def accept(
     allowed: tuple[str, ...],
     *,
     beside: RunId | None = None,
+    behind: Sequence[RunId] = (),
+    before_queued: bool = False,
+    oldest: int = 1,
+    counting: Counting | None = None,
     **more: Any,
 ) -> Run[Kind]:
-    """Record an operation and take its first step. Raises: WrongState; Conflict; Unavailable."""
+    """Record an operation and take its first step. oldest: the first version of the list that does what is requested.
+
+    counting: if it changes the quota usage of the server. beside, behind, before_queued: as in `Journal.accept`.
+    Raises: WrongState; Conflict; OverQuota; Unavailable.
+    """
     if server.vm_state not in allowed:
         raise WrongState(f"Cannot '{action}' instance {server.id} while it is in vm_state {server.vm_state}")
     facts = saga.facts(
@@ -89,10 +106,11 @@ async def accept(
         beside=beside,
         **{"devices": _has_any(server), **more},
     )
-    run = new_run(cloud, engine, requester, server, saga, facts)
-    run = await engine.accept(run, new_action(cloud, requester, server, action, run.id), beside=beside)
-    await engine.begin(run)
-    return run
+    run = new_run(cloud, engine, requester, server, saga, facts, oldest)
+    booked = counting._asdict() if counting else {}
+    turn = {"beside": beside, "behind": behind, "before_queued": before_queued}
+    run = await engine.accept(run, new_action(cloud, requester, server, action, run.id), **turn, **booked)
+    return await engine.begin(run, counting.before if counting else None)
 
 
 def _has_any(server: Server) -> bool:

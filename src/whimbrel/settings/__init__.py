@@ -63,7 +63,8 @@ def load(path: Path | None, *, needs_cells: bool = True) -> CloudConfig:
         raise Invalid(f"{name}: {sentence(str(error), tables)}") from None
     if needs_cells and not (file.cells or file.bus.urls):
         raise Invalid(f"{name}: the file has no 'cell'; give it {MUST_BE['cell']}")
-    rules = Rules(**msgspec.structs.asdict(file.rules))
+    own = {"live": file.moves.live.rules, "notifications": file.notifications.rules, "quota": file.quota.rules}
+    rules = Rules(**msgspec.structs.asdict(file.rules), **own)
     values = {**msgspec.structs.asdict(file), "rules": rules, "rules_in_file": frozenset(tables.get("rules", {}))}
     config = with_files(name, CloudConfig(**values), path.absolute().parent if path else Path.cwd(), os.environ)
     check(name, config)

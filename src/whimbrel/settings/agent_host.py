@@ -10,6 +10,7 @@ import msgspec
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import HostName
+from whimbrel.ports.hosts.control_plane import ANSWERED_WITHIN_S, BEAT_S, SHORTEST_LEASE_S
 from whimbrel.settings.error_messages import sentence
 from whimbrel.settings.sections import LibvirtHost, SimulatedHost
 
@@ -37,9 +38,16 @@ def host_of_agent(name: str, table: Mapping[str, Any], host: HostName, directory
     if tables["host"]["driver"] == "libvirt":
         tables["host"] = {"uri": SYSTEM_LIBVIRT, **tables["host"]}
     try:
-        return msgspec.convert(tables, _File, strict=True).host
+        found_host = msgspec.convert(tables, _File, strict=True).host
     except msgspec.ValidationError as error:
         raise Invalid(f"{name}: {sentence(str(error), tables)}") from None
+    if found_host.self_fence_s is not None and found_host.self_fence_s < SHORTEST_LEASE_S:
+        raise Invalid(
+            f"{name}: [host] has 'self_fence_s' = {found_host.self_fence_s:g}; heartbeats are sent every {BEAT_S:g} s"
+            f" and wait {ANSWERED_WITHIN_S:g} s for their answers, so the host would stop its guests when one is lost:"
+            f" make it {SHORTEST_LEASE_S:g} or more"
+        )
+    return found_host
 
 
 def _of_machine(guests: Path) -> dict[str, Any]:

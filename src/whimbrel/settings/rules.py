@@ -18,6 +18,7 @@ from whimbrel.settings.sections import Table
 log = structlog.get_logger(__name__)
 
 LEAST_RULE: dict[str, float] = {
+    "shelved_offload_time_s": -1,
     "max_attempts": 1,
     "step_timeout_s": 1,
     "lease_s": 0.5,
@@ -34,6 +35,9 @@ RATIOS = {"image_props_weight_setting": "os_distro=2", "metrics_weight_setting":
 """Rules that are lists of NAME=NUMBER, with an example."""
 
 
+OWN_TABLES = ("live", "guests", "notifications", "quota")
+"""Rules with tables of their own: [moves.live], [guests], [notifications] and [quota]."""
+
 RENAMED = {"patience_s": "step_timeout_s"}
 """Old names of rules, which 0.2 still reads."""
 
@@ -49,7 +53,7 @@ def under_new_names(rules: dict[str, Any]) -> dict[str, Any]:
 def limited_rules() -> Any:
     """Return a table type with the fields of Rules and the minimum of each."""
     fields: list[tuple[str, Any, Any]] = []
-    for rule in msgspec.structs.fields(Rules):
+    for rule in (rule for rule in msgspec.structs.fields(Rules) if rule.name not in OWN_TABLES):
         limit = Meta(ge=LEAST_RULE.get(rule.name, 0), le=MOST_RULE)
         limited = Annotated[rule.type, limit] if rule.type in (int, float) else rule.type
         table = field(default_factory=rule.default_factory) if rule.default is NODEFAULT else rule.default

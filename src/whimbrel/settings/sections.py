@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, field
 
 from whimbrel.adapters.sql.engine.urls import CONNECTIONS
 from whimbrel.domain.host_nics import HostNet, HostNic, Kbps
+from whimbrel.domain.live_policy import LivePolicy, LiveRules, Rung
+from whimbrel.domain.notification_rules import AuditPeriod, NotificationRules
 from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciDevice
+from whimbrel.domain.quota_settings import QuotaRules
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.services.images import ImageLimits
 
@@ -20,10 +23,16 @@ ZoneNamed = Annotated[str, Meta(pattern=r"^(?!internal$)[A-Za-z0-9][A-Za-z0-9._-
 TraitNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
 ClassNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
 DatabaseUrl = Annotated[str, Meta(pattern=r"^(sqlite:///.|postgresql(\+psycopg)?://)")]  # not in memory
+LimitNamed = Annotated[str, Meta(pattern=r"^(servers|server_[a-z_]+|class:[A-Z][A-Z0-9_]*)$")]
 PhysnetNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 StorageNamed = Annotated[str, Meta(pattern=r"^[^@#\s]{1,255}$")]
 HttpUrl = Annotated[str, Meta(pattern=r"^https?://[^/\s]+")]
+VendorDataTarget = Annotated[str, Meta(pattern=r"^[^@/\s]+@https?://[^/\s]+")]
+BrokerUrl = Annotated[str, Meta(pattern=r"^(rabbit|amqp|kombu)://[^/\s]+")]
 BusUrl = Annotated[str, Meta(pattern=r"^(nats|tls)://[^/\s]+$")]
+OneAddress = Annotated[str, Meta(pattern=r"^(?!0\.0\.0\.0$|::$).+$")]  # other machines connect to it
+OriginHost = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
+Ipv4Address = Annotated[str, Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")]
 FileNamed = Annotated[str, Meta(min_length=1)]
 CloudIdentifier = Annotated[str, Meta(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 Count = Annotated[int, Meta(ge=1, le=2**20)]
@@ -53,12 +62,20 @@ class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
     ingress_kpps: Kbps = 0
     cards: tuple[HostNic, ...] = field(default=(), name="nic")
     pci: tuple[PciDevice, ...] = ()  # devices for passthrough to servers
+    console_address: OneAddress = "127.0.0.1"  # the proxies of consoles connect here
+    console_port: Port = 0  # 0: a free one
+    self_fence_s: Timeout | None = None  # it stops its guests when it was cut off for so long; None: it does not
 
     @property
     def net(self) -> HostNet:
         """Return the network service's data of the host."""
-        rates = {"kpps": self.kpps, "egress_kpps": self.egress_kpps, "ingress_kpps": self.ingress_kpps}
-        return HostNet(host=self.name, cards=self.cards, **rates)
+        return HostNet(
+            host=self.name,
+            cards=self.cards,
+            kpps=self.kpps,
+            egress_kpps=self.egress_kpps,
+            ingress_kpps=self.ingress_kpps,
+        )
 
 
 class SimulatedHost(HostTable, frozen=True, kw_only=True, tag="simulated"):
@@ -76,11 +93,52 @@ class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
     guests_dir: Annotated[str, Meta(min_length=1)] | None = None  # None: in the data directory
     nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # the cell's hosts read moving disks here
     virt_type: Literal["auto", "kvm", "qemu"] = "auto"  # auto: KVM if the processor has it, else emulation
-    guest_nics: Literal["tap", "user"] = "tap"  # user: QEMU's isolated network, which needs no permission for taps
+    guest_nics: Literal["tap", "bridge", "user"] = "tap"  # see docs/networks.md
+    tunnel_address: Ipv4Address | None = None  # of tunnels to the other hosts of a network; None: it has none
+    peer_uri: Annotated[str, Meta(pattern=r"^[a-z]+\+[a-z]+://")] | None = (
+        None  # by which other hosts reach this libvirt
+    )
+    migration_address: Annotated[str, Meta(min_length=1)] | None = (
+        None  # of live guests' memory and disks; None: libvirt's
+    )
+    migration_tls: bool = False
+    storage_address: Annotated[str, Meta(min_length=1)] | None = None  # in the storage network; None: nbd_address
+    storage_socket: Annotated[str, Meta(pattern=r"^/")] | None = None  # of `whimbrel storage`; None: run by the agent
+    storage_mounts: Annotated[str, Meta(pattern=r"^/")] = "/run/whimbrel-volumes"  # where the agent mounts shares
+    multipath: bool = False  # of iSCSI and Fibre Channel volumes, by multipathd
+    tcg_live_migration: Literal["suspend", "allow"] = "suspend"  # of emulated guests, if QEMU could lose their memory
+
+    @property
+    def net(self) -> HostNet:
+        if self.guest_nics == "tap":
+            return super().net
+        address = self.tunnel_address or UNSET
+        return msgspec.structs.replace(super().net, guest_nics=self.guest_nics, tunnel_address=address)
 
     def guests_in(self, data_dir: Path) -> Path:
         """Return the directory of its guests."""
         return Path(self.guests_dir) if self.guests_dir else data_dir / "guests" / self.name
+
+
+class FenceTable(Table, frozen=True, kw_only=True, tag_field="driver"):
+    """The fence device of a host."""
+
+    host: HostNamed
+    user: Annotated[str, Meta(min_length=1)]
+    password_file: FileNamed  # of the user there
+    timeout_s: Timeout = 10.0  # for one answer
+
+
+class RedfishFence(FenceTable, frozen=True, kw_only=True, tag="redfish"):
+    address: HttpUrl
+    system: Annotated[str, Meta(pattern=r"^/")] | None = None  # such as "/redfish/v1/Systems/1"; None: the only one
+    ca_file: FileNamed | None = None  # of its certificate; None: those of the system
+    insecure: bool = False  # whatever its certificate is, and plain HTTP
+
+
+class IpmiFence(FenceTable, frozen=True, kw_only=True, tag="ipmi"):
+    address: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?$")]
+    cipher_suite: Annotated[int, Meta(ge=0, le=17)] | None = None  # None: the best of both sides
 
 
 class CellTable(Table, frozen=True, kw_only=True):
@@ -89,6 +147,7 @@ class CellTable(Table, frozen=True, kw_only=True):
     enabled: bool = True
     physnets: tuple[PhysnetNamed, ...] | None = None  # the physical networks that its hosts reach; None: all
     storage: tuple[StorageNamed, ...] | None = None  # the storage back ends that its hosts reach; None: all
+    migration_network: PhysnetNamed | None = None  # shared with the cells to which servers can be migrated live
     hosts: tuple[SimulatedHost | LibvirtHost, ...] = field(default=(), name="host")  # besides those that join
 
 
@@ -101,6 +160,38 @@ class SimulatedTimes(Table, frozen=True, kw_only=True):
     snapshot_s: Seconds = 0.0
     start_s: Seconds = 0.0
     stop_s: Seconds = 0.0
+    live_mib_s: Annotated[float, Meta(ge=0)] = 0.0  # speed of live transfers; 0: they take no time
+    faults: FileNamed | None = None  # a directory in which tests ask for faults, see whimbrel.testing
+
+
+class LiveTable(Table, frozen=True, kw_only=True):
+    """Live migrations: see docs/live-migration.md. of_projects: project id -> the keys that differ for its servers."""
+
+    longest_pause_ms: Annotated[int, Meta(ge=1, le=600_000)] = 500
+    deadline_s: Seconds = 900.0
+    rung_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
+    ladder: tuple[Rung, ...] = ("throttle", "longer_pause", "abort")
+    longer_pause_ms: Annotated[int, Meta(ge=1, le=600_000)] = 5000
+    bandwidth_mib_s: Annotated[int, Meta(ge=0, le=2**20)] = 0
+    at_once_per_host: Annotated[int, Meta(ge=0, le=1000)] = 1
+    at_once_per_link: Annotated[int, Meta(ge=0, le=1000)] = 0
+    of_projects: dict[str, dict[str, Any]] = {}
+
+    @property
+    def rules(self) -> LiveRules:
+        policy = LivePolicy(**{key: getattr(self, key) for key in LivePolicy.__struct_fields__})
+        return LiveRules(
+            policy=policy,
+            of_projects=self.of_projects,
+            at_once_per_host=self.at_once_per_host,
+            at_once_per_link=self.at_once_per_link,
+        )
+
+
+class MovesTable(Table, frozen=True, kw_only=True):
+    """The moves of servers."""
+
+    live: LiveTable = LiveTable()
 
 
 class Listen(Table, frozen=True, kw_only=True):
@@ -145,9 +236,37 @@ class ServicesTable(Table, frozen=True, kw_only=True):
     network: HttpUrl | None = None
     placement: HttpUrl | None = None
     image: HttpUrl | None = None  # None: the image service is in the process `up`
+    image_relay: HttpUrl | None = None  # through which hosts reach an image service that others run
     volume: HttpUrl | None = None
+    console: HttpUrl | None = None  # the proxy of consoles
     ca_file: FileNamed | None = None  # of the certificates of these services; None: those of the system
     insecure: bool = False  # send tokens over plain HTTP to addresses outside loopback
+
+
+ExternalService = Literal["image", "network", "volume"]
+
+
+class KeystoneTable(Table, frozen=True, kw_only=True):
+    """A Keystone that others run, the login of this cloud there, and which services of its catalog are used."""
+
+    auth_url: HttpUrl
+    # One of two logins: a user with a password, or an application credential.
+    username: str | None = None
+    password_file: FileNamed | None = None
+    user_domain_name: str | None = None  # neither name nor id: the domain with the id "default"
+    user_domain_id: str | None = None
+    project_name: str = "service"
+    project_domain_name: str | None = None
+    project_domain_id: str | None = None
+    application_credential_id: str | None = None
+    application_credential_secret_file: FileNamed | None = None
+    services: tuple[ExternalService, ...] = ("image", "network", "volume")  # the others are embedded
+    region: str | None = None  # of the catalog; None: the only one
+    interface: Literal["internal", "public", "admin"] | None = None  # None: internal, or public without an internal one
+    ca_file: FileNamed | None = None  # of the certificates of Keystone and these services; None: those of the system
+    insecure: bool = False  # send passwords and tokens over plain HTTP to addresses outside loopback
+    timeout_s: Timeout = 60.0  # for a connection, and for each part of an answer
+    retries: Annotated[int, Meta(ge=0, le=10)] = 1  # of a request that did not arrive, or that only reads
 
 
 class BusTable(Table, frozen=True, kw_only=True):
@@ -178,6 +297,69 @@ class MetricsTable(Table, frozen=True, kw_only=True):
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # address of the separate port
     port: Port | None = None  # None: no separate port
     secret_file: FileNamed | None = None  # the token; None: metrics.secret of the data directory
+
+
+class GuestsTable(Table, frozen=True, kw_only=True):
+    """The metadata of guests: see docs/guests.md."""
+
+    dhcp_domain: Annotated[str, Meta(pattern=r"^([A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)?$", max_length=190)] = "novalocal"
+    vendor_data_file: FileNamed | None = None  # a JSON object that all guests get as vendor data
+    vendordata_providers: tuple[Literal["StaticJSON", "DynamicJSON"], ...] = ("StaticJSON",)  # the file, the services
+    vendordata_dynamic_targets: tuple[VendorDataTarget, ...] = ()  # NAME@URL of services that are asked about guests
+    vendordata_dynamic_connect_timeout_s: Annotated[float, Meta(ge=0.1, le=60)] = 5.0
+    vendordata_dynamic_read_timeout_s: Annotated[float, Meta(ge=0.1, le=60)] = 5.0
+    vendordata_dynamic_failure_fatal: bool = False  # a guest does not start without their answers
+    vendordata_dynamic_auth: bool = False  # they are sent this cloud's token
+    vendordata_dynamic_ca_file: FileNamed | None = None  # of their certificates; None: those of the system
+    force_config_drive: bool = False
+    metadata_requests_per_s: Annotated[float, Meta(ge=0, le=10_000)] = 10.0  # of one guest, to one process; 0: no limit
+    metadata_burst: Annotated[int, Meta(ge=1, le=100_000)] = 300  # requests of one guest at once
+
+
+class MetadataTable(Table, frozen=True, kw_only=True):
+    """The metadata service for Neutron's metadata agents."""
+
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    port: Port = 8775
+    secret_file: FileNamed | None = None  # the secret shared with the agents; None: the service is off
+
+
+Topics = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(min_length=1)]
+
+
+class NotificationsTable(Table, frozen=True, kw_only=True):
+    """Notifications to other services of the cloud: see docs/notifications.md."""
+
+    enabled: bool = False  # the same for all processes of the cloud
+    transport_url: BrokerUrl | None = None  # None, and no file: this process sends none
+    transport_url_file: FileNamed | None = None  # a file with the URL, instead of `transport_url`
+    notification_format: Literal["versioned", "unversioned", "both"] = "versioned"
+    topics: Topics = ("versioned_notifications",)
+    unversioned_topics: Topics = ("notifications",)
+    exchange: Annotated[str, Meta(min_length=1)] = "nova"
+    queues: Literal["transient", "durable", "quorum"] = "transient"  # as the broker has them already
+    ca_file: FileNamed | None = None  # of the broker's certificate; None: without TLS
+    notify_on_state_change: Literal["none", "vm_state", "vm_and_task_state"] = "none"
+    bdms_in_notifications: bool = False
+    instance_usage_audit: bool = False  # send instance.exists of all servers at the end of each period
+    instance_usage_audit_period: AuditPeriod = "month"  # in UTC
+    backlog_s: Annotated[float, Meta(ge=60, le=31_536_000)] = 86_400.0
+
+    @property
+    def rules(self) -> NotificationRules:
+        return NotificationRules(**{name: getattr(self, name) for name in NotificationRules.__struct_fields__})
+
+
+class QuotaTable(Table, frozen=True, kw_only=True):
+    """Where the limits of projects on servers are: see docs/api.md. The same for all processes of the cloud."""
+
+    driver: Literal["projects", "unified"] = "projects"  # the cloud's own database, or the limits of Keystone
+    unified_limits_resource_strategy: Literal["require", "ignore"] = "require"  # the resources of the list
+    unified_limits_resource_list: tuple[LimitNamed, ...] = ("servers",)  # need, or need not, have a registered limit
+
+    @property
+    def rules(self) -> QuotaRules:
+        return QuotaRules(**{name: getattr(self, name) for name in QuotaRules.__struct_fields__})
 
 
 class VolumesTable(Table, frozen=True, kw_only=True):
@@ -216,6 +398,14 @@ class ImagesTable(Table, frozen=True, kw_only=True):
         )
 
 
+class ConsolesTable(Table, frozen=True, kw_only=True):
+    """Consoles of servers in a browser."""
+
+    token_lifetime_s: Annotated[float, Meta(ge=1, le=86400)] = 600.0  # how long an address of a console is valid
+    allowed_origins: tuple[OriginHost, ...] = ()  # hosts whose pages may show consoles, besides the proxy's own
+    sessions: Count = 500  # of one process at the same time
+
+
 class StorageTable(Table, frozen=True, kw_only=True):
     """The file system of the data directory, and the network of disks."""
 
@@ -232,17 +422,25 @@ class SettingsFile(Table, frozen=True, kw_only=True):
     """The tables of a file."""
 
     cells: tuple[CellTable, ...] = field(default=(), name="cell")
+    fences: tuple[RedfishFence | IpmiFence, ...] = field(default=(), name="fence")
     rules: Rules = Rules()
+    moves: MovesTable = MovesTable()
+    guests: GuestsTable = GuestsTable()
+    metadata: MetadataTable = MetadataTable()
     simulated: SimulatedTimes = SimulatedTimes()
     listen: Listen = Listen()
+    notifications: NotificationsTable = NotificationsTable()
+    quota: QuotaTable = QuotaTable()
     volumes: VolumesTable = VolumesTable()
     images: ImagesTable = ImagesTable()
     storage: StorageTable = StorageTable()
+    consoles: ConsolesTable = ConsolesTable()
     metrics: MetricsTable = MetricsTable()
     http: HttpTable = HttpTable()
     database: DatabaseTable = DatabaseTable()
     tls: TlsTable = TlsTable()
     services: ServicesTable = ServicesTable()
+    keystone: KeystoneTable | None = None  # None: all services are embedded
     bus: BusTable = BusTable()
     cloud: IdentityTable = IdentityTable()
     host: dict[str, Any] = {}  # the host of the agent on this machine: `settings.agent_host`
@@ -252,6 +450,11 @@ class CloudConfig(SettingsFile, frozen=True, kw_only=True):
     """The settings of a process, from a file. Names of other files in it are absolute."""
 
     rules_in_file: frozenset[str] = frozenset()  # the rules that the file sets; the others have their defaults
+
+    @property
+    def external(self) -> frozenset[str]:
+        """Return the services that others run, of identity, image, network and volume."""
+        return frozenset(("identity", *self.keystone.services)) if self.keystone else frozenset()
 
     def volume_zones(self, known: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the zones of volumes; the first is the default. known: of hosts that are not in the settings."""

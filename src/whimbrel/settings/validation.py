@@ -1,16 +1,19 @@
 """Validation of a file as a whole: unique names, and rules that fit its hosts."""
 
+from collections.abc import Collection
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from whimbrel.adapters.sql.engine.urls import check_url
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ip_addresses import is_loopback
+from whimbrel.domain.live_policy import policy_of
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
 from whimbrel.placement import resource_names as names
 from whimbrel.ports.placement.placement import DISABLED
+from whimbrel.settings.external import check_keystone
 from whimbrel.settings.rules import wrong_with
-from whimbrel.settings.sections import CloudConfig, HostTable, LibvirtHost
+from whimbrel.settings.sections import CloudConfig, HostTable, LibvirtHost, RedfishFence
 from whimbrel.settings.transport import is_in, is_plain_beyond_loopback
 
 
@@ -36,16 +39,44 @@ def check(name: str, config: CloudConfig) -> None:
             )
     _check_databases(name, config)
     _check_transport(name, config)
+    check_keystone(name, config)
     _check_exports(name, config)
+    _check_migration(name, config)
     _check_machines(name, config)
     _check_reach(name, config)
     _check_nics(name, config)
     _check_pci(name, config)
+    _check_fences(name, config, homes)
+    _check_vendor_data(name, config)
+    _check_self_fencing(name, config)
     for _, host in config.hosts():
         if wrong := _wrong_names(host):
             raise Invalid(f"{name}: host '{host.name}' has {wrong}")
+    for project in config.rules.live.of_projects:
+        try:
+            policy_of(config.rules.live, project, {}, {})
+        except Invalid as mistake:
+            raise Invalid(f"{name}: [moves.live.of_projects.{project}]: {mistake.reason}") from None
     if wrong := wrong_with(config.rules.scheduler, homes):
         raise Invalid(f"{name}: [rules.scheduler]: {wrong}")
+
+
+def _check_vendor_data(name: str, config: CloudConfig) -> None:
+    """Raises: Invalid: two services have one name, or tokens would be sent to other machines without TLS."""
+    guests, names = config.guests, {"static"}
+    for target in guests.vendordata_dynamic_targets:
+        called, _, url = target.partition("@")
+        if called in names:
+            raise Invalid(
+                f"{name}: [guests]: 'vendordata_dynamic_targets' has '{called}' twice, or is the name of the static"
+                " data; give it another name"
+            )
+        names.add(called)
+        if guests.vendordata_dynamic_auth and is_plain_beyond_loopback(url):
+            raise Invalid(
+                f"{name}: [guests]: 'vendordata_dynamic_targets' has {url}, and tokens would be sent there without TLS;"
+                " write https://, or remove 'vendordata_dynamic_auth'"
+            )
 
 
 def _check_databases(name: str, config: CloudConfig) -> None:
@@ -63,8 +94,8 @@ def _check_databases(name: str, config: CloudConfig) -> None:
 def _check_transport(name: str, config: CloudConfig) -> None:
     """Raises: Invalid: secrets would be sent to other machines without TLS."""
     services = config.services
-    urls = {key: getattr(services, key) for key in ("url", "identity", "compute", "network", "placement", "image")}
-    for key, url in {**urls, "volume": services.volume}.items():
+    keys = ("url", "identity", "compute", "network", "placement", "image", "image_relay", "volume", "console")
+    for key, url in ((key, getattr(services, key)) for key in keys):
         if url and not services.insecure and is_plain_beyond_loopback(url):
             raise Invalid(
                 f"{name}: [services]: '{key}' is {url}, and tokens would be sent there without TLS; write https://,"
@@ -89,6 +120,22 @@ def _check_exports(name: str, config: CloudConfig) -> None:
                 f"{name}: {place} has the 'nbd_address' '{address}', where everybody who reaches it could read and"
                 " write disks; give it an address of this machine inside the 'network' of [storage], which only hosts"
                 " reach, or 127.0.0.1"
+            )
+
+
+def _check_migration(name: str, config: CloudConfig) -> None:
+    """Raises: Invalid: servers' memory would be sent where others can read it."""
+    network = config.storage.network
+    within = ip_network(network) if network else None
+    for _, host in config.hosts():
+        if not isinstance(host, LibvirtHost) or host.migration_tls or host.migration_address is None:
+            continue
+        address = host.migration_address
+        if not is_loopback(address) and not (within and is_in(address, within)):
+            raise Invalid(
+                f"{name}: host '{host.name}' has the 'migration_address' '{address}', where others could read the"
+                " memory of servers; set 'migration_tls = true', or write an address inside the 'network' of [storage],"
+                " which only hosts reach"
             )
 
 
@@ -157,6 +204,33 @@ def _check_pci(name: str, config: CloudConfig) -> None:
             raise Invalid(f"{name}: host '{host.name}' has the PCI device '{address}' twice; remove one of them")
     if alias := _twice([alias.name for alias in config.rules.pci_alias]):
         raise Invalid(f"{name}: two PCI aliases are called '{alias}'; give one of them another name")
+
+
+def _check_fences(name: str, config: CloudConfig, hosts: Collection[str]) -> None:
+    """Ensure that a host has one fence device, and that its password is not sent in the clear. Raises: Invalid."""
+    if host := _twice([fence.host for fence in config.fences]):
+        raise Invalid(f"{name}: host '{host}' has two tables [[fence]]; remove one of them")
+    for fence in config.fences:
+        if fence.host not in hosts and not config.bus.urls:
+            raise Invalid(
+                f"{name}: [[fence]] has the host '{fence.host}', and no host is called that; name one that the file"
+                " has, or remove the table"
+            )
+        if isinstance(fence, RedfishFence) and not fence.insecure and is_plain_beyond_loopback(fence.address):
+            raise Invalid(
+                f"{name}: [[fence]] of host '{fence.host}': the password would be sent to {fence.address} without TLS;"
+                " write https://, or set 'insecure = true' there"
+            )
+
+
+def _check_self_fencing(name: str, config: CloudConfig) -> None:
+    """Raises: Invalid: a host without an agent process of its own is to fence itself."""
+    for _, host in config.hosts():
+        if host.self_fence_s is not None:
+            raise Invalid(
+                f"{name}: host '{host.name}' has 'self_fence_s', but it has no agent process that could lose the cloud;"
+                " set it in [host] of a host that has joined, or remove it"
+            )
 
 
 def _twice(names: list[str]) -> str | None:

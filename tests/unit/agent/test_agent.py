@@ -10,7 +10,7 @@ from whimbrel.agent.agent import HostAgent
 from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
-from whimbrel.sim.world.hypervisor import Times
+from whimbrel.sim.world.phases import Times
 
 NIC = GuestNic(port_id="port-1", mac="fa:16:3e:00:00:01", vif_type="ovs")
 VOLUME = GuestVolume(volume_id="volume-1", attachment_id="a", device="/dev/vdb", connection={"driver_volume_type": "x"})
@@ -51,6 +51,8 @@ async def test_every_changing_verb_is_fenced() -> None:
         agent.unplug(late, ONE.key, NIC.port_id),
         agent.attach_volume(late, ONE.key, VOLUME),
         agent.detach_volume(late, ONE.key, VOLUME.volume_id),
+        agent.swap_volume(late, ONE.key, VOLUME.volume_id, VOLUME),
+        agent.end_volume_swap(late, ONE.key, VOLUME.volume_id, VOLUME.attachment_id),
         agent.destroy(late, ONE.key),
         agent.upload_snapshot(late, ONE.key, "shot"),
     ):

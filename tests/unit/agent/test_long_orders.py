@@ -9,7 +9,7 @@ from tests.host_room import H1, H2, Room, boot, order, spec
 from whimbrel.domain.errors import Refused, Superseded, Unavailable
 from whimbrel.domain.guest import Progress
 from whimbrel.ports.services.images import Image
-from whimbrel.sim.world.hypervisor import Times
+from whimbrel.sim.world.phases import Times
 
 ONE = spec("server-1")
 NEW = spec("server-1", slot="new")

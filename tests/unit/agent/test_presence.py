@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.host_room import H1, Room, boot, order, spec
-from whimbrel.agent.presence import PRUNE_S, PRUNED_AFTER_S, Presence
+from whimbrel.agent.presence import DESCRIBE_S, PRUNE_S, PRUNED_AFTER_S, Presence
 from whimbrel.domain.errors import Refused, Superseded, Unavailable, WorldError
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.image_grant import ImageAccess
-from whimbrel.ports.hosts.control_plane import AgentHello, Beat, BeatAnswer, ImageGrant, Welcome
+from whimbrel.ports.hosts.control_plane import BEAT_S, AgentHello, Beat, BeatAnswer, ImageGrant, Welcome
 
 DESCRIPTION = HostDescription(
     name=H1, zone="nova", driver="simulated", vcpus=8, memory_mib=1024, disk_gib=10, net=HostNet(host=H1)
@@ -62,6 +62,8 @@ class Scene:
         self.room = Room()
         self.control = Control()
         self.description = DESCRIPTION
+        self.descriptions = 0
+        self.trouble: WorldError | None = None  # of the hypervisor
         self.serving: set[int] = set()
         self.presence = self.new_presence()
 
@@ -72,9 +74,12 @@ class Scene:
         )
 
     async def describe(self) -> HostDescription:
-        return self.description
+        self.descriptions += 1
+        return replace(self.description, answers=self.trouble is None)
 
     async def metrics(self) -> dict[str, float]:
+        if self.trouble:
+            raise self.trouble
         return {"cpu.percent": 0.5}
 
     @asynccontextmanager
@@ -145,8 +150,28 @@ async def test_a_host_that_has_changed_is_described_again() -> None:
     scene = Scene()
     async with scene.running():
         scene.description = replace(DESCRIPTION, memory_mib=2048)
+        await scene.room.clock.sleep(DESCRIBE_S)
         await scene.presence.beat(1)
         assert scene.control.described == scene.description
+
+
+async def test_heartbeats_within_a_minute_have_one_description() -> None:
+    scene = Scene()
+    scene.control.session = 1
+    for _ in range(int(2 * DESCRIBE_S / BEAT_S)):
+        await scene.presence.beat(1)
+        await scene.room.clock.sleep(BEAT_S)
+    assert len({beat.digest for beat in scene.control.beats}) == 1
+    assert (scene.descriptions, len(scene.control.beats)) == (2, 24)
+
+
+async def test_a_hypervisor_that_does_not_answer_is_reported_at_once() -> None:
+    scene = Scene()
+    scene.control.session = 1
+    for trouble in (None, Unavailable("libvirt does not answer"), None):
+        scene.trouble = trouble
+        await scene.presence.beat(1)
+    assert [beat.answers for beat in scene.control.beats] == [True, False, True]
 
 
 async def test_orders_of_older_incarnations_are_refused_from_the_start() -> None:

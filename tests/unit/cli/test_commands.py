@@ -36,6 +36,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["up"],
         ["conductor"],
         ["placement"],
+        ["status"],
         ["demo"],
         ["move"],
         ["move", "show"],
@@ -60,6 +61,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["host", "enable"],
         ["host", "disable"],
         ["host", "retire"],
+        ["host", "forget"],
         ["agent"],
         ["agent", "join"],
         ["bus"],
@@ -206,6 +208,17 @@ def test_a_login_at_something_else(capsys: pytest.CaptureFixture[str], tmp_path:
         words = ("move", "show", "x", "--data-dir", str(tmp_path), "--os-cloud", "whimbrel-admin")
         assert "is no Keystone: is the URL right?" in refusal(capsys, 1, *words)
         answering.join()
+
+
+@pytest.mark.parametrize("words", [[], ["n1", "--zone", "north"], ["--cell", "one", "--aggregate", "a"]])
+def test_a_maintenance_is_of_one_thing(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert "name the hosts that are to be emptied" in refusal(capsys, 2, "maintenance", "plan", *words)
+
+
+def test_a_time_that_is_none_is_refused_with_what_one_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    said = refusal(capsys, 2, "move", "list", "--since", "yesterday", "--data-dir", str(tmp_path))
+    assert "give an age such as 30m" in said
+    assert "start a cloud" in refusal(capsys, 1, "move", "list", "--since", "2026-01-31", "--data-dir", str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,14 @@ def read(**changes: Any) -> Decision:
     return msgspec.convert(DOCUMENT | changes, Decision)
 
 
+def test_the_name_of_a_host_is_not_broken() -> None:
+    long = "compute-rack12-node07.example.org"
+    considered = [{"host": long, "reason": FULL | {"words": "a reason of several words " * 5}, **OUT}]
+    assert any(
+        line.startswith(f"{long}  out") for line in lines(decision_table.whole(read(considered=considered), True))
+    )
+
+
 def lines(what: RenderableType) -> list[str]:
     written = Console(file=io.StringIO(), width=80, highlight=False)
     written.print(what)

@@ -1,10 +1,16 @@
 """How hosts look on a terminal."""
 
-from rich.console import Console
+import time
+
+import msgspec
+import pytest
 
 from tests.unit.cli.test_heal import lines
+from tests.unit.cli.test_listing import at_a_terminal
+from whimbrel.api.views.host_power import HostPower
 from whimbrel.api.views.hosts import HostInvitation, HostState
-from whimbrel.cli import host
+from whimbrel.cli import host, host_fence
+from whimbrel.domain.errors import Invalid
 
 UP = HostState(name="n1", cell="one", zone="north", state="up", enabled=True, servers=7, driver="simulated", vcpus=8)
 NEW = HostState(
@@ -31,11 +37,13 @@ def test_hosts_are_listed_with_whether_they_take_servers() -> None:
 
 
 def test_a_list_fits_a_terminal() -> None:
-    console = Console(width=80, record=True, file=None)
-    with console.capture() as captured:
-        console.print(host.listed([UP, NEW, JOINED]))
-    assert max(map(len, captured.get().splitlines())) <= 80
-    assert "whimbrel host enable" in " ".join(captured.get().split())
+    """Long names are cut, a reason has a line of its own, and no word is broken."""
+    far = msgspec.structs.replace(NEW, name="compute-rack12-node07.example.org", zone="north-west-1")
+    far.seen_at = time.time() - 190
+    listed = at_a_terminal(host.listed([UP, far, JOINED]))
+    assert [line.split()[0] for line in listed] == ["host", "n1", "compute-rac…", "joined;", "n18"]
+    assert "down, disabled, forced down  0        3 min ago" in listed[2]
+    assert listed[3].strip() == "joined; enable it with: whimbrel host enable n17"
 
 
 def test_a_host_is_shown_with_its_agent() -> None:
@@ -50,3 +58,25 @@ def test_an_invitation_says_what_to_do_where() -> None:
     said = lines(host.invited(HostInvitation(host="n17", cell="one", expires_at=86400.0, token="whimbrel1.abc")))
     assert "whimbrel agent join whimbrel1.abc" in said
     assert said[-1].endswith("whimbrel host enable n17")
+
+
+def test_the_question_before_a_power_cut_has_what_is_lost() -> None:
+    assert host_fence.question(UP) == "Host n1 is up and has 7 servers, which would end at once. Cut its power?"
+
+
+def test_the_power_of_a_host_has_its_source() -> None:
+    power = HostPower(host="n1", device="redfish", address="https://10.0.0.17", power="off")
+    assert host_fence.told(power) == "host n1: power is off, says its redfish device at https://10.0.0.17"
+
+
+@pytest.mark.parametrize("options", [{}, {"power_off": True, "status": True}, {"power_off": True, "json": True}])
+def test_a_power_cut_has_to_be_meant(options: dict[str, bool]) -> None:
+    with pytest.raises(Invalid):
+        host_fence.fence("n1", **options)
+
+
+def test_a_host_that_fences_itself_is_shown_with_its_bound() -> None:
+    fencing = msgspec.structs.replace(UP, self_fence_s=60.0, self_fence_counted_s=111.91)
+    said = "stops its guests when it was cut off for 60 s; counted on 112 s after it was last seen"
+    assert f"self-fencing  {said}" in lines(host.shown(fencing))
+    assert not [line for line in lines(host.shown(UP)) if "self-fencing" in line]

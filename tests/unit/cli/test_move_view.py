@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
+from tests.unit.cli.test_listing import at_a_terminal
 from whimbrel.api.views.moves import Move
 from whimbrel.cli import move_view, terminal
 from whimbrel.cli.terminal import moment
@@ -142,13 +143,6 @@ def test_a_listing_is_one_line_for_each_move() -> None:
     assert text(move_view.listing([])).strip() == "no moves"
 
 
-def at_a_terminal(what: RenderableType, width: int = 80, height: int = 24) -> list[str]:
-    console = Console(width=width, height=height, force_terminal=True, color_system=None, highlight=False)
-    with console.capture() as captured:
-        console.print(what)
-    return [line.rstrip() for line in captured.get().splitlines()]
-
-
 IDS = ["4300c00c-8af5-4ec5-a02d-d181fae07eeb", "4300c00d-0000-4ec5-a02d-d181fae07eeb"]
 
 
@@ -162,11 +156,54 @@ def test_ids_are_short_where_they_would_not_fit_and_never_broken() -> None:
     assert IDS[0] in text(move_view.listing(moves))  # a pipe
 
 
-def test_short_ids_tell_each_from_the_others() -> None:
-    assert move_view.short_ids(IDS) == {IDS[0]: "4300c00c", IDS[1]: "4300c00d"}
-    alike = [IDS[0], IDS[0].replace("8af5", "8af6")]
-    assert list(move_view.short_ids(alike).values()) == ["4300c00c-8af5", "4300c00c-8af6"]
-    assert move_view.short_ids([IDS[0], IDS[0]]) == {IDS[0]: "4300c00c"}
+def test_a_narrow_list_has_the_reason_below_each_move() -> None:
+    """On 80 columns nothing is broken over lines: long names are cut, and the reason has a line of its own."""
+    since = time.time() - 125
+    waits = read(id=IDS[0], server_name="a server with a long name", message="no answer from host n2", since=since)
+    doing = read(id=IDS[1], server_name="anna", since=since, tries=0, doing="copies the disks to the target")
+    narrow = at_a_terminal(move_view.listing([waits, doing]))
+    assert max(len(line) for line in narrow) <= 80
+    assert [line.split()[0] for line in narrow] == ["move", "4300c00c", "no", "4300c00d", "copies"]
+    assert narrow[1].endswith("2 min")
+    assert narrow[2].strip() == "no answer from host n2"
+    wide = text(move_view.listing([waits])).splitlines()
+    assert wide[0].split()[-4:] == ["standing", "for", "begun", "why"]
+    assert wide[1].rstrip().endswith("no answer from host n2")
+
+
+def test_in_a_pipe_a_move_is_one_line_however_long() -> None:
+    seen = text(move_view.listing([read(id=IDS[0], message="no " * 200)])).splitlines()
+    assert len(seen) == 2
+    assert IDS[0] in seen[1]
+
+
+def test_a_move_that_waits_says_for_how_long_and_one_that_is_over_does_not() -> None:
+    parked = read(state="parked", parked_at=time.time() - 7300)
+    assert move_view._time_at_step(parked, time.time()) == "2 h"
+    assert move_view._time_at_step(read(state="done"), time.time()) == ""
+    assert (parked.why, read(state="done").why, read(state="undone", message="no room").why) == ("", "", "no room")
+    assert read(problem="Traceback\n  x\nKeyError: 'a'").why == "stopped by a bug: KeyError: 'a'"
+    assert read(debts=["lock"], message="no answer").why == "no answer; still has to undo lock"
+
+
+def test_a_step_has_a_sentence_if_there_is_no_other_detail() -> None:
+    steps = [{"step": "lock", "way": "do", "took_s": 0.1, "outcome": "done", "sentence": "locks the server"}]
+    move = read(steps=steps, tries=0, doing="copies the disks", ahead_sentences=["copies the disks", "waits"])
+    lines = text(move_view.whole(move)).splitlines()
+    for name, sentence in (
+        ("lock", "locks the server"),
+        ("carry_disk", "copies the disks"),
+        ("await_verdict", "waits"),
+    ):
+        assert any(name in line and line.rstrip().endswith(sentence) for line in lines)
+
+
+def test_the_copy_of_a_disk_shows_percent_and_rate() -> None:
+    copy = {"disk": "root", "size_bytes": 20 << 30, "percent": 42, "rate": 117 << 20}
+    assert "copied: disk root 42 % of 20 GiB at 117 MiB/s" in text(move_view.whole(read(disk_copy=copy)))
+    assert "copied: disk root 42 % of 20 GiB at 117 MiB/s" in at_a_terminal(move_view.Fitted(read(disk_copy=copy)))
+    between_cells = {"disk": "root", "size_bytes": 0, "percent": 71}
+    assert "copied: disk root 71 %" in at_a_terminal(move_view.Fitted(read(disk_copy=between_cells)))
 
 
 @pytest.mark.parametrize(
@@ -218,3 +255,11 @@ def test_a_repair_says_what_it_is_to_do() -> None:
     agreed = [{"kind": "destroy_guest", "sentence": "destroy the guest of server a1b2 on n3"}]
     move = read(saga="repair", source=None, target=None, facts={"cell": "c1", "agreed": agreed})
     assert "It is to destroy the guest of server a1b2 on n3." in text(move_view.whole(move)).splitlines()[1]
+
+
+def test_a_live_move_shows_its_transfer() -> None:
+    transfer = {"memory_total": 2048, "memory_processed": 1024, "rate": 512, "prediction": "expected to end in 2 s"}
+    seen = text(move_view.whole(read(saga="live_migrate", status="running", transfer=transfer)))
+    assert "copied: memory 1.0 KiB of 2.0 KiB in 0 ms" in seen
+    assert "prediction: expected to end in 2 s" in seen
+    assert "prediction" not in text(move_view.whole(read()))

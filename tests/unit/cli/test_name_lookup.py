@@ -11,39 +11,80 @@ from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
 
 class PlayedMoves:
-    """Moves with these ids, for who looks for them by how their ids begin."""
+    """Moves (id, id of the server), the newest first, and servers (id, name)."""
 
-    def __init__(self, ids: list[str]) -> None:
-        self._ids = ids
+    def __init__(self, moves: list[tuple[str, str]], servers: dict[str, str]) -> None:
+        self._moves = moves
+        self._servers = servers
 
     def get(self, service: str, path: str) -> Any:
-        asked = dict(parse_qsl(path.removeprefix("/whimbrel/moves?")))
-        assert asked["kind"] == "any"
-        found = [id for id in self._ids if id.startswith(asked["id_prefix"])][: int(asked["limit"])]
-        return {"moves": [DOCUMENT | {"id": id, "server_name": None, "server_id": "s"} for id in found]}
+        what, _, query = path.partition("?")
+        asked = dict(parse_qsl(query))
+        if what == "/servers":
+            return {"servers": [{"id": id, "name": name} for id, name in self._servers.items()]}
+        if what != "/whimbrel/moves":
+            if what.removeprefix("/whimbrel/moves/") in dict(self._moves):
+                return {}
+            raise NotFound("no such move")
+        if "server" in asked:
+            found = [move for move in self._moves if move[1] == asked["server"]]
+        else:
+            assert asked["kind"] == "any"
+            found = [move for move in self._moves if move[0].startswith(asked["id_prefix"])]
+        return {"moves": [self._row(*move) for move in found[: int(asked["limit"])]]}
+
+    def _row(self, id: str, server: str) -> Any:
+        return DOCUMENT | {"id": id, "server_name": self._servers.get(server), "server_id": server}
 
 
-def move_found(wanted: str, ids: list[str]) -> str:
-    api: Any = PlayedMoves(ids)
+def move_found(wanted: str, moves: list[tuple[str, str]], **servers: str) -> str:
+    api: Any = PlayedMoves(moves, servers)
     return name_lookup.move_id(api, wanted)
 
 
+FIRST, SECOND = "4300c00c-8af5-4ec5-a02d-d181fae07eeb", "4300c00d-0000-4ec5-a02d-d181fae07eeb"
+SERVER = "aaaaaaaa-0000-4ec5-a02d-d181fae07eeb"
+
+
 def test_a_move_is_found_by_how_its_id_begins() -> None:
-    ids = ["4300c00c-8af5-4ec5-a02d-d181fae07eeb", "4300c00d-0000-4ec5-a02d-d181fae07eeb"]
-    assert move_found("4300C00c", ids) == ids[0]
-    assert move_found("4300c00c-8af5-4ec5-a02d-d181fae07eee", ids).endswith("e")  # whole: the API says what it thinks
-    with pytest.raises(Refused, match=r"begins with '43', give more of it: 4300c00c-8af5\S+ \(resize of s\), 4300c00d"):
-        move_found("43", ids)
+    moves = [(FIRST, "s"), (SECOND, "s")]
+    assert move_found("4300C00c", moves) == FIRST
+    assert move_found(FIRST, moves) == FIRST
+    with pytest.raises(Refused, match=r"match '43'.* the id of one: 4300c00c-8af5\S+ \(resize of s\), 4300c00d"):
+        move_found("43", moves)
     for nobody in ("5", "4300c00c_", "%", ""):
         with pytest.raises(NotFound, match="whimbrel move list shows"):
-            move_found(nobody, ids)
+            move_found(nobody, moves)
 
 
 def test_of_many_moves_with_the_same_beginning_a_few_are_named() -> None:
     with pytest.raises(Refused) as refused:
-        move_found("a", [f"a{n}" for n in range(9)])
+        move_found("a", [(f"a{n}", "s") for n in range(9)])
     assert refused.value.reason.count("resize of s") == name_lookup.MOST_CANDIDATES
     assert refused.value.reason.endswith("and more")
+
+
+def test_a_server_stands_for_its_newest_move() -> None:
+    moves = [(SECOND, "s1"), (FIRST, "s1"), ("9", SERVER)]
+    assert move_found("db", moves, s1="db", s2="db2") == SECOND
+    assert move_found(SERVER, moves) == "9"
+
+
+def test_a_name_that_is_also_the_beginning_of_an_id_is_ambiguous() -> None:
+    with pytest.raises(Refused, match=rf"match '43'.*: {FIRST} \(resize of web\), 99 \(resize of 43\)"):
+        move_found("43", [(FIRST, "s1"), ("99", "s2")], s1="web", s2="43")
+
+
+def test_moves_of_servers_with_one_name_are_listed() -> None:
+    with pytest.raises(Refused, match=r"match 'twin'.*: 1 \(resize of twin\), 2 \(resize of twin\)"):
+        move_found("twin", [("1", "s1"), ("2", "s2")], s1="twin", s2="twin")
+
+
+def test_a_server_that_has_not_moved_is_named() -> None:
+    with pytest.raises(NotFound, match="no move web, and a server of this id or name has not moved"):
+        move_found("web", [(FIRST, "s1")], s1="db", s2="web")
+    with pytest.raises(NotFound, match=f"no move {SERVER}"):
+        move_found(SERVER, [(FIRST, "s1")])
 
 
 class PlayedCloud:
@@ -83,3 +124,8 @@ def test_a_name_that_nobody_has_is_not_found(cells: dict[str, str] | None) -> No
 def test_while_a_cell_is_down_nobody_knows_the_names_of_its_servers() -> None:
     with pytest.raises(Unavailable, match="names of servers in cell two are not known while it is down: name it by"):
         found("db", {"one": "up", "two": "down"})
+
+
+def test_a_host_that_there_is_not_is_refused_with_what_to_do() -> None:
+    with pytest.raises(NotFound, match=r"no host n9 \(HTTP 404\): whimbrel host list shows"), name_lookup.of_hosts():
+        raise NotFound("no host n9 (HTTP 404)")

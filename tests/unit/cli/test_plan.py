@@ -26,3 +26,8 @@ def test_who_would_not_move_is_named_with_the_reason() -> None:
     requested = of_group(member("a", "h1"), member("b", "h1", "it is locked"))
     assert plan.not_moving(requested) == ["b would not move: it is locked"]
     assert plan.not_moving(Plan(found=True, summary="", action="resize", source="h1")) == []
+
+
+def test_a_live_move_is_said_to_be_one() -> None:
+    requested = Plan(found=True, summary="", action="migrate", live=True, source="h1")
+    assert plan.head(requested, "web").plain == "live migrate of web, which is on h1; nothing is moved"

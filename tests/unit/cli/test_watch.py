@@ -1,6 +1,7 @@
 """Watching a move in a pipe: what is written, and that it ends when it is somebody's turn."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.unit.cli.test_move_view import DOCUMENT
 from whimbrel.cli import move
 from whimbrel.cli.client import Api
+from whimbrel.domain.errors import Invalid
 
 RESTS = [
     ({"state": "parked", "owner": None}, "waits for a verdict: openstack server resize confirm|revert a1b2"),
@@ -74,3 +76,16 @@ def test_a_move_that_no_conductor_has_says_so(capsys: pytest.CaptureFixture[str]
     assert any(
         "with nobody yet" in line for line in lines(capsys, changed(owner=None, due_at=1.0), changed(owner="c1"))
     )
+
+
+@pytest.mark.parametrize(
+    ("word", "moment"), [("30m", "2026-01-31T09:30:00Z"), ("2d", "2026-01-29T10:00:00Z"), ("2026-01-31", "2026-01-31")]
+)
+def test_since_is_an_age_or_a_time(word: str, moment: str) -> None:
+    now = datetime(2026, 1, 31, 10, tzinfo=UTC).timestamp()
+    assert move._moment_of(word, now) == moment
+
+
+def test_an_age_before_all_times_is_refused() -> None:
+    with pytest.raises(Invalid, match="too long ago"):
+        move._moment_of("99999999999d", 0.0)

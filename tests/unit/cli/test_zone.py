@@ -13,5 +13,5 @@ def test_zones_are_shown_with_their_ids_and_hosts() -> None:
     assert lines(zone.shown(zones)) == [
         "zone   id    hosts",
         "north  7-7   n1, n2",
-        "main   nova  -       default",
+        "main   nova          default",
     ]

@@ -30,6 +30,7 @@ CATALOG = Catalog(
     services=(
         Service(type="identity", name="keystone", url="http://cloud/identity/v3"),
         Service(type="image", name="glance", url="http://cloud/image"),
+        Service(type="compute", name="nova", url="http://cloud/compute/v2.1"),
     )
 )
 PEOPLE = {"ann": ("p1", "member"), "bob": ("p2", "member"), "root": ("p0", "admin"), "eve": ("p1", "reader")}

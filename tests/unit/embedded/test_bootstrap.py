@@ -11,7 +11,7 @@ from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.identity import bootstrap, reset_password
 from whimbrel.embedded.identity.passwords import matches
-from whimbrel.ports.services.identity import Population
+from whimbrel.ports.services.identity import Domain, Population
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.ids import SeededIds
 
@@ -31,7 +31,7 @@ async def test_the_first_start_makes_the_first_people(store: SqlIdentity) -> Non
     assert written == [passwords]
     assert set(passwords) == {"demo", "admin", "whimbrel"}
     assert all(password.isalnum() for password in passwords.values()), "a command line takes a dash for an option"
-    assert [domain.id for domain in await store.domains()] == ["default"]
+    assert [domain.id for domain in await store.records(Domain)] == ["default"]
     names = {role.id: role.name for role in await store.roles()}
     assert set(names.values()) == {"admin", "manager", "member", "reader", "service"}
     users = {user.id: user.name for user in await store.users()}

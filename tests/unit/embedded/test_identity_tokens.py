@@ -51,7 +51,7 @@ async def test_a_password_gives_a_token_for_a_project(services: Opened, scope: d
     }  # fmt: skip
     assert token["user"]["id"] == "ann"
     assert [role["name"] for role in token["roles"]] == ["member", "reader"]
-    assert [service["type"] for service in token["catalog"]] == ["identity", "image"]
+    assert [service["type"] for service in token["catalog"]] == ["identity", "image", "compute"]
     principal = await services.store.principal(answer.headers["X-Subject-Token"])
     assert principal is not None
     assert (principal.user_id, principal.project_id, set(principal.roles)) == ("ann", "p1", {"member", "reader"})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from whimbrel.embedded.tick_guest import Tick, image, ticks
+from whimbrel.embedded.tick_guest import Tick, image, kept_ticks, ticks
 
 
 def test_an_image_boots_and_carries_its_marker() -> None:
@@ -10,6 +10,14 @@ def test_an_image_boots_and_carries_its_marker() -> None:
     assert len(file) == 4096
     assert file[510:512] == b"\x55\xaa"
     assert file[512:].rstrip(b"\0") == bytes(8) + b"hello"
+
+
+def test_the_variant_for_live_moves_boots_too_and_counts_on_its_disk() -> None:
+    disk = image("anna", for_live_moves=True)
+    assert disk[510:512] == b"\x55\xaa"
+    assert disk != image("anna")
+    assert kept_ticks(disk) == 0
+    assert kept_ticks(disk[:516] + b"\x07\x01\0\0") == 0x107
 
 
 @pytest.mark.parametrize("marker", ["x" * 65, "new\nline", "ü"])

@@ -1,20 +1,24 @@
 """The engine with a saga that has never heard of servers: three switches, the journal real, the world a dictionary."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.global_.journal import SqlJournal
-from whimbrel.domain.errors import Refused, Superseded, Unavailable, WorldError
+from whimbrel.domain.errors import LockLost, Refused, Superseded, Unavailable, WorldError
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Action, Run
+from whimbrel.saga.backoff import FIRST_WARNING_S
 from whimbrel.saga.engine import DEBTS, NEVER, Engine
 from whimbrel.saga.parts import EngineParts
 from whimbrel.saga.step import Decided, Saga, SagaRegistry, Step
@@ -90,6 +94,12 @@ SAGA = Saga(
     forward_only=(Step(last, status="ending"),),
     done_status="fine",
 )
+
+
+def replace_step(saga: Saga[Facts], name: str, **fields: Any) -> Saga[Facts]:
+    """Return a list with another step of this name."""
+    steps = tuple(dataclasses.replace(step, **fields) if step.name == name else step for step in saga.undoable)
+    return dataclasses.replace(saga, undoable=steps)
 
 
 class Room:
@@ -170,6 +180,24 @@ async def test_revert_walks_back_up(room: Room) -> None:
     assert room.world.calls[-3:] == ["not third", "not second", "not first"]
 
 
+SETTLING = replace_step(SAGA, "third", settles=True)
+
+
+async def test_only_the_refusal_of_a_settling_step_turns_its_run_back(room: Room) -> None:
+    assert not SETTLING.may_turn_back("third")
+    room.registry = SagaRegistry(SETTLING)
+    engine = room.engine()
+    silences: list[BaseException] = [Unavailable("no answer") for _ in range(20)]  # longer than the time-out
+    room.world.trouble["third"] = [*silences, *(Refused("it stays") for _ in range(3))]
+    await engine.drive(await room.accept(engine))
+    while not (run := await room.stored()).is_over:
+        room.clock.advance(max(run.due_at - room.clock.now(), 0.0))
+        await room.take(engine)
+    assert not room.world.trouble["third"]
+    assert (run.state, run.message) == ("undone", "it stays")
+    assert room.world.on == []
+
+
 async def test_refusal_takes_the_alternates_in_turn_and_then_gives_up(room: Room) -> None:
     engine = room.engine()
     room.world.trouble["third"] = [Refused("no room") for _ in range(3)]
@@ -196,6 +224,42 @@ async def test_silence_is_asked_again_until_the_timeout(room: Room) -> None:
     await engine.drive(await room.accept(engine))
     assert (await room.stored()).state == "parked"
     assert room.world.calls.count("second") == 4
+
+
+async def test_a_run_that_waits_is_logged_at_growing_intervals(room: Room) -> None:
+    room.world.trouble["second"] = [Unavailable("hello?") for _ in range(60)]
+    engine = room.engine(step_timeout_s=1e6)
+    with capture_logs() as logs:
+        await engine.drive(await room.accept(engine))
+        while (run := await room.stored()).state == "open":
+            room.clock.advance(max(run.due_at - room.clock.now(), 0.0))
+            await room.take(engine)
+    told = [entry for entry in logs if entry["event"] == "a run waits"]
+    waited = [entry["waited_s"] for entry in told]
+    assert len(waited) >= 4
+    assert all(after >= before * 1.5 for before, after in pairwise(waited))
+    assert waited[0] < 2 * FIRST_WARNING_S
+    assert {(entry["at"], entry["reason"]) for entry in told} == {("second", "hello?")}
+
+
+async def test_a_run_that_is_to_stop_and_was_taken_over_belongs_to_the_other(room: Room) -> None:
+    """Seed 654 of 15 steps: two conductors found that a run had lost its lock. The save of the first was an error."""
+
+    async def lost_after_another_took_it(run: Run) -> None:
+        room.clock.advance(60.0)
+        await room.journal.take("other", room.clock.now(), 3.0, 1)
+        raise LockLost("nothing locks it")
+
+    engine = room.engine(check_lock=lost_after_another_took_it)
+    past_its_lock = replace(await room.accept(engine), at="first")
+    with capture_logs() as logs:
+        await engine.drive(past_its_lock)
+    assert [entry["event"] for entry in logs] == [
+        "a run without its lock is stopped",
+        "a run was taken over before its stop was recorded",
+    ]
+    stored = await room.stored()
+    assert (stored.owner, stored.problem) == ("other", None)
 
 
 async def test_silence_beyond_the_timeout_rolls_back(room: Room) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import HostName
+from whimbrel.ports.hosts.control_plane import SHORTEST_LEASE_S
 from whimbrel.settings import LibvirtHost, SimulatedHost
 from whimbrel.settings.agent_host import host_of_agent
 
@@ -39,3 +40,17 @@ def test_settings_come_before_the_machine(tmp_path: Path) -> None:
 def test_a_mistake_is_named(tmp_path: Path, table: dict[str, object], said: str) -> None:
     with pytest.raises(Invalid, match=said):
         host_of_agent("whimbrel.toml", table, N17, tmp_path)
+
+
+def test_a_host_fences_itself_if_the_settings_say_so(tmp_path: Path) -> None:
+    assert host_of_agent("whimbrel.toml", {}, N17, tmp_path).self_fence_s is None
+    assert host_of_agent("whimbrel.toml", {"self_fence_s": 30}, N17, tmp_path).self_fence_s == SHORTEST_LEASE_S == 30
+
+
+def test_a_lease_that_one_lost_heartbeat_ends_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid) as caught:
+        host_of_agent("whimbrel.toml", {"self_fence_s": 29.5}, N17, tmp_path)
+    assert caught.value.reason == (
+        "whimbrel.toml: [host] has 'self_fence_s' = 29.5; heartbeats are sent every 5 s and wait 10 s for their"
+        " answers, so the host would stop its guests when one is lost: make it 30 or more"
+    )

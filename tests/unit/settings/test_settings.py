@@ -10,6 +10,7 @@ from whimbrel.domain.errors import Invalid
 from whimbrel.domain.host_nics import HostNet, HostNic
 from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciAlias, PciDevice
+from whimbrel.domain.quota_settings import QuotaRules
 from whimbrel.ports.services.images import ImageLimits
 from whimbrel.settings import LibvirtHost, SimulatedHost
 
@@ -118,7 +119,12 @@ def test_the_old_name_of_a_rule_is_read_beside_no_new_one(tmp_path: Path) -> Non
         ("vcpus = 4", "vcpus = 4\ncpus = 5", f"{HOST} has an unknown key 'cpus'", "use one of: name, zone, vcpus"),
         ("vcpus = 4", "vcpus =", "is not valid TOML", "line 8"),
         ('"simulated"', '"libvirt"\nuri="x://"\nvirt_type="xen"', "'virt_type' is 'xen'", "'auto', 'kvm' or 'qemu'"),
-        ('"simulated"', '"libvirt"\nuri="x://"\nguest_nics="macvtap"', "'guest_nics' is 'macvtap'", "'tap' or 'user'"),
+        (
+            '"simulated"',
+            '"libvirt"\nuri="x://"\nguest_nics="macvtap"',
+            "'guest_nics' is 'macvtap'",
+            "'tap', 'bridge' or 'user'",
+        ),
         (GOOD, GOOD + NIC.replace("ens5", "e 5"), f"{CARD} ('e 5') of {HOST}: 'name' is 'e 5'", "such as 'ens5'"),
         (GOOD, GOOD + NIC + "egress_kbps = -1\n", "'egress_kbps' is -1", "0 has it not counted"),
         (GOOD, GOOD + NIC + "speed = 1\n", f"{CARD} ('ens5') of {HOST} has an unknown key 'speed'", "egress_kbps"),
@@ -180,6 +186,11 @@ def test_the_old_name_of_a_rule_is_read_beside_no_new_one(tmp_path: Path) -> Non
         (GOOD, GOOD + "[simulated]\nstart_s = -1", "[simulated]: 'start_s' is -1", "seconds from 0"),
         (GOOD, GOOD + "[listen]\nport = 70000", "[listen]: 'port' is 70000", "0 to 65535"),
         (GOOD, GOOD + "[volumes]\nnbd_port = -1", "[volumes]: 'nbd_port' is -1", "0 to 65535"),
+        (GOOD, GOOD + "[consoles]\nsessions = 0", "[consoles]: 'sessions' is 0", "a whole number, 1 or more"),
+        (GOOD, GOOD + '[consoles]\nallowed_origins = ["http://x"]', "'allowed_origins' is", "a list of host names"),
+        (GOOD, GOOD + "[consoles]\ntoken_lifetime_s = 0", "'token_lifetime_s' is 0", "seconds from 1 to 86400"),
+        (GOOD, GOOD + '[services]\nconsole = "http://c.example.org"', "'console' is http://c.example.org", "https://"),
+        ("vcpus = 4", 'vcpus = 4\nconsole_address = "0.0.0.0"', "'console_address' is '0.0.0.0'", "an address of this"),
         (GOOD, GOOD + '[volumes]\nzones = ["a b"]', "'zones' is ['a b']", "a list of names"),
         (GOOD, GOOD + "[volumes]\nzones = []", "[volumes]: 'zones' is []", "a list of names"),
         (GOOD, GOOD + "[volumes]\ngigabytes_quota = -2", "'gigabytes_quota' is -2", "from -1"),
@@ -373,3 +384,44 @@ def test_limits_of_images_and_what_stays_free(tmp_path: Path) -> None:
     assert config.images.limits == ImageLimits(images=-1, size_bytes=2 << 30, image_bytes=100 << 30)
     assert config.storage.reserved_bytes == 3 << 20
     assert load(tmp_path, GOOD).storage.reserved_bytes is None
+
+
+def test_the_driver_of_quotas_is_read(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD).rules.quota == QuotaRules()
+    text = GOOD + '[quota]\ndriver = "unified"\nunified_limits_resource_list = ["servers", "class:DISK_GB"]\n'
+    rules = load(tmp_path, text).rules.quota
+    assert (rules.driver, rules.is_required("class:DISK_GB"), rules.is_required("class:VCPU")) == (
+        "unified",
+        True,
+        False,
+    )
+    assert "'projects' or 'unified'" in complaint(tmp_path, GOOD + '[quota]\ndriver = "nova.quota"\n')
+    assert "list of resources" in complaint(tmp_path, GOOD + '[quota]\nunified_limits_resource_list = ["VCPU"]\n')
+
+
+def test_what_guests_are_told_is_read(tmp_path: Path) -> None:
+    (tmp_path / "vendor.json").write_text('{"ntp": ["time.example.org"]}')
+    text = GOOD + '[guests]\ndhcp_domain = ""\nvendor_data_file = "vendor.json"\nforce_config_drive = true\n'
+    rules = load(tmp_path, text).rules.guests
+    assert (rules.dhcp_domain, rules.vendor_data) == ("", {"ntp": ["time.example.org"]})
+    assert rules.force_config_drive
+    assert load(tmp_path, GOOD).rules.guests.dhcp_domain == "novalocal"
+    (tmp_path / "vendor.json").write_text("[1]")
+    assert "has no JSON object" in complaint(tmp_path, text)
+    (tmp_path / "vendor.json").unlink()
+    assert "cannot be read" in complaint(tmp_path, text)
+    assert "'dhcp_domain' is 'a b'" in complaint(tmp_path, GOOD + '[guests]\ndhcp_domain = "a b"\n')
+    assert "unknown key 'guests'" in complaint(tmp_path, GOOD + "[rules.guests]\ndhcp_domain = 'a'\n")
+
+
+def test_services_of_vendor_data_are_read(tmp_path: Path) -> None:
+    text = GOOD + '[guests]\nvendordata_providers = ["StaticJSON", "DynamicJSON"]\nvendordata_dynamic_targets = '
+    rules = load(tmp_path, text + '["dns@https://dns.example.org/v1"]\n').rules.guests
+    assert rules.dynamic_targets == {"dns": "https://dns.example.org/v1"}
+    assert load(tmp_path, GOOD).rules.guests.dynamic_targets == {}
+    assert "NAME@URL" in complaint(tmp_path, text + '["https://dns.example.org"]\n')
+    assert "'dns' twice" in complaint(tmp_path, text + '["dns@http://127.0.0.1:1", "dns@http://127.0.0.1:2"]\n')
+    assert "'static'" in complaint(tmp_path, text + '["static@http://127.0.0.1:1"]\n')
+    plain = text + '["dns@http://dns.example.org"]\n'
+    assert load(tmp_path, plain).rules.guests.vendordata_dynamic_failure_fatal is False
+    assert "without TLS" in complaint(tmp_path, plain + "vendordata_dynamic_auth = true\n")

@@ -3,7 +3,7 @@
 Each is made once, whichever process needs it first. Whoever can read the global database can sign for the bus.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from whimbrel.adapters.bus.nats_keys import (
@@ -105,17 +105,34 @@ class AccountKeys:
 
     async def revoke(self, cell: CellName, public_key: str) -> None:
         """Revoke all claims for a key of a cell that were signed until now. Takes effect when it is pushed."""
-        operator, name = key_of(await self.operator()), cell_account(cell)
+        await self._sign_again(cell_account(cell), {public_key: int(self._clock.now())})
+
+    async def outdo(self, account: BusAccount, stored: str) -> None:
+        """Sign an account anew if servers have newer claims of it, as after a database was put back.
+
+        What was revoked meanwhile stays revoked. stored: the claims that the servers have.
+        """
+        if read_claims(stored).iat >= read_claims(account.jwt).iat:
+            await self._sign_again(account.name, _revocations(stored), after=read_claims(stored).iat)
+
+    async def _sign_again(self, name: str, revoked: Mapping[str, int], after: int = 0) -> None:
+        """Sign an account with further revocations. after: of the claims that these follow."""
+        operator = key_of(await self.operator())
         while True:
             account = await self.account(name)
             claims, now = read_claims(account.jwt), int(self._clock.now())
-            earlier: dict[str, int] = claims.nats.get("revocations", {})
-            revoked = {key: at for key, at in earlier.items() if at > now - VALID_S} | {public_key: now}
+            both = {**_revocations(account.jwt), **revoked}
+            still = {key: at for key, at in both.items() if at > now - VALID_S}
             # Servers keep the newest: two changes within a second need two times.
-            signed_at = max(now, claims.iat + 1)
-            jwt = account_jwt(operator, name, account.public_key, signed_at, revoked)
+            signed_at = max(now, claims.iat + 1, after + 1)
+            jwt = account_jwt(operator, name, account.public_key, signed_at, still)
             if await self._accounts.replace_jwt(name, account.jwt, jwt):
                 return
+
+
+def _revocations(jwt: str) -> Mapping[str, int]:
+    found: Mapping[str, int] = read_claims(jwt).nats.get("revocations", {})
+    return found
 
 
 def key_of(account: BusAccount) -> Key:

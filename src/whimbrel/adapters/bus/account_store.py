@@ -48,8 +48,10 @@ async def push_accounts(system: BusConnection, keys: AccountKeys) -> list[str]:
     """
     pushed: list[str] = []
     while found := await outdated(system, await keys.all()):
-        for account in found:
-            await _push(system, account)
+        for account, stored in found:
+            if stored:
+                await keys.outdo(account, stored)
+            await _push(system, await keys.account(account.name))
             pushed.append(account.name)
     return pushed
 
@@ -66,10 +68,14 @@ async def keep_accounts(system: BusConnection, keys: AccountKeys) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-async def outdated(system: BusConnection, accounts: Sequence[BusAccount]) -> list[BusAccount]:
-    """Return those that the servers lack or have in another version. Raises: Unavailable."""
+async def outdated(system: BusConnection, accounts: Sequence[BusAccount]) -> list[tuple[BusAccount, str]]:
+    """Return those that the servers lack or have in another version, with the claims that they have.
+
+    Raises: Unavailable.
+    """
     known = (await _ask(system, "$SYS.REQ.CLAIMS.LIST", b"", _Listed)).data  # servers do not answer for other accounts
-    return [each for each in accounts if each.public_key not in known or await _stored(system, each) != each.jwt]
+    stored = [(each, await _stored(system, each) if each.public_key in known else "") for each in accounts]
+    return [(account, jwt) for account, jwt in stored if jwt != account.jwt]
 
 
 async def _stored(system: BusConnection, account: BusAccount) -> str:

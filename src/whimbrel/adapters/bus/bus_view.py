@@ -91,7 +91,7 @@ async def read_bus(system: BusConnection, keys: AccountKeys) -> BusView:
     pings = await _gather(system, "$SYS.REQ.SERVER.PING", {}, _Ping)
     tables = await _gather(system, "$SYS.REQ.SERVER.PING.CONNZ", {"auth": True, "limit": 1_000_000}, _Connz)
     connected = [(each.server, one) for each in tables for one in each.data.connections]
-    missing = {each.name for each in await outdated(system, accounts)}
+    missing = {account.name for account, _ in await outdated(system, accounts)}
     return BusView(
         servers=[
             ServerView(

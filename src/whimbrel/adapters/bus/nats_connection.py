@@ -8,6 +8,7 @@ waits for one, for a few seconds; what was not sent when its sender gave up is n
 import asyncio
 import itertools
 import random
+import re
 import secrets
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -92,6 +93,10 @@ class BusServers(msgspec.Struct, frozen=True, kw_only=True):
             raise Invalid(f"the certificates of the bus cannot be read from {self.ca_file}: {error}") from None
 
 
+_NOT_ADMITTED = re.compile(r"authorization violation|revoked", re.IGNORECASE)
+"""How servers say that a key is not admitted."""
+
+
 class _Listening:
     def __init__(self, subject: str, heard: Heard, queue: str) -> None:
         self.subject = subject
@@ -103,16 +108,23 @@ class _Listening:
 class BusConnection:
     """A connection to one account of the bus: `async with BusConnection(...) as bus:`.
 
-    login: called at each attempt, so that claims may be renewed. name: shown by servers of NATS.
+    login: called at each attempt, so that claims may be renewed. name: shown by servers of NATS. advice: what to do if
+    the servers do not admit the key.
     """
 
     def __init__(
-        self, servers: BusServers, login: Callable[[], Awaitable[Login]], name: str, ping_s: float = PING_S
+        self,
+        servers: BusServers,
+        login: Callable[[], Awaitable[Login]],
+        name: str,
+        ping_s: float = PING_S,
+        advice: str = "",
     ) -> None:
         self._servers = servers
         self._login = login
         self._name = name
         self._ping_s = ping_s
+        self._advice = advice
         self._tls = servers.tls_context()
         self._client: Client | None = None
         self._inbox = ""
@@ -234,6 +246,11 @@ class BusConnection:
         if self._client:
             self._start(self._subscribe(self._client, [listening]))
 
+    def reconnect(self) -> None:
+        """Replace the connection by one with the current claims."""
+        if self._client:
+            self._start(self._client.close())
+
     async def _present(self, timeout_s: float) -> Client:
         if self._client and not self._client.is_connected:  # it was just lost
             self._client = None
@@ -340,6 +357,8 @@ class BusConnection:
 
     def _lose(self, error: Exception) -> None:
         problem = str(error) or repr(error)
+        if self._advice and _NOT_ADMITTED.search(problem):
+            problem = f"{problem}: {self._advice}"
         if self.is_connected:
             self._lost_at = asyncio.get_running_loop().time()
         self._problem = problem

@@ -20,7 +20,8 @@ from whimbrel.adapters.bus.remote_agent import TIMEOUT_S
 from whimbrel.adapters.bus.verbs import CONTROL_VERBS, encode
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.host_description import HostDescription
-from whimbrel.domain.ids import HostName
+from whimbrel.domain.host_networks import HostNetworks
+from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.image_grant import ImageAccess
 from whimbrel.ports.hosts.control_plane import (
     AgentHello,
@@ -28,6 +29,7 @@ from whimbrel.ports.hosts.control_plane import (
     BeatAnswer,
     ControlPlane,
     ImageGrant,
+    MetadataAnswer,
     Welcome,
 )
 
@@ -72,6 +74,16 @@ class NatsControlPlane:
     async def image_grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
         grant: ImageGrant = await self._ask(host, "image_grant", image_id, access)
         return grant
+
+    async def guest_metadata(
+        self, host: HostName, server: ServerId, path: str, method: str = "GET", body: bytes = b""
+    ) -> MetadataAnswer:
+        told: MetadataAnswer = await self._ask(host, "guest_metadata", server, path, method, body)
+        return told
+
+    async def network_state(self, host: HostName, known: str) -> HostNetworks | None:
+        state: HostNetworks | None = await self._ask(host, "network_state", known)
+        return state
 
     async def _ask(self, host: HostName, name: str, *arguments: object) -> Any:
         verb = CONTROL_VERBS[name]

@@ -5,7 +5,8 @@ account `control`, wake-ups go to `wake.TOPIC`. An answer goes to the inbox of t
 Invariant: a host's key admits it for subjects of this host only, whatever it sends in a message.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from whimbrel.adapters.bus.nats_keys import Permissions
@@ -14,7 +15,14 @@ from whimbrel.domain.ids import CellName, HostName
 CONTROL_GROUP: Final = "control"
 """The queue group of the processes that answer agents: each question reaches one of them."""
 
-CONTROL_SUBJECTS: Final = {"register": "register", "beat": "beat", "describe": "describe", "image_grant": "grant"}
+CONTROL_SUBJECTS: Final = {
+    "register": "register",
+    "beat": "beat",
+    "describe": "describe",
+    "image_grant": "grant",
+    "guest_metadata": "metadata",
+    "network_state": "networks",
+}
 """Method of the port ControlPlane -> first word of its subjects."""
 
 ANSWER_S: Final = 3600.0
@@ -55,6 +63,15 @@ def of_agent(host: HostName) -> Permissions:
     """The agent of a host: it asks as this host, hears this host's orders, and answers them."""
     asks = [f"{first}.{token(host)}" for first in CONTROL_SUBJECTS.values()]
     return Permissions(asks, [f"host.{token(host)}.>", f"{agent_inbox(host)}.>"], ANSWER_S)
+
+
+def admits_agent(nats: Mapping[str, Any], host: HostName) -> bool:
+    """Check whether claims admit an agent for all that it asks. Those of an older release lack what was added since.
+
+    nats: of the claims.
+    """
+    allowed = nats.get("pub", {}).get("allow", ())
+    return set(of_agent(host).publish) <= set(allowed)
 
 
 def of_cell_process(public_key: str) -> Permissions:

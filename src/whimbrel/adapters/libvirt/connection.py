@@ -110,6 +110,8 @@ class Connection:
 
     def _is_attached(self, domain: Libvirt) -> bool:
         try:
+            if not domain.isPersistent():  # it is arriving by a live transfer: libvirtd would not answer until it has
+                return True
             domain.blockStats("")  # of all disks; answered by the guest's QEMU, not from libvirtd's memory
             return True
         except self.libvirt.libvirtError:

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import uuid
+import zlib
 from pathlib import Path
 
 from whimbrel.adapters.qemu import durable_files, own_processes
@@ -37,6 +38,13 @@ log_outputs = "3:file:{log}"
 QEMU_CONF = """\
 security_driver = "none"
 stdio_handler = "file"
+migration_port_min = {port_min}
+migration_port_max = {port_max}
+"""
+
+MIGRATION_PORTS = range(49152, 64512, 64)
+"""First ports of ranges for live transfers, of which each daemon of a machine takes one, so that two seldom choose the
+same port: libvirt checks that a port is free some time before QEMU uses it.
 """
 
 
@@ -118,7 +126,9 @@ class PrivateDaemon:
         (self.directory / "run").chmod(0o700)
         host_uuid = uuid.uuid5(uuid.NAMESPACE_URL, str(self.directory))
         (config / "libvirtd.conf").write_text(LIBVIRTD_CONF.format(host_uuid=host_uuid, log=self._log))
-        (config / "qemu.conf").write_text(QEMU_CONF)
+        port_min = MIGRATION_PORTS[zlib.crc32(str(self.directory).encode()) % len(MIGRATION_PORTS)]
+        port_max = port_min + MIGRATION_PORTS.step - 1
+        (config / "qemu.conf").write_text(QEMU_CONF.format(port_min=port_min, port_max=port_max))
         cache = self.directory / "cache" / "libvirt" / "qemu"
         durable_files.make_directory(cache, self._user)
         with contextlib.suppress(FileExistsError):

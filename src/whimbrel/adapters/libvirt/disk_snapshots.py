@@ -1,8 +1,9 @@
 """Reads one of a guest's disks as a compressed qcow2 image, while the guest is stopped or runs.
 
 Invariant: the image of a running guest is crash-consistent: the disk at one instant. The guest is never paused, because
-a killed process would leave it paused. libvirt's backup job (push mode) preserves the instant; it continues if this
-process dies, and the next snapshot ends a leftover job.
+a killed process would leave it paused. With an agent in the guest its file systems are frozen for that instant.
+libvirt's backup job (push mode) preserves the instant; it continues if this process dies, and the next snapshot ends a
+leftover job.
 Source: virDomainBackupBegin, https://libvirt.org/formatbackup.html
 """
 
@@ -19,7 +20,7 @@ from whimbrel.adapters.qemu import own_processes
 from whimbrel.adapters.qemu.durable_files import in_thread
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
-from whimbrel.domain.guest import DiskName
+from whimbrel.domain.guest import DiskName, GuestSpec
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.hosts.hypervisor import Percent
 
@@ -49,7 +50,7 @@ class Snapshots:
         await own_processes.end(await own_processes.at_work("qemu-img", image))
         try:
             if is_running:
-                await self._take_running(slot, image, percent)
+                await self._take_running(slot, image, percent, awake=domain is not None and domain.power == "running")
             else:
                 await self._tools.copy(["-f", "qcow2", str(disk)], image, percent, compress=True)
             async for chunk in _chunks(image):
@@ -57,12 +58,15 @@ class Snapshots:
         finally:
             image.unlink(missing_ok=True)
 
-    async def _take_running(self, slot: SlotDirectory, image: Path, percent: Percent) -> None:
-        copy = slot.part("backup")
+    async def _take_running(self, slot: SlotDirectory, image: Path, percent: Percent, *, awake: bool) -> None:
+        """awake: whether the guest runs, and is not paused."""
+        copy, spec = slot.part("backup"), await in_thread(slot.read_spec)
         await self._end_backup(slot.key.server)
         await in_thread(lambda: copy.unlink(missing_ok=True))
         try:
-            await self._connection.run(lambda libvirtd: self._begin_backup(libvirtd, slot.key.server, copy))
+            await self._connection.run(
+                lambda libvirtd: self._begin_frozen(libvirtd, slot, copy, spec if awake else None)
+            )
             while (done := await self._connection.run(lambda c: self._percent(c, slot.key.server))) is not None:
                 percent(done // 2)
                 await asyncio.sleep(POLL_S)
@@ -71,6 +75,32 @@ class Snapshots:
             )
         finally:
             copy.unlink(missing_ok=True)
+
+    def _begin_frozen(self, libvirtd: Libvirt, slot: SlotDirectory, copy: Path, spec: GuestSpec | None) -> None:
+        """Begin the backup of a guest while its file systems are frozen, if it can. spec: None: it is not asked.
+
+        All of it is in one thread, so that only a killed process can leave the guest frozen, for less than a second;
+        the snapshot is then taken again, and thaws it.
+        Raises: Refused: it requires to be frozen, and cannot.
+        """
+        domain = self._domain(libvirtd, slot.key.server)
+        trouble = self._freeze(domain) if spec and spec.guest_agent else "it has no agent"
+        try:
+            if trouble and spec and spec.requires_quiesce:
+                raise Refused(f"the guest requires to be frozen for a snapshot, and cannot: {trouble}")
+            self._begin_backup(libvirtd, slot.key.server, copy)
+        finally:
+            if spec and spec.guest_agent:
+                with contextlib.suppress(self._connection.libvirt.libvirtError):  # it was not frozen
+                    domain.fsThaw()
+
+    def _freeze(self, domain: Libvirt) -> str:
+        """Return why the guest was not frozen; "": it was."""
+        try:
+            domain.fsFreeze()
+        except self._connection.libvirt.libvirtError as error:
+            return str(error.get_error_message())
+        return ""
 
     def _begin_backup(self, libvirtd: Libvirt, server: ServerId, copy: Path) -> None:
         root = ET.Element("domainbackup", mode="push")

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from whimbrel.adapters.libvirt import blank_disks, disk_exports
 from whimbrel.adapters.libvirt.image_cache import ImageCache
-from whimbrel.adapters.libvirt.slots import SlotDirectory
+from whimbrel.adapters.libvirt.slots import Rescue, SlotDirectory
 from whimbrel.adapters.qemu import own_processes
 from whimbrel.adapters.qemu.durable_files import finish, in_thread
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain import local_disks
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import DiskExport, DiskName, GuestSpec
+from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.ports.hosts.hypervisor import Percent
 
 
@@ -78,6 +79,24 @@ class Disks:
 
         await self._make(slot, spec, name, fill)
         percent(100)
+
+    async def create_rescue(self, slot: SlotDirectory, disk: RescueDisk, percent: Percent) -> None:
+        """Ensure that the rescue disk exists, filled from its image. Raises: Refused: the guest boots from another."""
+        found = await in_thread(slot.read_rescue)
+        if found and found.disk == disk:
+            return
+        if found and found.is_used:
+            raise Refused("the guest boots from a rescue disk of another image")
+        await self.end_tools(slot)
+        await in_thread(slot.remove_rescue)
+        path, disk_format = await self._cache.fetch(disk.image_id)
+        part = slot.part("rescue")
+        try:
+            await self._tools.copy(["-f", disk_format, str(path)], part, percent)
+            await in_thread(lambda: finish(part, slot.rescue_disk))
+        finally:
+            part.unlink(missing_ok=True)
+        await in_thread(lambda: slot.write_rescue(Rescue(disk)))
 
     async def end_tools(self, slot: SlotDirectory) -> None:
         """Kill tools that work on the slot's disks, of any process."""

@@ -8,7 +8,7 @@ import contextlib
 from whimbrel.adapters.libvirt import host_capabilities
 from whimbrel.adapters.libvirt.connection import Connection, Libvirt
 from whimbrel.adapters.libvirt.domain_xml import Domain, find_domain, observe, observe_all
-from whimbrel.domain.errors import Refused
+from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Capacity, GuestKey
 from whimbrel.domain.ids import ServerId
 
@@ -18,6 +18,11 @@ def runs(domain: Domain | None, key: GuestKey) -> bool:
     return domain is not None and domain.runs and domain.is_of(key)
 
 
+def is_active(domain: Domain | None, key: GuestKey) -> bool:
+    """Check whether an observed domain is of this slot and has a process: it runs, or comes by a live transfer."""
+    return domain is not None and domain.is_active and domain.is_of(key)
+
+
 class Domains:
     """The domains of one libvirtd. Each method is one call in a thread; raises: see connection.ERRORS."""
 
@@ -25,8 +30,8 @@ class Domains:
         self._connection = connection
         self._libvirt = connection.libvirt
 
-    async def capacity(self) -> Capacity:
-        return await self._connection.run(host_capabilities.capacity)
+    async def capacity(self, virt_type: host_capabilities.VirtType) -> Capacity:
+        return await self._connection.run(lambda c: host_capabilities.capacity(self._libvirt, c, virt_type))
 
     async def cpu_times(self) -> tuple[dict[str, int], int]:
         return await self._connection.run(host_capabilities.cpu_times)
@@ -40,12 +45,16 @@ class Domains:
     async def seen(self, server: ServerId) -> Domain | None:
         return await self._connection.run(lambda c: self._found(c, server)[1])
 
+    async def live_definition(self, key: GuestKey) -> str:
+        """Return the XML of a running guest. Raises: NotFound: it is not here; Refused: it does not run."""
+        return await self._connection.run(lambda c: self._live_definition(c, key))
+
     async def define(self, key: GuestKey, xml: str) -> None:
         await self._connection.run(lambda c: self._define(c, key, xml))
 
-    async def boot(self, key: GuestKey, xml: str) -> None:
+    async def boot(self, key: GuestKey, xml: str, *, paused: bool = False) -> None:
         """Define and start the domain. Idempotent."""
-        await self._connection.run(lambda c: self._boot(c, key, xml))
+        await self._connection.run(lambda c: self._boot(c, key, xml, paused))
 
     async def ask_down(self, server: ServerId) -> None:
         """Press the power button. Whether the guest reacts is observed later."""
@@ -54,6 +63,14 @@ class Domains:
     async def ask_reboot(self, key: GuestKey) -> None:
         """Press the power button, and boot again when the guest is down. Raises: Refused: it does not run."""
         await self._connection.run(lambda c: self._ask_reboot(c, key))
+
+    async def pause(self, key: GuestKey) -> None:
+        """Suspend the guest in memory. Idempotent. Raises: Refused: it does not run."""
+        await self._connection.run(lambda c: self._set_paused(c, key, True))
+
+    async def resume(self, key: GuestKey) -> None:
+        """Let a paused guest run. Idempotent. Raises: Refused: it does not run."""
+        await self._connection.run(lambda c: self._set_paused(c, key, False))
 
     async def switch_off(self, key: GuestKey) -> None:
         """Switch it off. Idempotent."""
@@ -72,9 +89,19 @@ class Domains:
             domain.managedSaveRemove()
         return libvirtd.defineXML(xml)
 
-    def _boot(self, libvirtd: Libvirt, key: GuestKey, xml: str) -> None:
+    def _live_definition(self, libvirtd: Libvirt, key: GuestKey) -> str:
+        domain, seen = self._found(libvirtd, key.server)
+        if not domain or not seen or not seen.is_of(key):
+            raise NotFound(f"guest {key.slot} of server {key.server} is not defined here")
+        if not seen.runs:
+            raise Refused(f"guest {key.slot} of server {key.server} does not run")
+        live: str = domain.XMLDesc(0)
+        return live
+
+    def _boot(self, libvirtd: Libvirt, key: GuestKey, xml: str, paused: bool) -> None:
         try:
-            self._define(libvirtd, key, xml).create()
+            domain = self._define(libvirtd, key, xml)
+            domain.createWithFlags(self._libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
         except self._libvirt.libvirtError as error:
             _, seen = self._found(libvirtd, key.server)
             if error.get_error_code() != self._libvirt.VIR_ERR_OPERATION_INVALID or not runs(seen, key):
@@ -92,14 +119,23 @@ class Domains:
             raise Refused("a guest that does not run cannot be asked to reboot")
         domain.reboot(self._libvirt.VIR_DOMAIN_REBOOT_ACPI_POWER_BTN)
 
+    def _set_paused(self, libvirtd: Libvirt, key: GuestKey, paused: bool) -> None:
+        domain, seen = self._found(libvirtd, key.server)
+        if not domain or not seen or not runs(seen, key):
+            raise Refused(f"guest {key.slot} of server {key.server} does not run")
+        if paused and seen.power == "running":
+            domain.suspend()
+        elif not paused and seen.power == "paused":
+            domain.resume()
+
     def _switch_off(self, libvirtd: Libvirt, key: GuestKey) -> None:
         domain, seen = self._found(libvirtd, key.server)
-        if not domain or not runs(seen, key):
+        if not domain or not is_active(seen, key):
             return
         try:
             domain.destroy()
         except self._libvirt.libvirtError:
-            if runs(observe(self._libvirt, domain), key):
+            if is_active(observe(self._libvirt, domain), key):
                 raise
 
     def _undefine(self, libvirtd: Libvirt, key: GuestKey) -> None:

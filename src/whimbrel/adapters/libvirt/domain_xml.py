@@ -7,23 +7,40 @@ Source: https://libvirt.org/formatdomain.html
 
 import os
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from whimbrel.adapters.libvirt import device_xml
 from whimbrel.adapters.libvirt.connection import Libvirt
+from whimbrel.adapters.libvirt.consoles import console_xml
 from whimbrel.adapters.libvirt.device_xml import Fitted, Plugging
+from whimbrel.adapters.libvirt.rescue_xml import boot_from_rescue_disk
 from whimbrel.adapters.libvirt.slots import SlotDirectory
+from whimbrel.adapters.libvirt.volume_xml import volume_xml
 from whimbrel.domain import device_assignment, local_disks
-from whimbrel.domain.guest import NAME_PREFIX, DiskName, Guest, GuestKey, GuestSpec, instance_name
+from whimbrel.domain.guest import LIVE, NAME_PREFIX, DiskName, Guest, GuestKey, GuestSpec, Power, instance_name
 from whimbrel.domain.ids import ServerId, Slot
 
 NAMESPACE = "urn:whimbrel:guest:1"
 MACHINE = "pc"  # i440fx: boots everything, and its power button needs no driver
+AGENT_CHANNEL = "org.qemu.guest_agent.0"
 DISK = local_disks.ROOT_DEVICE.removeprefix("/dev/")
 
 ET.register_namespace("whimbrel", NAMESPACE)
+
+
+NO_PATHS: Mapping[str, str] = {}
+
+ASLEEP = "asleep"
+"""Attribute of the mark of a guest that comes by a live transfer; its value is what it shall be: running or paused."""
+
+TRANSIENT = ("MIGRATION", "SAVE", "DUMP", "FROM_SNAPSHOT", "SHUTTING_DOWN", "SNAPSHOT", "STARTING_UP")
+"""libvirt's reasons for a pause that it ends by itself."""
+
+POST_COPY = ("POSTCOPY", "POSTCOPY_FAILED")
+"""libvirt's reasons for the pause of a guest that runs elsewhere, and still needs its memory here."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +50,33 @@ class Domain:
     server: ServerId
     slot: Slot | None
     home: str | None  # the slot's directory
-    runs: bool
+    power: Power  # "incoming": it is here by a live transfer, and its source has not let go of it yet
     vcpus: int
     memory_mib: int
-    fitted: Fitted = field(default_factory=Fitted)  # devices, if it runs
+    fitted: Fitted = field(default_factory=Fitted)  # devices, if it is active
+    paths: frozenset[str] = frozenset()  # files and devices of its disks, if it is active
+    runs_elsewhere: bool = False  # it is the source of a live transfer in post-copy
+    is_halted: bool = False  # its processors stand still, for whatever reason
 
     def is_of(self, key: GuestKey) -> bool:
         return (self.server, self.slot) == (key.server, key.slot)
+
+    @property
+    def is_active(self) -> bool:
+        """Check whether there is a process of it."""
+        return self.power != "stopped"
+
+    @property
+    def runs(self) -> bool:
+        """Check whether it has its memory here: it runs or is paused."""
+        return self.power in LIVE
 
     def as_guest(self) -> Guest:
         """Return a guest whose directory is gone, as far as it is known."""
         assert self.slot, "a foreign domain is no guest of ours"
         return Guest(
             key=GuestKey(self.server, self.slot),
-            power="running" if self.runs else "stopped",
+            power=self.power,
             vcpus=self.vcpus,
             memory_mib=self.memory_mib,
             root_gib=0,
@@ -57,8 +87,13 @@ class Domain:
         )
 
 
-def domain_xml(spec: GuestSpec, slot: SlotDirectory, virt_type: str, plugging: Plugging | None) -> str:
-    """Return the definition of a slot's guest. Raises: Refused: this host does not support one of its devices."""
+def domain_xml(
+    spec: GuestSpec, slot: SlotDirectory, virt_type: str, plugging: Plugging | None, paths: Mapping[str, str] = NO_PATHS
+) -> str:
+    """Return the definition of a slot's guest. paths: of the volumes that this host has connected.
+
+    Raises: Refused: this host does not support one of its devices.
+    """
     root = ET.Element("domain", type=virt_type)
     _text(root, "name", instance_name(spec.key.server))
     _text(root, "uuid", spec.key.server)
@@ -78,19 +113,24 @@ def domain_xml(spec: GuestSpec, slot: SlotDirectory, virt_type: str, plugging: P
         ET.SubElement(root, "cpu", mode="host-model")
     for event, action in (("on_poweroff", "destroy"), ("on_reboot", "restart"), ("on_crash", "destroy")):
         _text(root, event, action)
-    root.append(_devices(spec, slot, plugging))
+    root.append(_devices(spec, slot, plugging, paths))
     return ET.tostring(root, encoding="unicode")
 
 
-def _devices(spec: GuestSpec, slot: SlotDirectory, plugging: Plugging | None) -> ET.Element:
+def _devices(spec: GuestSpec, slot: SlotDirectory, plugging: Plugging | None, paths: Mapping[str, str]) -> ET.Element:
     root = ET.Element("devices")
     root.extend(_disk(name, slot.disk_file(name), device) for name, device in local_disks.devices_of(spec).items())
-    root.extend(device_xml.volume_xml(volume) for volume in spec.volumes)
+    if spec.config_drive:
+        root.append(_cdrom(slot.config_drive))
+    root.extend(volume_xml(volume, paths.get(volume.volume_id)) for volume in spec.volumes)
+    if (rescue := slot.read_rescue()) and rescue.is_used:
+        boot_from_rescue_disk(root, rescue.disk, slot.rescue_disk)
     root.extend(device_xml.nic_xml(nic, plugging) for nic in spec.nics)
     root.extend(device_xml.pci_xml(address) for address in spec.pci)
-    serial = ET.SubElement(root, "serial", type="file")
-    ET.SubElement(serial, "source", path=str(slot.console), append="on")
-    ET.SubElement(serial, "target", port="0")
+    root.extend(console_xml(str(slot.console)))
+    if spec.guest_agent:
+        channel = ET.SubElement(root, "channel", type="unix")
+        ET.SubElement(channel, "target", type="virtio", name=AGENT_CHANNEL)
     ET.SubElement(root, "controller", type="usb", model="none")
     ET.SubElement(root, "memballoon", model="none")
     _text(ET.SubElement(root, "rng", model="virtio"), "backend", "/dev/urandom", model="random")
@@ -104,6 +144,15 @@ def _disk(name: DiskName, file: Path, device: str) -> ET.Element:
     ET.SubElement(disk, "target", dev=device.removeprefix("/dev/"), bus="virtio")
     if name == "root":
         ET.SubElement(disk, "boot", order="1")
+    return disk
+
+
+def _cdrom(file: Path) -> ET.Element:
+    disk = ET.Element("disk", type="file", device="cdrom")
+    ET.SubElement(disk, "driver", name="qemu", type="raw")
+    ET.SubElement(disk, "source", file=str(file))
+    ET.SubElement(disk, "target", dev="hda", bus="ide")
+    ET.SubElement(disk, "readonly")
     return disk
 
 
@@ -133,17 +182,46 @@ def find_domain(libvirt: Libvirt, connection: Libvirt, server: ServerId) -> Libv
 def observe(libvirt: Libvirt, domain: Libvirt) -> Domain | None:
     """Read a domain's state; None: it is gone. Reads the live XML of a running domain, not the configured one."""
     try:
-        runs = bool(domain.isActive())
         _, max_memory_kib, _, vcpus, _ = domain.info()
-        mark = _mark(libvirt, domain)
-        fitted = device_xml.fitted(domain.XMLDesc(0)) if runs else Fitted()
+        mark = read_mark(libvirt, domain)
+        power = _power(libvirt, domain, mark)
+        is_halted = domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED
+        runs_elsewhere = is_paused_for(libvirt, domain, POST_COPY)
+        live = domain.XMLDesc(0) if power != "stopped" else ""
         server = ServerId(domain.UUIDString())
     except libvirt.libvirtError as error:
         if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
             return None
         raise
-    slot = mark.get("slot")
-    return Domain(server, Slot(slot) if slot else None, mark.get("home"), runs, vcpus, max_memory_kib // 1024, fitted)
+    return Domain(
+        server=server,
+        slot=Slot(mark["slot"]) if mark.get("slot") else None,
+        home=mark.get("home"),
+        power=power,
+        vcpus=vcpus,
+        memory_mib=max_memory_kib // 1024,
+        fitted=device_xml.fitted(live) if live else Fitted(),
+        paths=device_xml.paths(live) if live else frozenset(),
+        runs_elsewhere=runs_elsewhere,
+        is_halted=is_halted,
+    )
+
+
+def _power(libvirt: Libvirt, domain: Libvirt, mark: Mapping[str, str]) -> Power:
+    if not domain.isActive():
+        return "stopped"
+    if domain.state()[0] != libvirt.VIR_DOMAIN_PAUSED:
+        return "running"
+    if ASLEEP in mark:
+        return "incoming"
+    return "running" if is_paused_for(libvirt, domain, TRANSIENT) else "paused"
+
+
+def is_paused_for(libvirt: Libvirt, domain: Libvirt, reasons: tuple[str, ...]) -> bool:
+    """Check whether a domain is paused for one of these reasons, by libvirt's names."""
+    state, reason = domain.state()
+    named = (getattr(libvirt, f"VIR_DOMAIN_PAUSED_{name}", None) for name in reasons)
+    return state == libvirt.VIR_DOMAIN_PAUSED and reason in named
 
 
 def observe_all(libvirt: Libvirt, connection: Libvirt) -> dict[ServerId, Domain]:
@@ -153,7 +231,8 @@ def observe_all(libvirt: Libvirt, connection: Libvirt) -> dict[ServerId, Domain]
     return {domain.server: domain for domain in seen if domain}
 
 
-def _mark(libvirt: Libvirt, domain: Libvirt) -> dict[str, Any]:
+def read_mark(libvirt: Libvirt, domain: Libvirt) -> dict[str, Any]:
+    """Return the attributes of Whimbrel's metadata; of an active domain, those of its live definition."""
     try:
         text = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE, libvirt.VIR_DOMAIN_AFFECT_CURRENT)
     except libvirt.libvirtError as error:
@@ -168,13 +247,17 @@ def guest_of(slot: SlotDirectory, domain: Domain | None) -> Guest | None:
     spec = slot.read_spec()
     if spec is None:
         return None
-    is_defined = slot.definition.exists()
-    running = domain if domain and domain.runs and domain.is_of(slot.key) else None
-    wanted, here = local_disks.names_of(spec), slot.whole_disks(spec)
-    has = running.fitted if running else _planned(spec) if is_defined else Fitted()
+    own = domain if domain and domain.is_of(slot.key) else None
+    power = power_of(slot, own)
+    is_defined = power not in ("reserved", "incoming")
+    rescue = slot.read_rescue()
+    in_rescue = rescue is not None and rescue.is_used
+    wanted, here = local_disks.names_of(spec), slot.whole_disks(spec) if power != "incoming" else ()
+    # Volumes that a rescued guest does not see remain attached to it.
+    has = own.fitted if own and own.is_active and not in_rescue else Fitted() if power == "reserved" else _planned(spec)
     return Guest(
         key=slot.key,
-        power="running" if running else "stopped" if is_defined else "reserved",
+        power=power,
         vcpus=spec.vcpus,
         memory_mib=spec.memory_mib,
         root_gib=spec.root_gib,
@@ -183,7 +266,23 @@ def guest_of(slot: SlotDirectory, domain: Domain | None) -> Guest | None:
         ports=has.ports,
         volumes=has.volumes,
         pci=has.pci,
+        rescue=rescue.disk if rescue else None,
+        in_rescue=in_rescue,
     )
+
+
+def power_of(slot: SlotDirectory, domain: Domain | None) -> Power:
+    """Return the power state of a slot's guest. domain: the slot's, as last observed."""
+    if slot.has_memory() and (domain is None or domain.is_halted or not domain.is_active):
+        return "suspended"  # halted: it was restored, and has not run since
+    if domain and domain.is_active:
+        departure = slot.read_departure()
+        if domain.runs_elsewhere or (departure and departure.has_left):
+            return "stopped"
+        return departure.power_before if departure and departure.is_open and domain.runs else domain.power
+    if slot.incoming.exists():
+        return "stopped" if domain else "incoming"  # libvirt has the definition of a guest that arrived
+    return "stopped" if slot.definition.exists() else "reserved"
 
 
 def _planned(spec: GuestSpec) -> Fitted:

@@ -5,11 +5,12 @@ Invariant: the caller holds the lock of the server's guests.
 
 import asyncio
 
-from whimbrel.adapters.libvirt import volume_reachability
+from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.disk_exports import Exports
 from whimbrel.adapters.libvirt.domain_control import Domains
 from whimbrel.adapters.libvirt.observation import Sight
 from whimbrel.adapters.libvirt.slots import Slots
+from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
 from whimbrel.adapters.qemu.durable_files import in_thread
 from whimbrel.domain import device_assignment
 from whimbrel.domain.errors import NotFound, Refused
@@ -20,16 +21,28 @@ ASK_AGAIN_S = 10.0  # a guest that is booting ignores its power button
 
 
 class Power:
-    def __init__(self, domains: Domains, slots: Slots, sight: Sight, exports: Exports) -> None:
+    def __init__(
+        self,
+        domains: Domains,
+        slots: Slots,
+        sight: Sight,
+        exports: Exports,
+        definitions: Definitions,
+        volumes: VolumeConnections,
+    ) -> None:
         self._domains = domains
         self._slots = slots
         self._sight = sight
         self._exports = exports
+        self._definitions = definitions
+        self._volumes = volumes
 
-    async def start(self, key: GuestKey) -> None:
+    async def start(self, key: GuestKey, *, paused: bool = False) -> None:
         slot = self._slots.at(key)
         domain = await self._domains.seen(key.server)
-        if domain and domain.runs:
+        if domain and domain.is_active:
+            if domain.is_of(key) and domain.power == "paused" and not paused:
+                raise Refused("the guest is paused")
             if domain.is_of(key):
                 return
             raise Refused("another guest of the same server runs on this host")
@@ -39,14 +52,18 @@ class Power:
         slot.check_disks(spec)
         device_assignment.check_bootable(spec)
         await self._sight.check_pci_free(spec)
-        for volume in spec.volumes:
-            await volume_reachability.check(volume)
+        await self._volumes.check(spec.volumes)
         await self._exports.close(slot)  # a reader gets an error, not a torn copy
-        await self._domains.boot(key, xml)
+        await self._volumes.connect(key.server, spec.volumes)
+        if await self._volumes.paths(spec):
+            await self._definitions.write(spec, domain)
+            xml = (await in_thread(slot.read_definition)) or xml
+        await self._domains.boot(key, xml, paused=paused)
 
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
         if not await self._goes_down(key, timeout_s):
             await self._domains.switch_off(key)
+        await self._volumes.release(key.server)
 
     async def reboot(self, key: GuestKey, hard: bool) -> None:
         # A soft reboot presses the power button and boots when the guest is down; a later observation shows the result.
@@ -64,7 +81,7 @@ class Power:
         begun, asked = loop.time(), -ASK_AGAIN_S
         while (domain := await self._domains.seen(key.server)) and domain.runs and domain.is_of(key):
             waited = loop.time() - begun
-            if waited >= timeout_s:
+            if waited >= timeout_s or domain.power == "paused":  # a paused guest does not react
                 return False
             if waited - asked >= ASK_AGAIN_S:
                 asked = waited

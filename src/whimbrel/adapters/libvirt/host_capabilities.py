@@ -1,15 +1,20 @@
 """A host's capabilities: its size, its processor, and whether it supports KVM."""
 
 import json
+import os
 import platform
 import re
+import time
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from whimbrel.adapters.libvirt.connection import Libvirt
 from whimbrel.adapters.libvirt.domain_xml import MACHINE
+from whimbrel.domain import host_uptime
+from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Capacity
 from whimbrel.domain.numa import NumaNode
 
@@ -19,7 +24,7 @@ ISCSI_NAME = Path("/etc/iscsi/initiatorname.iscsi")
 INITIATOR = re.compile(r"^InitiatorName=(\S+)", re.MULTILINE)
 
 
-def capacity(libvirtd: Libvirt) -> Capacity:
+def capacity(libvirt: Libvirt, libvirtd: Libvirt, virt_type: VirtType) -> Capacity:
     """Return the capacity reported by libvirtd, without the disk."""
     _, memory_mib, cpus, *_ = libvirtd.getInfo()
     capabilities = libvirtd.getCapabilities()
@@ -29,7 +34,7 @@ def capacity(libvirtd: Libvirt) -> Capacity:
         disk_gib=0,
         hypervisor_type=libvirtd.getType(),
         hypervisor_version=libvirtd.getVersion(),
-        cpu_info=cpu_info(capabilities),
+        cpu_info=cpu_info(capabilities, guest_features(libvirt, libvirtd, virt_type)),
         numa=numa_nodes(capabilities),
     )
 
@@ -40,6 +45,13 @@ def numa_nodes(capabilities: str) -> tuple[NumaNode, ...]:
         NumaNode(cpus=len(cell.findall("cpus/cpu")), memory_mib=int(cell.findtext("memory") or 0) // 1024)
         for cell in cells
     )
+
+
+def uptime(uri: str) -> str:
+    """Return what the program `uptime` prints here. Raises: Refused: libvirtd is on another machine."""
+    if urlsplit(uri).hostname not in (None, "localhost"):
+        raise Refused("libvirt does not report the uptime of another machine")
+    return host_uptime.line(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), 0, os.getloadavg())
 
 
 def cpu_times(libvirtd: Libvirt) -> tuple[dict[str, int], int]:
@@ -75,8 +87,11 @@ def has_virtualization(cpuinfo: str) -> bool:
     return not {"vmx", "svm"}.isdisjoint(next(flags, []))
 
 
-def cpu_info(capabilities: str) -> str:
-    """Return the host's processor in the format of Nova's clients."""
+def cpu_info(capabilities: str, of_guests: Sequence[str] = ()) -> str:
+    """Return the host's processor in the format of Nova's clients.
+
+    Its `features` are those that its model does not have. guest_features: all that guests can have; empty: unknown.
+    """
     cpu = ET.fromstring(capabilities).find("host/cpu")
     if cpu is None:
         return "{}"
@@ -88,8 +103,29 @@ def cpu_info(capabilities: str) -> str:
             "vendor": cpu.findtext("vendor"),
             "topology": {} if topology is None else {name: int(n) for name, n in topology.attrib.items()},
             "features": sorted(name for feature in cpu.iter("feature") if (name := feature.get("name"))),
+            "guest_features": list(of_guests),
         }
     )
+
+
+def guest_features(libvirt: Libvirt, libvirtd: Libvirt, wanted: VirtType) -> list[str]:
+    """Return all processor features that guests can have on this host; empty: libvirtd does not know."""
+    virt_type = usable_virt_type(libvirt, libvirtd, wanted)
+    where = (None, platform.machine(), MACHINE, virt_type)
+    try:
+        model = host_model(libvirtd.getDomainCapabilities(*where))
+        expanded = libvirtd.baselineHypervisorCPU(*where, [model], libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES)
+    except libvirt.libvirtError:
+        return []
+    features = ET.fromstring(expanded).iter("feature")
+    return sorted(each.get("name", "") for each in features if each.get("policy") != "disable")
+
+
+def host_model(domain_capabilities: str) -> str:
+    """Return the processor closest to the host's, as an element of a guest's definition."""
+    cpu = ET.Element("cpu")
+    cpu.extend(ET.fromstring(domain_capabilities).findall("cpu/mode[@name='host-model']/*"))
+    return ET.tostring(cpu, encoding="unicode")
 
 
 def iscsi_initiator() -> dict[str, str]:

@@ -7,7 +7,6 @@ process continues where a killed one stopped; an operation for a slot never affe
 import asyncio
 import platform
 import shutil
-import xml.etree.ElementTree as ET
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,30 +14,62 @@ from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from whimbrel.adapters import file_modes
-from whimbrel.adapters.libvirt import device_xml, host_capabilities, volume_reachability
+from whimbrel.adapters.libvirt import (
+    cpu_comparison,
+    host_capabilities,
+    measurements,
+)
+from whimbrel.adapters.libvirt.agent_commands import AgentCommands
+from whimbrel.adapters.libvirt.block_copies import POLL_S, BlockCopies
 from whimbrel.adapters.libvirt.connection import Connection
+from whimbrel.adapters.libvirt.consoles import Consoles
+from whimbrel.adapters.libvirt.definitions import Definitions
+from whimbrel.adapters.libvirt.device_changes import DeviceChanges
 from whimbrel.adapters.libvirt.device_xml import Plugging
 from whimbrel.adapters.libvirt.disk_exports import Exports
 from whimbrel.adapters.libvirt.disk_snapshots import Snapshots
 from whimbrel.adapters.libvirt.disks import Disks
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
-from whimbrel.adapters.libvirt.domain_xml import Domain, domain_xml
+from whimbrel.adapters.libvirt.domain_secrets import Secrets
+from whimbrel.adapters.libvirt.domain_xml import Domain
 from whimbrel.adapters.libvirt.guest_power import Power
 from whimbrel.adapters.libvirt.host_capabilities import VirtType
-from whimbrel.adapters.libvirt.hotplug import RELEASES_WITHIN_S, Finding, HotPlug
+from whimbrel.adapters.libvirt.hotplug import RELEASES_WITHIN_S, HotPlug
 from whimbrel.adapters.libvirt.image_cache import ImageCache
+from whimbrel.adapters.libvirt.incoming_guests import IncomingGuests
+from whimbrel.adapters.libvirt.live_transfers import LiveTransfers
+from whimbrel.adapters.libvirt.migration_settings import MigrationSettings
 from whimbrel.adapters.libvirt.observation import Sight
+from whimbrel.adapters.libvirt.rescues import Rescues
+from whimbrel.adapters.libvirt.saved_memory import SavedMemory
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
+from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
 from whimbrel.adapters.qemu import durable_files
 from whimbrel.adapters.qemu.durable_files import in_thread
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain import device_assignment, local_disks
-from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.console import ConsoleKind
+from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKey, GuestSpec
+from whimbrel.domain.guest_diagnostics import Diagnostics
 from whimbrel.domain.ids import ServerId
+from whimbrel.domain.live_transfer import (
+    CpuFit,
+    GuestCpu,
+    LiveGuest,
+    Steering,
+    TransferOptions,
+    TransferProgress,
+    TransferTarget,
+)
+from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.ports.hosts.consoles import ConsoleStream
 from whimbrel.ports.hosts.hypervisor import Percent
+from whimbrel.ports.hosts.volume_connector import VolumeConnector
 from whimbrel.ports.services.images import Images
+
+NO_MIGRATION = MigrationSettings()
 
 
 class LibvirtHypervisor:
@@ -52,6 +83,8 @@ class LibvirtHypervisor:
     nics: how they are plugged, see device_xml.Plugging.
     releases_within_s: how long to wait for a running guest to release a device.
     image_cache: a directory that hosts on this machine may share; None: one under `directory`.
+    migration: how running guests are moved to and from this host.
+    storage: connects volumes of a storage network; None: only those that QEMU reaches by itself.
     """
 
     def __init__(
@@ -69,6 +102,8 @@ class LibvirtHypervisor:
         nics: Plugging = "tap",
         releases_within_s: float = RELEASES_WITHIN_S,
         image_cache: Path | None = None,
+        migration: MigrationSettings = NO_MIGRATION,
+        storage: VolumeConnector | None = None,
     ) -> None:
         durable_files.make_directory(directory, None)
         file_modes.narrow_guests(directory)
@@ -77,24 +112,43 @@ class LibvirtHypervisor:
         self._virt_type = virt_type
         self._host = host or platform.node()
         self._address = nbd_address
-        self._plugging = None if nics == "tap" and urlsplit(uri).path == "/session" else nics
+        plugging = None if nics == "tap" and urlsplit(uri).path == "/session" else nics
         self._slots = Slots(self._directory)
         tools, connection = Tools(self._slots.owner), Connection(uri)
+        self._uri = uri
+        self._connection = connection
         self._domains = Domains(connection)
         self._sight = Sight(self._domains, self._slots, self._directory)
-        self._hotplug = HotPlug(connection, releases_within_s)
+        self._volumes = VolumeConnections(self._directory, storage, self._domains, self._slots, Secrets(connection))
+        self._definitions = Definitions(self._domains, self._slots, virt_type, plugging, self._volumes)
         self._snapshots = Snapshots(connection, tools)
+        self._agent_commands = AgentCommands(connection)
         self._exports = Exports(tools, nbd_address)
-        self._power = Power(self._domains, self._slots, self._sight, self._exports)
+        self._power = Power(self._domains, self._slots, self._sight, self._exports, self._definitions, self._volumes)
+        self._memory = SavedMemory(
+            connection, self._domains, self._slots, self._sight, self._definitions, self._volumes
+        )
+        hotplug = HotPlug(connection, releases_within_s)
+        self._devices = DeviceChanges(
+            self._domains, self._slots, self._sight, hotplug, self._memory, self._definitions, plugging, self._volumes
+        )
+        self._copies = BlockCopies(connection, self._domains, self._slots, self._definitions, self._volumes)
+        self._rescues = Rescues(self._domains, self._slots, self._definitions)
+        self._transfers = LiveTransfers(connection, uri, self._domains, self._slots, migration)
+        self._incoming = IncomingGuests(
+            connection, self._domains, self._slots, self._sight, tools, migration, self._definitions, self._volumes
+        )
         cache = ImageCache(image_cache or self._directory / "images", images, self._slots.owner)
+        self._cache = cache
         self._disks = Disks(tools, cache)
+        self._consoles = Consoles()
         self._cpu_times: dict[str, int] = {}  # at the last request
         self._locks: WeakValueDictionary[ServerId, asyncio.Lock] = WeakValueDictionary()
 
     # Observation, without a lock
 
     async def capacity(self) -> Capacity:
-        found = await self._domains.capacity()
+        found = await self._domains.capacity(self._virt_type)
         disk_gib = (await in_thread(lambda: shutil.disk_usage(self._directory))).total // local_disks.GIB
         return Capacity(
             vcpus=_first(self._given["vcpus"], found.vcpus),
@@ -111,6 +165,9 @@ class LibvirtHypervisor:
         before, self._cpu_times = self._cpu_times, times
         return host_capabilities.metrics(times, before, mhz)
 
+    async def uptime(self) -> str:
+        return await in_thread(lambda: host_capabilities.uptime(self._uri))
+
     async def connector(self) -> dict[str, Any]:
         return {
             "host": self._host,
@@ -119,6 +176,7 @@ class LibvirtHypervisor:
             "os_type": "linux",
             "multipath": False,
             **await in_thread(host_capabilities.iscsi_initiator),
+            **await self._volumes.connector_properties(),
         }
 
     async def guests(self) -> list[Guest]:
@@ -133,6 +191,9 @@ class LibvirtHypervisor:
         text = await in_thread(slot.read_console)
         return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:] if lines > 0 else [])
 
+    async def connect_console(self, key: GuestKey, kind: ConsoleKind) -> ConsoleStream:
+        return await self._consoles.connect(await self._domains.live_definition(key), kind)
+
     # Creation and removal
 
     async def reserve(self, spec: GuestSpec) -> None:
@@ -144,7 +205,7 @@ class LibvirtHypervisor:
                 raise Refused(f"no room: the guest wants {what} {amount}, the host has {has}")
         slot = self._slots.at(spec.key)
         async with self._alone(spec.key.server):
-            if not slot.definition.exists():
+            if not slot.definition.exists() and not slot.incoming.exists():
                 await in_thread(lambda: slot.write_spec(spec))
 
     async def create_disk(self, spec: GuestSpec, percent: Percent) -> None:
@@ -155,6 +216,9 @@ class LibvirtHypervisor:
 
     async def fetch_disk(self, spec: GuestSpec, image_id: str, percent: Percent, disk: DiskName = "root") -> None:
         await self._disks.fetch(self._slots.reserved(spec.key), spec, image_id, percent, disk)
+
+    async def cache_image(self, image_id: str) -> None:
+        await self._cache.fetch(image_id)
 
     async def export_disk(self, key: GuestKey, disk: DiskName = "root") -> DiskExport:
         async with self._alone(key.server):
@@ -176,105 +240,172 @@ class LibvirtHypervisor:
         # libvirt gets the definition now or, while another slot of the server runs, at start.
         async with self._alone(spec.key.server):
             slot = self._slots.reserved(spec.key)
+            await self._incoming.check_not_incoming(spec.key)
             if reserved := await in_thread(slot.read_spec):
                 spec = device_assignment.with_disks_of(spec, reserved)
             await in_thread(lambda: slot.check_disks(spec))
             device_assignment.check(spec)
+            await self._volumes.check_known(spec.volumes)
             await self._sight.check_ports_free(spec)
             domain = await self._domains.seen(spec.key.server)
-            if not runs(domain, spec.key):
-                await self._write(spec, domain)
-
-    async def _write(self, spec: GuestSpec, domain: Domain | None) -> None:
-        """Write `spec` as the slot's definition. domain: the last observed state of the server's domain."""
-        slot = self._slots.at(spec.key)
-        virt_type = await self._domains.virt_type(self._virt_type)
-        xml = domain_xml(spec, slot, virt_type, self._plugging)
-        if not domain or not domain.runs or domain.is_of(spec.key):
-            await self._domains.define(spec.key, xml)
-        await in_thread(lambda: slot.write_spec(spec))
-        await in_thread(lambda: slot.write_definition(xml))
+            if not runs(domain, spec.key) and not await self._memory.is_kept(spec.key):
+                await self._definitions.write(spec, domain)
 
     async def destroy(self, key: GuestKey) -> None:
         slot = self._slots.at(key)
         async with self._alone(key.server):
+            await self._transfers.check_not_in_post_copy(key)
             await self._domains.undefine(key)
             await self._end_tools(slot)
             await in_thread(lambda: self._slots.remove(slot))
+            await self._volumes.release(key.server)  # last: what waits for a live transfer uses its volumes
 
     async def _end_tools(self, slot: SlotDirectory) -> None:
         await self._exports.close(slot)
         await self._disks.end_tools(slot)
 
-    # Devices. The definition changes first when a device is added, and last when it is removed: after a crash the
-    # operation is repeated, and completes what is missing.
+    # Live transfers
+
+    async def examine(self, key: GuestKey) -> LiveGuest:
+        return await self._transfers.examine(key)
+
+    async def compare_cpu(self, cpu: GuestCpu) -> CpuFit:
+        return await self._connection.run(lambda c: cpu_comparison.compare(self._connection.libvirt, c, cpu))
+
+    async def receive(self, spec: GuestSpec, live: LiveGuest) -> TransferTarget:
+        async with self._alone(spec.key.server):
+            return await self._incoming.receive(spec, live)
+
+    async def start_transfer(self, key: GuestKey, target: TransferTarget, options: TransferOptions) -> None:
+        async with self._alone(key.server):
+            await self._transfers.start(key, target, options)
+
+    async def transfer_progress(self, key: GuestKey, target: str) -> TransferProgress:
+        return await self._transfers.progress(key, target)
+
+    async def steer_transfer(self, key: GuestKey, steering: Steering) -> None:
+        async with self._alone(key.server):
+            await self._transfers.steer(key, steering)
+
+    async def end_transfer(self, key: GuestKey) -> None:
+        async with self._alone(key.server):
+            await self._transfers.end(key)
+
+    async def settle_arrival(self, key: GuestKey) -> None:
+        async with self._alone(key.server):
+            await self._incoming.settle(key)
+
+    # Devices
 
     async def plug(self, key: GuestKey, nic: GuestNic) -> None:
         async with self._alone(key.server):
-            spec = device_assignment.with_nic(await self._defined(key), nic)
-            device = device_xml.nic_xml(nic, self._plugging)
-            await self._sight.check_ports_free(spec)
-            await self._add(spec, device, lambda xml: device_xml.nic_in(xml, nic.port_id))
+            await self._devices.plug(key, nic)
 
     async def unplug(self, key: GuestKey, port_id: str) -> None:
         async with self._alone(key.server):
-            spec = await in_thread(self._slots.at(key).read_spec)
-            rest = device_assignment.without_nic(spec, port_id) if spec else None
-            await self._take_out(key, rest, lambda xml: device_xml.nic_in(xml, port_id))
+            await self._devices.unplug(key, port_id)
 
     async def attach_volume(self, key: GuestKey, volume: GuestVolume) -> None:
         async with self._alone(key.server):
-            spec = device_assignment.with_volume(await self._defined(key), volume)
-            device = device_xml.volume_xml(volume)
-            if runs(await self._domains.seen(key.server), key):
-                await volume_reachability.check(volume)
-            await self._add(spec, device, lambda xml: device_xml.volume_in(xml, volume.volume_id))
+            await self._devices.attach(key, volume)
 
     async def detach_volume(self, key: GuestKey, volume_id: str) -> None:
         async with self._alone(key.server):
-            spec = await in_thread(self._slots.at(key).read_spec)
-            if spec and runs(await self._domains.seen(key.server), key):
-                device_assignment.check_not_booted_from(spec, volume_id)
-            rest = device_assignment.without_volume(spec, volume_id) if spec else None
-            await self._take_out(key, rest, lambda xml: device_xml.volume_in(xml, volume_id))
+            await self._devices.detach(key, volume_id)
 
-    async def _add(self, spec: GuestSpec, device: ET.Element, found: Finding) -> None:
-        """Add a device to a guest. spec: its new definition."""
-        domain = await self._domains.seen(spec.key.server)
-        if runs(domain, spec.key):
-            await self._sight.check_pci_free(spec)
-        await self._write(spec, domain)
-        if runs(domain, spec.key):
-            await self._hotplug.attach(spec.key.server, device, found)
+    async def swap_volume(self, key: GuestKey, volume_id: str, new: GuestVolume, percent: Percent) -> None:
+        begun = False
+        while True:
+            async with self._alone(key.server):
+                done = await self._copies.carry_on(key, volume_id, new, begun=begun)
+            if done is None:
+                return
+            begun = True
+            percent(done)
+            await asyncio.sleep(POLL_S)
 
-    async def _take_out(self, key: GuestKey, rest: GuestSpec | None, found: Finding) -> None:
-        """Remove a device from a guest. rest: its new definition; None: only libvirt knows the guest."""
-        domain = await self._domains.seen(key.server)
-        if runs(domain, key):
-            await self._hotplug.detach(key.server, found)
-        if rest and self._slots.at(key).definition.exists():
-            await self._write(rest, domain)
+    async def end_volume_swap(self, key: GuestKey, volume_id: str, attachment_id: str) -> None:
+        async with self._alone(key.server):
+            await self._copies.end(key, volume_id, attachment_id)
 
-    async def _defined(self, key: GuestKey) -> GuestSpec:
-        slot = self._slots.at(key)
-        spec = await in_thread(slot.read_spec)
-        if spec is None or not slot.definition.exists():
-            raise NotFound(f"no guest {key.slot} of server {key.server} is defined here")
-        return spec
+    async def release_volumes(self) -> None:
+        for server in await self._volumes.servers():
+            async with self._alone(server):
+                await self._volumes.release(server)
 
     # Power
 
-    async def start(self, key: GuestKey) -> None:
+    async def start(self, key: GuestKey, paused: bool = False) -> None:
         async with self._alone(key.server):
-            await self._power.start(key)
+            if not runs(await self._domains.seen(key.server), key):
+                await self._check_bootable(key)
+            await self._memory.check_not_kept(key)
+            await self._power.start(key, paused=paused)
 
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
         async with self._alone(key.server):
+            await self._transfers.check_not_in_post_copy(key)
+            await self._memory.discard(key)
             await self._power.stop(key, timeout_s)
 
     async def reboot(self, key: GuestKey, hard: bool) -> None:
         async with self._alone(key.server):
+            await self._check_bootable(key)
+            if hard:
+                await self._memory.discard(key)
+                await self._rescues.end(key)
             await self._power.reboot(key, hard)
+
+    async def pause(self, key: GuestKey) -> None:
+        async with self._alone(key.server):
+            await self._transfers.check_not_left(key)
+            await self._memory.check_not_kept(key)
+            await self._domains.pause(key)
+
+    async def suspend(self, key: GuestKey) -> None:
+        async with self._alone(key.server):
+            await self._check_bootable(key)
+            await self._memory.suspend(key)
+
+    async def resume(self, key: GuestKey) -> None:
+        async with self._alone(key.server):
+            await self._transfers.check_not_left(key)
+            if await self._memory.is_kept(key):
+                await self._memory.resume(key)
+            else:
+                await self._domains.resume(key)
+
+    async def _check_bootable(self, key: GuestKey) -> None:
+        """Raises: Refused: the guest waits for a live transfer, or has left by one, or may have."""
+        await self._incoming.check_not_incoming(key)
+        await self._transfers.check_not_left(key)
+
+    async def diagnostics(self, key: GuestKey) -> Diagnostics:
+        return await self._connection.run(lambda c: measurements.measure(self._connection.libvirt, c, key))
+
+    async def inject_nmi(self, key: GuestKey) -> None:
+        await self._connection.run(lambda c: measurements.inject_nmi(self._connection.libvirt, c, key))
+
+    async def set_password(self, key: GuestKey, user: str, password: str) -> None:
+        self._slots.reserved(key)
+        await self._agent_commands.set_password(key, user, password)
+
+    # Rescue
+
+    async def create_rescue_disk(self, key: GuestKey, rescue: RescueDisk, percent: Percent) -> None:
+        await self._disks.create_rescue(self._slots.reserved(key), rescue, percent)
+
+    async def enter_rescue(self, key: GuestKey) -> None:
+        async with self._alone(key.server):
+            await self._rescues.enter(key)
+
+    async def leave_rescue(self, key: GuestKey) -> None:
+        async with self._alone(key.server):
+            await self._rescues.leave(key)
+
+    async def discard_rescue_disk(self, key: GuestKey) -> None:
+        async with self._alone(key.server):
+            await self._rescues.discard(key)
 
     # Snapshots
 

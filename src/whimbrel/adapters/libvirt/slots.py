@@ -2,27 +2,39 @@
 
 Invariant: the files of the directory are the state of the slot. `spec.json`: reserved; `domain.xml`: defined;
 `disk.qcow2`: a complete root disk without a backing file; `ephemeral.qcow2` and `swap.qcow2`: the same for those disks.
-A slot is removed by one rename.
+`config.iso`: its config drive. `incoming.xml`: it waits for a live transfer, which completes its disks;
+`departure.json`: the guest leaves, or has left, by a live transfer; `memory.save`: it is suspended; `rescue.json`: it
+has a rescue disk, `rescue.qcow2`; `copy.json`: a volume of it is, or was, copied to another one. A slot
+is removed by one rename.
 """
 
 import os
 import re
 import shutil
+import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 import msgspec
 
+from whimbrel.adapters.libvirt.departure import Departure
 from whimbrel.adapters.qemu import durable_files
 from whimbrel.adapters.qemu.durable_files import PART, Owner
 from whimbrel.domain import local_disks
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import ServerId, Slot
+from whimbrel.domain.rescue_disk import RescueDisk
 
 CONSOLE_KEPT_BYTES = 1 << 20
+
+SAVED = b"LibvirtQemudSave"
+"""The first bytes of a complete file of a guest's memory. libvirt writes others first, and replaces them at the end."""
+
+_updating = threading.Lock()
 
 _FILES: dict[DiskName, str] = {"root": "disk"}
 
@@ -34,6 +46,20 @@ def safe_name(name: str) -> str:
     if not SAFE_NAME.fullmatch(name):
         raise Refused(f"not a name for a file: {name!r}")
     return name
+
+
+class Rescue(msgspec.Struct, frozen=True):
+    """The complete rescue disk of a slot. is_used: whether the guest boots from it."""
+
+    disk: RescueDisk
+    is_used: bool = False
+
+
+class VolumeCopy(msgspec.Struct, frozen=True):
+    """The copy of a volume, written before it begins. A guest whose disk is at `place` uses its target."""
+
+    attachment_id: str  # of the target
+    place: str  # the source of the target's disk, see block_copies
 
 
 @dataclass(frozen=True)
@@ -51,6 +77,96 @@ class SlotDirectory:
     @property
     def definition(self) -> Path:
         return self.path / "domain.xml"
+
+    @property
+    def incoming(self) -> Path:
+        """Return the path of the definition of a guest that waits for a live transfer."""
+        return self.path / "incoming.xml"
+
+    def write_incoming(self, xml: str) -> None:
+        durable_files.write(self.incoming, xml.encode(), self.owner)
+
+    def adopt(self) -> None:
+        """Make the definition of an incoming guest the slot's own."""
+        durable_files.finish(self.incoming, self.definition)
+
+    @property
+    def departure(self) -> Path:
+        return self.path / "departure.json"
+
+    def read_departure(self) -> Departure | None:
+        """Return the last live transfer from here; None: there was none, or it was ended."""
+        try:
+            return Departure.decode(self.departure.read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def write_departure(self, departure: Departure) -> None:
+        durable_files.write(self.departure, departure.encode(), self.owner)
+
+    def update_departure(self, change: Callable[[Departure], Departure]) -> None:
+        """Change what is recorded of a live transfer, in one thread at a time."""
+        with _updating:
+            if departure := self.read_departure():
+                self.write_departure(change(departure))
+
+    @property
+    def memory(self) -> Path:
+        """Return the path of the memory of a suspended guest."""
+        return self.path / "memory.save"
+
+    def has_memory(self) -> bool:
+        """Check whether the memory of the guest is kept, as a whole."""
+        try:
+            with self.memory.open("rb") as file:
+                return file.read(len(SAVED)) == SAVED
+        except FileNotFoundError:
+            return False
+
+    def sync_memory(self) -> None:
+        durable_files.sync(self.memory)
+        durable_files.sync(self.path)
+
+    def remove_memory(self) -> None:
+        """Delete the memory durably. Idempotent."""
+        if self.memory.exists():
+            self.memory.unlink(missing_ok=True)
+            durable_files.sync(self.path)
+
+    @property
+    def rescue_disk(self) -> Path:
+        return self.path / "rescue.qcow2"
+
+    @property
+    def rescue(self) -> Path:
+        return self.path / "rescue.json"
+
+    def read_rescue(self) -> Rescue | None:
+        try:
+            return msgspec.json.decode(self.rescue.read_bytes(), type=Rescue)
+        except FileNotFoundError:
+            return None
+
+    def write_rescue(self, rescue: Rescue) -> None:
+        durable_files.write(self.rescue, msgspec.json.encode(rescue), self.owner)
+
+    def remove_rescue(self) -> None:
+        """Delete the rescue disk. Idempotent."""
+        self.rescue.unlink(missing_ok=True)
+        self.rescue_disk.unlink(missing_ok=True)
+
+    @property
+    def copy(self) -> Path:
+        return self.path / "copy.json"
+
+    def read_copy(self) -> VolumeCopy | None:
+        try:
+            return msgspec.json.decode(self.copy.read_bytes(), type=VolumeCopy)
+        except FileNotFoundError:
+            return None
+
+    def write_copy(self, copy: VolumeCopy) -> None:
+        durable_files.write(self.copy, msgspec.json.encode(copy), self.owner)
 
     @property
     def disk(self) -> Path:
@@ -73,6 +189,10 @@ class SlotDirectory:
         for name in local_disks.names_of(spec):
             if name not in here:
                 raise NotFound(f"guest {self.key.slot} of server {self.key.server} has no {name} disk here")
+
+    @property
+    def config_drive(self) -> Path:
+        return self.path / "config.iso"
 
     @property
     def console(self) -> Path:
@@ -154,6 +274,11 @@ class Slots:
             self.at(GuestKey(ServerId(spec.parent.parent.name), Slot(spec.parent.name)))
             for spec in sorted(self._guests.glob("*/*/spec.json"))
         ]
+
+    def of(self, server: ServerId) -> list[SlotDirectory]:
+        """Return the existing slots of a server."""
+        specs = sorted((self._guests / safe_name(server)).glob("*/spec.json"))
+        return [self.at(GuestKey(server, Slot(spec.parent.name))) for spec in specs]
 
     def remove(self, slot: SlotDirectory) -> None:
         """Remove a slot with all its files. Idempotent."""

@@ -26,7 +26,7 @@ def error_of(
     """Return the error for an unsuccessful status. others: statuses with an error of their own."""
     reason = f"the {service} service answers {status}: {message}"
     if status in (404, 410):
-        return NotFound(reason)
+        return NotFound(message if message.endswith("could not be found.") else reason)
     if others and status in others:
         return others[status](reason)
     if 400 <= status < 500 and status not in OUR_OWN_TROUBLE:

@@ -1,7 +1,7 @@
 """The image service as an agent on another machine uses it: each image with a grant of the control plane."""
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import httpx
@@ -53,10 +53,16 @@ class GrantedImages:
     async def create(self, image: Image) -> None:
         raise Refused("an agent registers no images")
 
+    async def set_properties(self, image_id: str, properties: Mapping[str, str]) -> None:
+        raise Refused("an agent changes no images")
+
     async def delete(self, image_id: str) -> None:
         raise Refused("an agent deletes no images")
 
     async def all_images(self, after: str | None, limit: int) -> Page[Image]:
+        raise Refused("an agent lists no images")
+
+    async def with_properties(self, properties: Mapping[str, str]) -> list[Image]:
         raise Refused("an agent lists no images")
 
     @asynccontextmanager

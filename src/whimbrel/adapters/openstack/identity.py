@@ -4,36 +4,18 @@ Invariant: a validated token is trusted for one minute, and never beyond its exp
 result is Unavailable, neither valid nor invalid.
 """
 
-import asyncio
-from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import httpx
 import msgspec
-import structlog
 
-from whimbrel.adapters.unanswered import unanswered
-from whimbrel.domain.errors import Unavailable
+from whimbrel.adapters.openstack.own_token import TOKENS, OwnToken, checked, not_understood, send
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.services.identity import Principal
 
-log = structlog.get_logger(__name__)
-
 BELIEVED_S = 60.0  # a revoked token may be accepted for this long
 MOST_CALLERS = 10_000
-TOKENS = "/v3/auth/tokens"
-
-
-class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how this process logs in itself. A domain: {"id": ...} or {"name": ...}."""
-
-    auth_url: str  # without /v3
-    username: str
-    password: str
-    project_name: str
-    user_domain: Mapping[str, str]
-    project_domain: Mapping[str, str]
 
 
 class _Domain(msgspec.Struct):
@@ -68,37 +50,13 @@ class _Shown(msgspec.Struct):
     token: _Token
 
 
-class OwnToken:
-    """The token for requests to other services. client: has the identity service's address as base URL.
-
-    login: returns the credentials, called on demand: they may not exist at start.
-    """
-
-    def __init__(self, client: httpx.AsyncClient, login: Callable[[], Login]) -> None:
-        self._client = client
-        self._login = login
-        self._token: str | None = None
-        self._logging_in = asyncio.Lock()
-
-    async def get(self, ended: str | None = None) -> str:
-        """Return the token. ended: one that is no longer accepted. Raises: Unavailable."""
-        if self._token not in (None, ended):
-            return self._token
-        async with self._logging_in:  # unless another task has renewed it meanwhile
-            if self._token in (None, ended):
-                answer = _checked(await _send(self._client, "POST", TOKENS, json={"auth": _proof(self._login())}))
-                self._token = answer.headers.get("x-subject-token", "")
-            assert self._token is not None, "just set"
-            return self._token
-
-
 class KeystoneIdentity:
-    """Implements ports.services.identity.Identity. client: has login.auth_url as base URL."""
+    """Implements ports.services.identity.Identity. client: of Keystone. own: the token of this process there."""
 
-    def __init__(self, client: httpx.AsyncClient, login: Login, clock: Clock) -> None:
+    def __init__(self, client: httpx.AsyncClient, own: OwnToken, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._own = OwnToken(client, lambda: login)
+        self._own = own
         self._believed: dict[str, tuple[Principal, float]] = {}  # token -> its principal, and trusted until when
 
     async def principal(self, token: str) -> Principal | None:
@@ -124,44 +82,18 @@ class KeystoneIdentity:
             answer = await self._show(await self._own.get(ended=own), token)
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
-        return _principal(_checked(answer).content)
+        return _principal(checked(answer).content)
 
     async def _show(self, own: str, token: str) -> httpx.Response:
         headers = {"X-Auth-Token": own, "X-Subject-Token": token}
-        return await _send(self._client, "GET", f"{TOKENS}?nocatalog", headers=headers)
-
-
-async def _send(client: httpx.AsyncClient, method: str, path: str, **what: object) -> httpx.Response:
-    try:
-        with unanswered("the identity service does not answer"):
-            return await client.request(method, path, **what)  # type: ignore[arg-type]
-    except Unavailable as error:
-        log.warning(error.reason)
-        raise Unavailable("The identity service does not answer.") from error
-
-
-def _checked(answer: httpx.Response) -> httpx.Response:
-    """Raises: Unavailable: any status but success."""
-    if not answer.is_success:
-        log.warning("the identity service answers with an error", status=answer.status_code, said=answer.text[:500])
-        raise Unavailable(f"The identity service answers {answer.status_code} to this service.")
-    return answer
-
-
-def _proof(login: Login) -> dict[str, object]:
-    user = {"name": login.username, "password": login.password, "domain": login.user_domain}
-    return {
-        "identity": {"methods": ["password"], "password": {"user": user}},
-        "scope": {"project": {"name": login.project_name, "domain": login.project_domain}},
-    }
+        return await send(self._client, "GET", f"{TOKENS}?nocatalog", headers=headers)
 
 
 def _principal(content: bytes) -> Principal:
     try:
         token = msgspec.json.decode(content, type=_Shown).token
     except msgspec.DecodeError as error:
-        log.warning("the identity service cannot be understood", error=str(error))
-        raise Unavailable("The identity service answers what cannot be understood.") from error
+        raise not_understood(error) from error
     project = token.project
     return Principal(
         user_id=UserId(token.user.id),

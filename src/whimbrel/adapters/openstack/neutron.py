@@ -12,7 +12,7 @@ from whimbrel.adapters.openstack.service_client import Answer
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server_devices import FixedIp
-from whimbrel.ports.services.network import Binding, NetworkInfo, Port, PortRequest
+from whimbrel.ports.services.network import Binding, NetworkInfo, Port, PortRequest, Subnet
 
 CANNOT_BIND = "PortBindingError"  # Neutron answers 500 if a host cannot bind a port
 
@@ -78,6 +78,27 @@ class _Networks(msgspec.Struct):
     networks: list[_Network]
 
 
+class _Route(msgspec.Struct):
+    destination: str
+    nexthop: str
+
+
+class _Subnet(msgspec.Struct):
+    id: str
+    network_id: str
+    cidr: str
+    ip_version: int
+    gateway_ip: str | None = None
+    enable_dhcp: bool = False
+    ipv6_address_mode: str | None = None
+    dns_nameservers: tuple[str, ...] = ()
+    host_routes: tuple[_Route, ...] = ()
+
+
+class _Subnets(msgspec.Struct):
+    subnets: list[_Subnet]
+
+
 class _Named(msgspec.Struct):
     id: str
     name: str
@@ -124,6 +145,7 @@ class _Port(msgspec.Struct):
     profile: dict[str, Any] | None = field(default=None, name="binding:profile")
     security_groups: tuple[str, ...] = ()
     resource_request: _Request | None = None
+    admin_state_up: bool = True
     revision_number: int | None = None
 
 
@@ -181,6 +203,23 @@ class _Bindings(msgspec.Struct):
 
 def networks(content: bytes) -> list[NetworkInfo]:
     return [_network(shown) for shown in _read(content, _Networks).networks]
+
+
+def subnets(content: bytes) -> list[Subnet]:
+    return [
+        Subnet(
+            id=shown.id,
+            network_id=shown.network_id,
+            cidr=shown.cidr,
+            version=shown.ip_version,
+            gateway=shown.gateway_ip,
+            enable_dhcp=shown.enable_dhcp,
+            ipv6_address_mode=shown.ipv6_address_mode,
+            name_servers=shown.dns_nameservers,
+            routes=tuple((route.destination, route.nexthop) for route in shown.host_routes),
+        )
+        for shown in _read(content, _Subnets).subnets
+    ]
 
 
 def groups(content: bytes) -> dict[str, str]:
@@ -260,6 +299,7 @@ def _one(shown: _Port) -> Port:
         requests=_requests(shown.id, asked) if asked else (),
         same_subtree=asked.same_subtree if asked else (),
         has_groups=asked is not None and asked.request_groups is not None,
+        is_enabled=shown.admin_state_up,
         revision=shown.revision_number,
     )
 

@@ -11,26 +11,31 @@ import msgspec
 
 from whimbrel.adapters.openstack.answers import Body, decoded, error_of
 from whimbrel.adapters.openstack.service_client import Answer, Query, Service
-from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused
+from whimbrel.adapters.openstack.volume_proxies import HttpVolumeProxies
+from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.ports.services.volume_snapshots import NewSnapshot, Snapshot
 from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume, VolumeUse
 from whimbrel.ports.stores.pages import Page
 
 HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first one with completion of attachments
+WITH_REIMAGE = {"OpenStack-API-Version": "volume 3.68"}
 
-ServiceOf = Callable[[ProjectId], Service]
+ServiceOf = Callable[[ProjectId, str], Service]
+"""Returns the service for a user of the project, by the grant of that user."""
 
 
-class HttpVolumes:
+class HttpVolumes(HttpVolumeProxies):
     """Implements ports.services.volumes.Volumes. service: paths are relative to `/v3`.
 
-    service_of: the service as a member of the project, if only members may create its volumes, as in Cinder. The
-    embedded service accepts volumes from the cloud's services.
+    service_of: the service as a member of the project, if only members may create its volumes and snapshots, as in
+    Cinder. The embedded service accepts them from the cloud's services.
     """
 
     def __init__(self, service: Service, service_of: ServiceOf | None = None) -> None:
         self._service = service
-        self._service_of = service_of or (lambda project: service)
+        self._service_of = service_of or (lambda project, grant: service)
+        super().__init__(service, self._service_of, _asked)
 
     async def volume(self, volume_id: str) -> Volume:
         return _volume((await self._read("GET", f"/volumes/{volume_id}", _OneVolume)).volume)
@@ -54,10 +59,48 @@ class HttpVolumes:
         }
         sent = {"volume": {name: value for name, value in requested.items() if value is not None}}
         try:
-            made = await _asked(self._service_of(new.project_id), "POST", f"/{new.project_id}/volumes", body=sent)
+            made = await _asked(
+                self._service_of(new.project_id, new.grant), "POST", f"/{new.project_id}/volumes", body=sent
+            )
         except NotFound as error:  # the source of the volume, or its type
             raise Refused(error.reason) from error
-        return _volume(decoded("volume", made, _OneVolume).volume)
+        return msgspec.structs.replace(_volume(decoded("volume", made, _OneVolume).volume), project_id=new.project_id)
+
+    async def has_type(self, type_id: str, project: ProjectId | None, grant: str = "") -> bool:
+        service = self._service_of(project, grant) if project and grant else self._service
+        answer = await _asked(service, "GET", "/types", query=[("is_public", "None")])  # all that this token may see
+        found = [each for each in decoded("volume", answer, _ManyTypes).volume_types if type_id in (each.id, each.name)]
+        if grant or project is None:
+            return bool(found)
+        return any([each.is_public or await self._has_access(each.id, project) for each in found])
+
+    async def _has_access(self, type_id: str, project: ProjectId) -> bool:
+        """Check whether a private type is also for this project."""
+        try:
+            found = await self._read("GET", f"/types/{type_id}/os-volume-type-access", _TypeAccess)
+        except NotFound:  # it has become public, or is deleted: the creation of the volume will tell
+            return True
+        return any(each.project_id == project for each in found.volume_type_access)
+
+    async def create_snapshot(self, new: NewSnapshot) -> Snapshot:
+        for snapshot in await self.made_snapshots(new.volume_id, new.mark):
+            return snapshot
+        wanted = {"volume_id": new.volume_id, "name": new.name, "force": True, "metadata": {MARK: new.mark}}
+        path = f"/{new.project_id}/snapshots"
+        try:
+            made = await _asked(self._service_of(new.project_id, new.grant), "POST", path, body={"snapshot": wanted})
+        except NotFound as error:
+            raise Refused(error.reason) from error
+        return _snapshot(decoded("volume", made, _OneSnapshot).snapshot)
+
+    async def made_snapshots(self, volume_id: str, mark: str) -> list[Snapshot]:
+        wanted = [("all_tenants", "1"), ("volume_id", volume_id)]
+        page = await self._read("GET", "/snapshots/detail", _ManySnapshots, query=wanted)
+        return [_snapshot(each) for each in page.snapshots if each.metadata.get(MARK) == mark]
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        with suppress(NotFound):
+            await self._ask("DELETE", f"/snapshots/{snapshot_id}")
 
     async def made(self, project: ProjectId, marks: Sequence[str]) -> list[Volume]:
         found = []
@@ -75,6 +118,10 @@ class HttpVolumes:
         except Refused:
             if (await self._status(volume_id)) not in (None, "deleting"):
                 raise
+
+    async def reimage(self, volume_id: str, image_id: str) -> None:
+        sent = {"os-reimage": {"image_id": image_id, "reimage_reserved": True}}
+        await self._ask("POST", f"/volumes/{volume_id}/action", body=sent, headers=WITH_REIMAGE)
 
     async def _status(self, volume_id: str) -> str | None:
         try:
@@ -106,18 +153,41 @@ class HttpVolumes:
     async def reserve(
         self, server: ServerId, volume_id: str, known: Sequence[str], held: Sequence[Attachment] | None = None
     ) -> Attachment:
-        for attachment in await self.attachments(server, volume_id) if held is None else held:
+        seen = await self.attachments(server, volume_id) if held is None else held
+        for attachment in seen:
             if attachment.volume_id == volume_id and attachment.id not in known:
                 return attachment
-        sent = {"attachment": {"volume_uuid": volume_id, "instance_uuid": server, "connector": None}}
-        made = await self._read("POST", "/attachments", _OneAttachment, body=sent)
-        return msgspec.structs.replace(_attachment(made.attachment), connection={})
+        try:
+            return await self._attach(server, volume_id, None)
+        except Refused:
+            # A second attachment is refused while one is connected and not completed yet.
+            begun = [one for one in seen if one.volume_id == volume_id and one.status == "attaching"]
+            if not begun:
+                raise
+            for attachment in begun:
+                await self.complete(attachment.id)
+            return await self._attach(server, volume_id, None)
+
+    async def connect_another(
+        self, server: ServerId, volume_id: str, known: Sequence[str], connector: Mapping[str, Any],
+        held: Sequence[Attachment] | None = None,
+    ) -> Attachment:  # fmt: skip
+        for attachment in await self.attachments(server, volume_id) if held is None else held:
+            if attachment.volume_id == volume_id and attachment.id not in known:
+                if (found := await self.attachment(attachment.id)).connection:
+                    return found
+                await self.detach(attachment.id)  # of a try that broke off: it cannot be connected any more
+        return await self._attach(server, volume_id, dict(connector))
+
+    async def _attach(self, server: ServerId, volume_id: str, connector: dict[str, Any] | None) -> Attachment:
+        sent = {"attachment": {"volume_uuid": volume_id, "instance_uuid": server, "connector": connector}}
+        return _attachment((await self._read("POST", "/attachments", _OneAttachment, body=sent)).attachment)
 
     async def connect(self, attachment_id: str, connector: Mapping[str, Any]) -> Attachment:
         sent = {"attachment": {"connector": dict(connector)}}
         try:
             made = await self._read("PUT", f"/attachments/{attachment_id}", _OneAttachment, body=sent)
-        except Refused:
+        except (Refused, Conflict):
             attachment = await self.attachment(attachment_id)
             if not attachment.connection:
                 raise
@@ -131,7 +201,26 @@ class HttpVolumes:
         with suppress(NotFound):
             await self._ask("DELETE", f"/attachments/{attachment_id}")
 
+    async def complete_migration(self, volume_id: str, new_volume_id: str, *, failed: bool = False) -> str:
+        if not await self._migrates(volume_id, new_volume_id):
+            return volume_id
+        sent = {"os-migrate_volume_completion": {"new_volume": new_volume_id, "error": failed}}
+        return (await self._read("POST", f"/volumes/{volume_id}/action", _Migrated, body=sent)).save_volume_id
+
     # Internal
+
+    async def _migrates(self, volume_id: str, new_volume_id: str) -> bool:
+        """Check whether a migration waits for its report: repeated, Cinder would swap the volumes back.
+
+        Raises: Unavailable: it is being completed.
+        """
+        try:
+            volume, target = await self.volume(volume_id), await self.volume(new_volume_id)
+        except NotFound:
+            return False
+        if volume.migration_status == "completing":
+            raise Unavailable(f"the migration of volume {volume_id} is being completed")
+        return volume.migration_status == "migrating" and target.migration_status == f"target:{volume_id}"
 
     async def _read(self, method: str, path: str, kind: type[Body], **what: Any) -> Body:
         return decoded("volume", await self._ask(method, path, **what), kind)
@@ -145,7 +234,7 @@ def _page(after: str | None, limit: int) -> Query:
 
 
 async def _asked(service: Service, method: str, path: str, **what: Any) -> bytes:
-    answer = await service.ask(method, path, headers=HEADERS, **what)
+    answer = await service.ask(method, path, **{"headers": HEADERS, **what})
     if not answer.is_yes:
         raise error_of("volume", answer.status, _message(answer), {409: Conflict, 413: OverQuota})
     return answer.content
@@ -184,10 +273,33 @@ class _Volume(msgspec.Struct):
     host: str | None = msgspec.field(default=None, name="os-vol-host-attr:host")
     image_metadata: dict[str, Any] = msgspec.field(default_factory=dict, name="volume_image_metadata")
     attachments: list[_Held] = []
+    migration_status: str | None = None
+
+
+class _Migrated(msgspec.Struct):
+    save_volume_id: str
 
 
 class _OneVolume(msgspec.Struct):
     volume: _Volume
+
+
+class _Type(msgspec.Struct):
+    id: str
+    name: str
+    is_public: bool = True
+
+
+class _ManyTypes(msgspec.Struct):
+    volume_types: list[_Type]
+
+
+class _Access(msgspec.Struct):
+    project_id: str
+
+
+class _TypeAccess(msgspec.Struct):
+    volume_type_access: list[_Access]
 
 
 class _ManyVolumes(msgspec.Struct):
@@ -196,10 +308,18 @@ class _ManyVolumes(msgspec.Struct):
 
 class _Snapshot(msgspec.Struct):
     volume_id: str
+    id: str = ""
+    status: str = ""
+    size: int = 0
+    metadata: dict[str, str] = {}
 
 
 class _OneSnapshot(msgspec.Struct):
     snapshot: _Snapshot
+
+
+class _ManySnapshots(msgspec.Struct):
+    snapshots: list[_Snapshot]
 
 
 class _Attachment(msgspec.Struct):
@@ -236,6 +356,17 @@ def _volume(shown: _Volume) -> Volume:
         is_bootable=str(shown.bootable).lower() == "true",
         is_multiattach=shown.multiattach,
         image_metadata={name: str(value) for name, value in shown.image_metadata.items()},
+        metadata=shown.metadata,
+        migration_status=shown.migration_status or "",
+    )
+
+
+def _snapshot(shown: _Snapshot) -> Snapshot:
+    return Snapshot(
+        id=shown.id,
+        volume_id=shown.volume_id,
+        status=shown.status,
+        size_gib=shown.size,
         metadata=shown.metadata,
     )
 

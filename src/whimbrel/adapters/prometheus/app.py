@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from whimbrel.adapters.prometheus.cloud_metrics import Readings
+from whimbrel.adapters.prometheus.doctor_metrics import DoctorFigures
 from whimbrel.adapters.prometheus.process_metrics import Figures
 from whimbrel.ports.meter import ROUTE
 
@@ -21,7 +22,7 @@ UNAUTHORIZED = (
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def metrics_app(figures: Figures, readings: Readings | None, secret: str | None) -> ASGIApp:
+def metrics_app(figures: Figures | DoctorFigures, readings: Readings | None, secret: str | None) -> ASGIApp:
     """Return the application that Prometheus scrapes.
 
     readings: only in the process that reads the state of the cloud. secret: the bearer token; "" matches nothing; None:

@@ -5,16 +5,18 @@ Invariant: a value that cannot be read is left out, never shown stale; the scrap
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from whimbrel.adapters.prometheus.live_metrics import Transfers, of_transfers, transfers
+from whimbrel.adapters.prometheus.maintenance_metrics import Maintenances, maintenances, of_maintenances
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName
 from whimbrel.ports.cloud import Cell, Cloud
-from whimbrel.ports.stores.journal import LastProof, RunGroup, Tally
+from whimbrel.ports.stores.journal import Backlog, LastProof, RunGroup, Tally
 from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 
 FRESH_S = 5.0
@@ -37,6 +39,8 @@ class Readings(Collector):
         self._hosts: dict[CellName, Sequence[Host] | None] = {}
         self._is_held: bool | None = None
         self._processes: Sequence[ProcessRecord] | None = None
+        self._transfers: Transfers | None = None
+        self._maintenances: Maintenances | None = None
         self._reading = asyncio.Lock()
 
     async def refresh(self) -> None:
@@ -49,6 +53,7 @@ class Readings(Collector):
             self._tally, self._is_held, self._processes, names, hosts = await asyncio.gather(
                 self._count(now), self._held(), self._live(), self._names(), _gathered(cells.values())
             )
+            self._transfers, self._maintenances = await asyncio.gather(self._transferred(), self._maintained())
             self._hosts = dict.fromkeys(names) | dict(zip(cells, hosts, strict=True))
             self._read_at = self._now = now
 
@@ -73,6 +78,20 @@ class Readings(Collector):
         except (WorldError, TimeoutError):
             return None
 
+    async def _transferred(self) -> Transfers | None:
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                return await transfers(self._cloud)
+        except (WorldError, TimeoutError):
+            return None
+
+    async def _maintained(self) -> Maintenances | None:
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                return await maintenances(self._cloud)
+        except (WorldError, TimeoutError):
+            return None
+
     async def _names(self) -> list[CellName]:
         """Return the cells that should exist; a cell whose database is unreachable may not be open."""
         try:
@@ -82,15 +101,42 @@ class Readings(Collector):
             return []
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge("whimbrel_journal_up", "Whether the global database answered.", int(self._tally is not None))
-        if self._tally is not None:
-            yield from _of_runs(self._tally, self._now)
-            yield from _of_proof(self._tally.proof)
-        yield from _of_hosts(self._hosts, self._now)
-        if self._processes is not None:
-            yield _of_clocks(self._processes)
-        if self._is_held is not None:
-            yield _gauge("whimbrel_held", "1: all runs are held, because a database was restored.", int(self._is_held))
+        return metrics_of(
+            tally=self._tally,
+            transfers=self._transfers,
+            maintenances=self._maintenances,
+            hosts=self._hosts,
+            processes=self._processes,
+            is_held=self._is_held,
+            now=self._now,
+        )
+
+
+def metrics_of(
+    *,
+    tally: Tally | None,
+    transfers: Transfers | None,
+    maintenances: Maintenances | None,
+    hosts: Mapping[CellName, Sequence[Host] | None],
+    processes: Sequence[ProcessRecord] | None,
+    is_held: bool | None,
+    now: float,
+) -> Iterator[Metric]:
+    """Yield the metrics of what was read at `now`; None: it could not be read."""
+    yield _gauge("whimbrel_journal_up", "Whether the global database answered.", int(tally is not None))
+    if tally is not None:
+        yield from _of_runs(tally, now)
+        yield from _of_proof(tally.proof)
+        yield from _of_backlog(tally.backlog, now)
+    if transfers is not None:
+        yield from of_transfers(transfers)
+    if maintenances is not None:
+        yield from of_maintenances(maintenances)
+    yield from _of_hosts(hosts, now)
+    if processes is not None:
+        yield _of_clocks(processes)
+    if is_held is not None:
+        yield _gauge("whimbrel_held", "1: all runs are held, because a database was restored.", int(is_held))
 
 
 async def _gathered(cells: Iterable[Cell]) -> list[Sequence[Host] | None]:
@@ -173,10 +219,23 @@ def _of_proof(proof: LastProof | None) -> Iterator[Metric]:
     yield _gauge("whimbrel_last_proof_unseen", "How much of the cloud it could not look at.", proof.unseen)
 
 
+def _of_backlog(backlog: Backlog | None, now: float) -> Iterator[Metric]:
+    """Yield the metrics of notifications; none if they are off."""
+    if backlog is None:
+        return
+    yield _gauge("whimbrel_notifications_waiting", "Runs and requests with notifications to be sent.", backlog.marked)
+    oldest = 0.0 if backlog.oldest is None else max(now - backlog.oldest, 0.0)
+    yield _gauge("whimbrel_notifications_oldest_seconds", "For how long one of them has not changed.", oldest)
+    yield _counter("whimbrel_notifications_sent", "Notifications that the message broker confirmed.", backlog.sent)
+    yield _counter(
+        "whimbrel_notifications_dropped", "Notifications not sent: too old, or without a record.", backlog.dropped
+    )
+
+
 # Hosts
 
 
-def _of_hosts(found: dict[CellName, Sequence[Host] | None], now: float) -> Iterator[Metric]:
+def _of_hosts(found: Mapping[CellName, Sequence[Host] | None], now: float) -> Iterator[Metric]:
     up = GaugeMetricFamily("whimbrel_cell_up", "Whether the cell's database answered.", labels=("cell",))
     hosts = GaugeMetricFamily(
         "whimbrel_hosts",

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     Info,
     PlatformCollector,
@@ -21,6 +22,9 @@ QUICK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 """Buckets of interactive operations."""
 STEP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0)
 """Buckets of steps: most take a few milliseconds, some copy disks."""
+
+PAUSE_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0)
+"""Buckets of the pauses of guests."""
 
 CHOICE = "choose_target"
 """The step that selects a host."""
@@ -65,6 +69,22 @@ class Figures:
         self._step_s = Histogram(
             "whimbrel_step_duration_seconds", "How long steps took.", ("step", "way"), buckets=STEP_S, registry=registry
         )
+        self._transfer_s = Histogram(
+            "whimbrel_live_transfer_duration_seconds",
+            "How long the transfers of live migrations took, from their start to the arrival of the guest.",
+            buckets=STEP_S,
+            registry=registry,
+        )
+        self._pause_s = Histogram(
+            "whimbrel_live_transfer_pause_seconds",
+            "For how long guests were paused at the switch-over, as their hypervisors measured it.",
+            buckets=PAUSE_S,
+            registry=registry,
+        )
+
+        self._consoles = Gauge(
+            "whimbrel_console_sessions", "Connections to consoles through this process.", registry=registry
+        )
 
     def await_choices(self, kinds: Iterable[str]) -> None:
         """Initialize the counters of choices: Prometheus sees no increase in a series that starts at 1."""
@@ -85,3 +105,10 @@ class Figures:
 
     def asked_placement(self, call: str, took_s: float) -> None:
         self._placement_s.labels(call).observe(took_s)
+
+    def transferred(self, took_s: float, pause_s: float) -> None:
+        self._transfer_s.observe(max(took_s, 0.0))
+        self._pause_s.observe(max(pause_s, 0.0))
+
+    def console_sessions(self, change: int) -> None:
+        self._consoles.inc(change)

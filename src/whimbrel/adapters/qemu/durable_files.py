@@ -75,12 +75,13 @@ def write(path: Path, content: bytes, owner: Owner | None) -> None:
 
 def finish(part: Path, path: Path) -> None:
     """Sync a complete file and rename it to its final name."""
-    _sync(part)
+    sync(part)
     part.replace(path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Write a file or a directory to its disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

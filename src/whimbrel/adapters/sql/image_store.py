@@ -11,6 +11,7 @@ from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.markers import behind
 from whimbrel.adapters.sql.engine.turns import wait_for_turn
+from whimbrel.adapters.sql.metadef_store import SqlMetadefs
 from whimbrel.adapters.sql.tables.images import images, members, properties, tags
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused
 from whimbrel.ports.services.images import ImageQuery, ImageRecord, ImageUsage, Member, StoredFile
@@ -28,7 +29,7 @@ _OWNED = fixed(sa.select(images.c.file_name, images.c.size_bytes).where(images.c
 
 _OWN_COLUMNS = (
     "id", "name", "owner", "visibility", "disk_format", "container_format", "min_disk_gib", "min_ram_mib",
-    "protected", "hidden", "created_at", "updated_at", "generation",
+    "protected", "hidden", "created_at", "updated_at", "generation", "held",
 )  # fmt: skip
 
 # Sort keys; NULL sorts as the smallest value.
@@ -40,13 +41,13 @@ _ORDERS: dict[str, sa.ColumnElement[Any]] = {
     "disk_format": sa.func.coalesce(images.c.disk_format, ""),
     "container_format": sa.func.coalesce(images.c.container_format, ""),
     "size_bytes": sa.func.coalesce(images.c.size_bytes, -1),
-    "status": sa.case((images.c.file_name.is_(None), "queued"), else_="active"),
+    "status": sa.case((images.c.file_name.is_(None), "queued"), else_=sa.func.coalesce(images.c.held, "active")),
     "created_at": images.c.created_at,
     "updated_at": images.c.updated_at,
 }
 
 
-class SqlImages:
+class SqlImages(SqlMetadefs):
     """Implements ports.services.images.ImageStore."""
 
     def __init__(self, db: Database) -> None:
@@ -91,12 +92,13 @@ class SqlImages:
             await _write_extras(tx, now)
         return now
 
-    async def attach_file(self, image_id: str, stored: StoredFile, now: float) -> None:
+    async def attach_file(self, image_id: str, stored: StoredFile, now: float, held: str | None = None) -> None:
         values = {
             "file_name": stored.name,
             "size_bytes": stored.size_bytes,
             "md5": stored.md5,
             "sha512": stored.sha512,
+            "held": held,
             "updated_at": now,
             "generation": images.c.generation + 1,
         }
@@ -211,7 +213,7 @@ async def _records(tx: Tx, rows: Sequence[sa.Row[Any]]) -> list[ImageRecord]:
         tagged[extra.image_id].append(extra.tag)
     return [
         ImageRecord(
-            **{name: row._mapping[name] for name in _OWN_COLUMNS},
+            **{name: getattr(row, name) for name in _OWN_COLUMNS},
             properties=has[row.id],
             tags=tagged[row.id],
             stored=_stored(row),

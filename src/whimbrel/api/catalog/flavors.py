@@ -113,7 +113,7 @@ async def _visible(call: Call) -> list[Flavor]:
         if call.is_admin or not flavor.disabled
     ]
     key, direction = call.value("sort_key") or "flavorid", call.value("sort_dir") or "asc"
-    if key not in _SORT:
+    if key not in _SORT or (key == "rxtx_factor" and call.minor >= 102):
         raise Invalid(f"Sort key supplied is invalid: {key[:100]}")
     if direction not in ("asc", "desc"):
         raise Invalid(f"Sort direction supplied is invalid: {direction[:100]}")
@@ -186,10 +186,10 @@ def _full(call: Call, flavor: Flavor, with_specs: bool) -> dict[str, Any]:
         "vcpus": flavor.vcpus,
         "swap": flavor.swap_mib if flavor.swap_mib or call.minor >= 75 else "",
         "OS-FLV-EXT-DATA:ephemeral": flavor.ephemeral_gib,
-        "OS-FLV-DISABLED:disabled": flavor.disabled,
         "os-flavor-access:is_public": flavor.is_public,
-        "rxtx_factor": flavor.rxtx_factor,
     }
+    if call.minor < 102:
+        shown |= {"OS-FLV-DISABLED:disabled": flavor.disabled, "rxtx_factor": flavor.rxtx_factor}
     if call.minor >= 61 and with_specs:
         shown["extra_specs"] = flavor.extra_specs
     return shown

@@ -31,7 +31,7 @@ async def index(call: Call) -> Any:
     if (other := call.value("tenant_id")) is not None:
         call.check("os_compute_api:limits:other_project")
         project = ProjectId(other)
-    quotas, usage = await call.cloud.quotas.limits(project), await call.cloud.directory.usage(project)
+    quotas, usage = await call.cloud.quotas.shown(project), await call.cloud.directory.usage(project)
     absolute = {name: quotas[quota] for name, quota, last in _ABSOLUTE if last is None or call.minor <= last}
     absolute |= {
         "totalInstancesUsed": usage.instances,

@@ -23,12 +23,12 @@ async def project_in_path(call: Call) -> Mapping[str, str]:
 
 async def show(call: Call) -> Any:
     project, user = _whose(call)
-    return {"quota_set": {"id": project} | _shown(call, await call.cloud.quotas.limits(project, user))}
+    return {"quota_set": {"id": project} | _shown(call, await call.cloud.quotas.shown(project, user))}
 
 
 async def detail(call: Call) -> Any:
     project, user = _whose(call)
-    limits = _shown(call, await call.cloud.quotas.limits(project, user))
+    limits = _shown(call, await call.cloud.quotas.shown(project, user))
     used = await _used(call, project, user)
     both = {name: {"limit": limit, "in_use": used.get(name, 0), "reserved": 0} for name, limit in limits.items()}
     return {"quota_set": {"id": project} | both}
@@ -44,13 +44,13 @@ async def update(call: Call) -> Any:
     sent = dict(call.body["quota_set"])
     forced = truth(sent.pop("force", False))
     wanted = _numbers(sent)
-    if not forced:
+    if not forced and call.cloud.quotas.are_settable:
         used = await _used(call, project, user)
         ceiling = {} if user is None else await call.cloud.quotas.limits(project)
         for name, limit in wanted.items():
             _check_range(name, limit, used.get(name, 0), ceiling.get(name, -1))
     await call.cloud.quotas.set_limits(project, wanted, user)
-    return {"quota_set": _shown(call, await call.cloud.quotas.limits(project, user))}
+    return {"quota_set": _shown(call, await call.cloud.quotas.shown(project, user))}
 
 
 async def delete(call: Call) -> Any:

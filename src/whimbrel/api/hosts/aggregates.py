@@ -8,6 +8,7 @@ host, and placement refuses claims that arrive meanwhile.
 Source: reference of Nova 34, section 2.4 (aggregates), 3.6 (zones).
 """
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,6 +26,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.moves.needs import METADATA_KEY, is_policy
 from whimbrel.placement.errors import HostInUse
 from whimbrel.ports.stores.catalog import Zoning
+from whimbrel.ports.stores.image_fetches import ImageFetch
 from whimbrel.servers.zones import zone_changes
 
 log = structlog.get_logger(__name__)
@@ -99,6 +101,33 @@ async def remove_host(call: Call) -> Any:
     return await _answer(call, changed)
 
 
+async def cache_images(call: Call) -> Any:
+    """Request that the aggregate's hosts fetch images ahead; conductors ask the hosts."""
+    requested = [each["id"] for each in call.body["cache"]]
+    if len(set(requested)) < len(requested):
+        raise Invalid("Duplicate images in request")
+    aggregate = await call.cloud.aggregates.get(_number(call))
+    for image_id in requested:
+        await _check_image(call, image_id)
+    known, now = (await locations.known_hosts(call)).by_name, call.cloud.clock.now()
+    there = [known[name] for name in aggregate.hosts if name in known]
+    await call.cloud.image_fetches.add(
+        [
+            ImageFetch(host=host.name, cell=host.cell, image_id=image_id, requested_at=now, due_at=now)
+            for host in there
+            for image_id in requested
+        ]
+    )
+
+
+async def _check_image(call: Call, image_id: str) -> None:
+    """Raises: Invalid: there is no such image."""
+    try:
+        await (call.own_images or call.cloud.images).show(image_id)
+    except NotFound:
+        raise Invalid(f"Image {image_id} could not be found.") from None
+
+
 async def _known(call: Call) -> tuple[list[Aggregate], Aggregate]:
     """Return all aggregates, and the requested one. Raises: NotFound."""
     number, known = _number(call), await call.cloud.aggregates.all()
@@ -128,8 +157,10 @@ def _instead(known: Sequence[Aggregate], after: Aggregate) -> list[Aggregate]:
 
 def _number(call: Call) -> int:
     text = call.params["aggregate_id"]
-    if not (text.isascii() and text.isdigit()) or len(text) > 9:
+    if not re.fullmatch("-?[0-9]+", text, re.ASCII):
         raise Invalid("id must be an integer")
+    if len(text) > 9:
+        raise NotFound(f"Aggregate {text[:100]} could not be found.")
     return int(text)
 
 

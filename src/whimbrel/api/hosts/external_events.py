@@ -4,6 +4,7 @@ Invariant: an event with code 200 has been processed, or needs no processing. It
 a move between cells copies that record unchanged in both directions, so every cell with data of the server is informed.
 """
 
+from contextlib import suppress
 from typing import Any
 
 from whimbrel.api.http.call import Call
@@ -18,8 +19,8 @@ OK, NO_TAG, UNKNOWN, NOT_NOW = 200, 400, 404, 422
 
 WITH_TAG = frozenset({"volume-extended", "power-update", "accelerator-request-bound", "volume-reimaged"})
 
-NEEDS_NOTHING = frozenset({"network-vif-plugged", "network-vif-unplugged"})
-"""No run waits for these: a step that needs a plugged port polls its state."""
+NEEDS_NOTHING = frozenset({"network-vif-unplugged", "power-update", "accelerator-request-bound"})
+"""Nothing waits for these, and no server is a bare-metal machine or has accelerators of Cyborg."""
 
 
 async def create(call: Call) -> Reply:
@@ -51,7 +52,17 @@ async def _code(call: Call, event: dict[str, Any]) -> int:
         return await _refresh(call, server)
     if name == "network-vif-deleted":
         return await _unplug(call, server, tag)
+    if name == "network-vif-plugged":
+        return await _hasten(call, server)
     return OK if name in NEEDS_NOTHING else NOT_NOW
+
+
+async def _hasten(call: Call, server: Server) -> int:
+    """Let a run look now at the ports that it waits for. It would by itself: the event may be lost, and be wrong."""
+    with suppress(Conflict, Unavailable):
+        if await call.cloud.journal.hasten(server.id, call.cloud.clock.now()):
+            call.engine.ring()
+    return OK
 
 
 async def _server(call: Call, server_id: ServerId) -> Server | None:
@@ -75,11 +86,10 @@ async def _refresh(call: Call, server: Server) -> int:
 
 async def _unplug(call: Call, server: Server, port_id: str | None) -> int:
     """Detach from the guest a port that its owner has deleted."""
-    nic = next((nic for nic in server.nics if nic.port_id == port_id), None)
-    if nic is None:
+    if port_id is None or all(nic.port_id != port_id for nic in server.nics):
         return OK
     try:
-        await interfaces.detach(call.cloud, call.engine, call.requester, server, nic)
+        await interfaces.detach(call.cloud, call.engine, call.requester, server, port_id)
     except Conflict:
         return NOT_NOW
     return OK

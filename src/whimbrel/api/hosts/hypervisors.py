@@ -5,38 +5,34 @@ Hosts of a cell that does not answer are left out, as in Nova at all versions.
 Source: reference of Nova 34, section 2.4.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from whimbrel.api.hosts import host_use
+from whimbrel.api.hosts.host_use import HostUse
 from whimbrel.api.http import paging
 from whimbrel.api.http.call import Call
 from whimbrel.api.http.formats import FORMATS
 from whimbrel.api.schemas.parameters import truth_of_word
 from whimbrel.api.views import locations
-from whimbrel.domain.errors import Invalid
+from whimbrel.domain.errors import Invalid, Refused, WorldError
 from whimbrel.domain.guest import instance_name
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
-from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from whimbrel.http.problem import Problem
 from whimbrel.servers import lookup
+
+ANSWERED_WITHIN_S = 2.0
+"""The time that a list waits for the uptime of a host."""
 
 _USE = (
     *("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb"),
     *("local_gb", "local_gb_used", "free_disk_gb", "disk_available_least"),
     *("current_workload", "running_vms"),
 )
-
-
-class _Fill(msgspec.Struct, frozen=True):
-    """Usage of a host."""
-
-    vcpus: int
-    memory_mib: int
-    disk_gib: int
-    servers: int
 
 
 async def index(call: Call) -> Any:
@@ -48,20 +44,26 @@ async def index(call: Call) -> Any:
 async def detail(call: Call) -> Any:
     page = await _page(call)
     fills = await _fills(call, page)
-    answer: dict[str, Any] = {"hypervisors": [_full(call, host, fills) for host in page]}
+    answer: dict[str, Any] = {"hypervisors": await _all_full(call, page, fills)}
     return await _with_servers(call, page, answer) | _links(call, page)
 
 
 async def show(call: Call) -> Any:
     host = await _one(call)
-    answer = {"hypervisors": [_full(call, host, await _fills(call, [host]))]}
+    answer: dict[str, Any] = {"hypervisors": await _all_full(call, [host], await _fills(call, [host]))}
     answer = await _with_servers(call, [host], answer)
     return {"hypervisor": answer["hypervisors"][0]}
 
 
 async def uptime(call: Call) -> Any:
-    await _one(call)
-    raise Problem(501, "The hypervisor does not tell its uptime.")
+    host = await _one(call)
+    if not host.is_up(call.cloud.clock.now()):
+        raise Invalid(f"Compute service of {host.name} is unavailable at this time.")
+    try:
+        said = await call.cloud.agent(host.cell, host.name).uptime()
+    except Refused as no:
+        raise Problem(501, f"The requested functionality is not supported: {no.reason}") from None
+    return {"hypervisor": _brief(call, host) | {"uptime": said}}
 
 
 async def search(call: Call) -> Any:
@@ -152,7 +154,7 @@ def _brief(call: Call, host: Host) -> dict[str, Any]:
     }
 
 
-def _full(call: Call, host: Host, fills: dict[HostName, _Fill]) -> dict[str, Any]:
+def _full(call: Call, host: Host, fills: dict[HostName, HostUse]) -> dict[str, Any]:
     shown = _brief(call, host) | {
         "hypervisor_type": host.hypervisor_type,
         "hypervisor_version": host.hypervisor_version,
@@ -164,12 +166,32 @@ def _full(call: Call, host: Host, fills: dict[HostName, _Fill]) -> dict[str, Any
         },
     }
     if call.minor >= 88:
-        return shown | {"uptime": None}
+        return shown
     cpu_info: Any = msgspec.json.decode(host.cpu_info or "{}") if call.minor >= 28 else host.cpu_info
     return shown | {"cpu_info": cpu_info} | _use(host, fills[host.name])
 
 
-def _use(host: Host, fill: _Fill) -> dict[str, int]:
+async def _all_full(call: Call, hosts: Sequence[Host], fills: dict[HostName, HostUse]) -> list[dict[str, Any]]:
+    """Return hosts with all fields; from 2.88 on with the uptime that their agents report, all asked at once."""
+    shown = [_full(call, host, fills) for host in hosts]
+    if call.minor < 88:
+        return shown
+    uptimes = await asyncio.gather(*(_uptime(call, host) for host in hosts))
+    return [one | {"uptime": said} for one, said in zip(shown, uptimes, strict=True)]
+
+
+async def _uptime(call: Call, host: Host) -> str | None:
+    """Return the uptime of a host; None: its agent does not report it."""
+    if not host.is_up(call.cloud.clock.now()):
+        return None
+    try:
+        async with asyncio.timeout(ANSWERED_WITHIN_S):
+            return await call.cloud.agent(host.cell, host.name).uptime()
+    except (WorldError, TimeoutError):
+        return None
+
+
+def _use(host: Host, fill: HostUse) -> dict[str, int]:
     free_gib = host.disk_gib - fill.disk_gib
     amounts = (
         *(host.vcpus, fill.vcpus, host.memory_mib, fill.memory_mib, host.memory_mib - fill.memory_mib),
@@ -179,20 +201,9 @@ def _use(host: Host, fill: _Fill) -> dict[str, int]:
     return dict(zip(_USE, amounts, strict=True))
 
 
-async def _fills(call: Call, hosts: Sequence[Host]) -> dict[HostName, _Fill]:
+async def _fills(call: Call, hosts: Sequence[Host]) -> dict[HostName, HostUse]:
     """Return the usage of hosts; empty from 2.88 on, where it is not shown."""
-    if call.minor >= 88:
-        return {}
-    used = {
-        state.id: {name: amount - state.free[name] for name, amount in state.capacity.items()}
-        for state in await call.cloud.placement.providers()
-    }
-    fills = {}
-    for host in hosts:
-        amounts = used.get(host.id, {})
-        count = await call.cloud.cell(host.cell).servers.count(host.name)
-        fills[host.name] = _Fill(amounts.get(VCPU, 0), amounts.get(MEMORY_MB, 0), amounts.get(DISK_GB, 0), count)
-    return fills
+    return {} if call.minor >= 88 else await host_use.of_hosts(call, hosts)
 
 
 async def _servers_on(call: Call, host: Host) -> list[dict[str, str]]:

@@ -14,12 +14,12 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, UserId
 from whimbrel.moves.facts import Move, moves_of
-from whimbrel.moves.migration_status import MOVE_SAGAS, migration_type
+from whimbrel.moves.migration_status import MIGRATION_TYPES, is_live, migration_type
 from whimbrel.ports.stores.journal import RunFilter
 
 
 async def index(call: Call) -> Any:
-    """List cold moves: all of the cloud, or those that the requester may see."""
+    """List migrations: all of the cloud, or those that the requester may see."""
     hosts_shown = call.may("os_compute_api:os-migrations:index:host")
     found = await _find(call, hosts_shown=hosts_shown)
     hosts = (await locations.known_hosts(call)).by_name if found and hosts_shown else {}
@@ -28,16 +28,6 @@ async def index(call: Call) -> Any:
         links = paging.next_link(call, len(found), found[-1].id if found else None)
         body |= {"migrations_links": links} if links else {}
     return body
-
-
-async def of_server(call: Call) -> Any:
-    """List a server's live migrations in progress: always empty, because moves are cold."""
-    return {"migrations": []}
-
-
-async def one_of_server(call: Call) -> Any:
-    migration_id = call.params["migration_id"]
-    raise NotFound(f"Migration {migration_id} of server {call.server.id} is not an in-progress live migration.")
 
 
 async def _find(call: Call, *, hosts_shown: bool) -> list[Move]:
@@ -66,8 +56,7 @@ async def _find(call: Call, *, hosts_shown: bool) -> list[Move]:
 
 def _sagas(call: Call) -> list[str]:
     wanted = call.value("migration_type")
-    words = {"resize": "resize", "migration": "migrate"}
-    return sorted(saga for saga in MOVE_SAGAS if wanted is None or words.get(wanted) == saga)
+    return sorted(saga for saga, word in MIGRATION_TYPES.items() if wanted in (None, word))
 
 
 def _project(call: Call) -> ProjectId | None:
@@ -115,23 +104,32 @@ def target_host(run: Move) -> HostName | None:
 
 def _shown(call: Call, run: Move, hosts: Mapping[HostName, Host], *, hosts_shown: bool) -> dict[str, Any]:
     facts = run.facts
+    shown = described(call, run, hosts, hosts_shown=hosts_shown) | {
+        "instance_uuid": run.subject,
+        "old_instance_type_id": _number(facts.old_flavor),
+        "new_instance_type_id": _number(facts.new_flavor),
+    }
+    if call.minor >= 23:
+        shown["migration_type"] = migration_type(run)
+        if is_live(run):
+            shown["links"] = call.links(f"servers/{run.subject}/migrations", str(run.number))
+    return shown
+
+
+def described(call: Call, run: Move, hosts: Mapping[HostName, Host], *, hosts_shown: bool) -> dict[str, Any]:
+    """Return the fields that every representation of a migration has."""
     source, target = (source_host(run), target_host(run)) if hosts_shown else (None, None)
     shown: dict[str, Any] = {
         "id": run.number,
-        "instance_uuid": run.subject,
         "status": run.status,
         "source_compute": source,
         "source_node": source,
         "dest_compute": target,
         "dest_node": target,
         "dest_host": hosts[target].host_ip if target and target in hosts else None,
-        "old_instance_type_id": _number(facts.old_flavor),
-        "new_instance_type_id": _number(facts.new_flavor),
         "created_at": times.with_fraction(run.created_at),
         "updated_at": times.with_fraction(run.updated_at),
     }
-    if call.minor >= 23:
-        shown["migration_type"] = migration_type(run)
     if call.minor >= 59:
         shown["uuid"] = run.id
     if call.minor >= 80:

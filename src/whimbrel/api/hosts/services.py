@@ -8,8 +8,6 @@ Source: reference of Nova 34, section 2.4.
 from collections.abc import Callable
 from typing import Any
 
-import structlog
-
 from whimbrel.api.hosts import occupancy
 from whimbrel.api.http import times
 from whimbrel.api.http.call import Call
@@ -17,13 +15,12 @@ from whimbrel.api.http.formats import FORMATS
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.views import locations
 from whimbrel.api.views.unreachable_server import ABSENT_SINCE
-from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
-from whimbrel.domain.host import Host
+from whimbrel.domain.errors import Conflict, Invalid, NotFound
+from whimbrel.domain.host import ForcedDown, Host
 from whimbrel.domain.ids import HostName
-from whimbrel.hosts import admission
+from whimbrel.hosts import admission, switching
 from whimbrel.http.problem import Problem
-
-log = structlog.get_logger(__name__)
+from whimbrel.moves import evacuation_requests
 
 BINARY = "nova-compute"
 
@@ -44,18 +41,21 @@ async def index(call: Call) -> Any:
 async def update(call: Call) -> Any:
     """Update a service. From 2.53 on: PUT /os-services/{uuid}."""
     wanted = call.body
-    status, forced = wanted.get("status"), wanted.get("forced_down")
+    status, forced, why = wanted.get("status"), wanted.get("forced_down"), wanted.get("forced_down_reason")
     if status is None and forced is None:
         raise Invalid("No updates were requested. Fields 'status' or 'forced_down' should be specified.")
     if "disabled_reason" in wanted and status != "disabled":
         raise Invalid("Specifying 'disabled_reason' is valid only with status 'disabled'.")
+    if why and not (forced is not None and truth(forced)):
+        raise Invalid("Specifying 'forced_down_reason' is valid only with 'forced_down': true.")
     host = await _by_id(call)
     changed = await set_status(
         call,
         host,
         enabled=host.enabled if status is None else status == "enabled",
         reason=host.disabled_reason if status is None else wanted.get("disabled_reason"),
-        forced_down=host.forced_down if forced is None else truth(forced),
+        forced_down=None if forced is None else truth(forced),
+        why=why,
     )
     return {"service": _shown(call, changed, await _zones(call))}
 
@@ -65,13 +65,13 @@ async def update(call: Call) -> Any:
 
 async def enable(call: Call) -> Any:
     host = await _by_name(call)
-    await set_status(call, host, enabled=True, reason=None, forced_down=host.forced_down)
+    await set_status(call, host, enabled=True, reason=None, forced_down=None)
     return {"service": {"host": host.name, "binary": BINARY, "status": "enabled"}}
 
 
 async def disable(call: Call) -> Any:
     host = await _by_name(call)
-    await set_status(call, host, enabled=False, reason=None, forced_down=host.forced_down)
+    await set_status(call, host, enabled=False, reason=None, forced_down=None)
     return {"service": {"host": host.name, "binary": BINARY, "status": "disabled"}}
 
 
@@ -80,7 +80,7 @@ async def disable_with_reason(call: Call) -> Any:
     if reason is None:
         raise Invalid("Missing disabled reason field")
     host = await _by_name(call)
-    await set_status(call, host, enabled=False, reason=reason, forced_down=host.forced_down)
+    await set_status(call, host, enabled=False, reason=reason, forced_down=None)
     return {"service": {"host": host.name, "binary": BINARY, "status": "disabled", "disabled_reason": reason}}
 
 
@@ -114,23 +114,26 @@ async def delete(call: Call) -> Any:
     await admission.remove(call.cloud, host)
 
 
-async def set_status(call: Call, host: Host, *, enabled: bool, reason: str | None, forced_down: bool) -> Host:
-    """Store the operator's settings of a host, and mirror them in Placement. Raises: NotFound."""
-    hosts = call.cloud.cell(host.cell).hosts
-    changed = await hosts.set_service(host.name, enabled=enabled, disabled_reason=reason, forced_down=forced_down)
-    if enabled != host.enabled:
-        await _tell_placement(call, host, disabled=not enabled)
-    return changed
+async def set_status(
+    call: Call, host: Host, *, enabled: bool, reason: str | None, forced_down: bool | None, why: str | None = None
+) -> Host:
+    """Store the operator's settings of a host, and mirror them in Placement.
 
-
-async def _tell_placement(call: Call, host: Host, *, disabled: bool) -> None:
-    """Mirror the status as a trait. The scheduler reads the row, placement's clients the trait, so a failure is only
-    logged.
+    forced_down: None: as it is. why: the host is forced down. Evacuations that wait for the administrator's word go on
+    at once. Raises: NotFound.
     """
-    try:
-        await call.cloud.placement.set_disabled(host.id, disabled)
-    except (Unavailable, NotFound) as error:
-        log.warning("the disabled state of a host was not written to Placement", host=host.name, reason=error.reason)
+    hosts = call.cloud.cell(host.cell).hosts
+    word = switching.word_of(host)
+    if forced_down and (why or not host.forced_down):
+        word = ForcedDown(by=call.principal.user_name, reason=why, at=call.cloud.clock.now())
+    changed = await hosts.set_service(
+        host.name, enabled=enabled, disabled_reason=reason, forced_down=forced_down, word=word
+    )
+    if enabled != host.enabled:
+        await switching.mirror_in_placement(call.cloud, host, disabled=not enabled)
+    if forced_down:
+        await evacuation_requests.wake_waiting(call.cloud, call.engine, host.name)
+    return changed
 
 
 async def _by_name(call: Call) -> Host:

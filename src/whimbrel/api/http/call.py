@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from whimbrel.api.http.schema import NO_QUERY, Body, Query
 from whimbrel.domain.server import Server
@@ -12,6 +14,7 @@ from whimbrel.http import routes
 from whimbrel.http.problem import Problem
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.identity import Principal
+from whimbrel.ports.services.images import Images
 from whimbrel.ports.stores.directory import Entry
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ class Call:
         project_in_url: bool,
         address: str,
         path: str,
+        token: str = "",
     ) -> None:
         self.context = context
         self.route = route
@@ -50,6 +54,7 @@ class Call:
         self.project_in_url = project_in_url
         self.address = address  # of the client; "": unknown
         self.path = path  # of the request below /v2.1 and the project, e.g. /servers/detail
+        self._token = token
         self.found: Server | None = None  # the server in the path, set by the route's target
         self.absent: Entry | None = None  # set instead if its cell does not answer and the route permits that
 
@@ -79,6 +84,16 @@ class Call:
             request_id=self.request_id,
             is_admin=self.is_admin,
         )
+
+    @property
+    def own_images(self) -> Images | None:
+        """Return the image service as it answers this user; None: it answers the cloud only."""
+        return self.context.images_of(self._token) if self.context.images_of else None
+
+    @property
+    def granting_requester(self) -> Requester:
+        """Return the requester with a grant for what is to be done in the user's name. Raises: Unavailable."""
+        return replace(self.requester, grant=self.context.grants.seal(self._token))
 
     @property
     def own(self) -> dict[str, str]:
@@ -138,18 +153,25 @@ class Route(routes.Route, frozen=True):
     body: Body | None = None  # None: the body is not read
     query: Query = NO_QUERY  # for other methods than GET too; NO_QUERY: it is not read
     target: Target = own_project  # returns the target of the rule
+    refuses: int | None = None  # the status of all answers, if the route refuses all requests
+    why: str = ""  # the reason of the refusal, for the table of routes
 
     @property
     def reads_query(self) -> bool:
         return self.method == "GET" or self.query is not NO_QUERY
 
 
-def action_of(routes: Sequence[Route], body: Any) -> Route:
-    """Select the route of an action by the body's only key. Raises: Problem: 400."""
+def action_of(routes: Sequence[Route], body: Any, known: Collection[tuple[str, str | None]] = ()) -> Route:
+    """Select the route of an action by the body's only key. known: path and action of the routes of all versions.
+
+    Raises: Problem: 400 there is none; 404 not at this version.
+    """
     if not isinstance(body, dict) or len(body) != 1:
         raise Problem(400, "The body of an action is an object with one key, the action's name.")
     name = next(iter(body))
     for route in routes:
         if route.action == name:
             return route
+    if (routes[0].path, name) in known:
+        raise Problem(404, "The resource could not be found.")
     raise Problem(400, f"There is no such action: {str(name)[:100]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -11,6 +12,9 @@ from whimbrel.http.failed_attempts import OF_ADDRESS, Failures
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.bus_access import BusAccesses, NoBus
 from whimbrel.ports.services.identity import Identity
+from whimbrel.ports.services.images import Images
+from whimbrel.ports.services.user_grants import NoGrantsNeeded, UserGrants
+from whimbrel.status.findings import Certificate
 
 if TYPE_CHECKING:
     from whimbrel.http.policy import Policy
@@ -30,6 +34,14 @@ class PublicUrl:
 
 
 @dataclass(frozen=True)
+class ConsoleProxy:
+    """The URL at which clients reach the proxy of consoles, and the lifetime of their tokens."""
+
+    url: str = "http://127.0.0.1:8774/console"
+    token_lifetime_s: float = 600.0
+
+
+@dataclass(frozen=True)
 class Context:
     cloud: Cloud
     engine: Engine
@@ -38,6 +50,13 @@ class Context:
     max_limit: int = 1000  # of items in one answer
     bus: BusAccesses = field(default_factory=NoBus)
     public: PublicUrl = PublicUrl()
+    console_proxy: ConsoleProxy = ConsoleProxy()
+    certificates: Callable[[], Sequence[Certificate]] = tuple
+    """Reads the certificates that this process uses."""
+    images_of: Callable[[str], Images] | None = None
+    """Returns the image service as the user of a token; None: the handlers decide what images a user sees."""
+    grants: UserGrants = field(default_factory=NoGrantsNeeded)
+    identity_url: str | None = None  # where clients get a token; None: on the same server
 
     @cached_property
     def failed_joins(self) -> Failures:

@@ -47,8 +47,8 @@ ERRORS = {
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
-    """Return the document for these routes at the newest version."""
-    routes = [route for route in routes if route.serves(LAST)]
+    """Return the document for the routes among these that are served at the newest version."""
+    routes = [route for route in routes if route.serves(LAST) and route.refuses is None]
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         _add(paths.setdefault(route.path, {}), route)

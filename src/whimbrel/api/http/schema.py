@@ -62,6 +62,11 @@ class Query:
             }
         )
 
+    @property
+    def minors(self) -> list[int]:
+        """Return the first minor version of each set of keys."""
+        return self._firsts
+
     def keys_at(self, minor: int) -> Mapping[str, Schema]:
         return self._keys[self._firsts[max(bisect_right(self._firsts, minor) - 1, 0)]]
 

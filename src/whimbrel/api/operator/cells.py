@@ -31,6 +31,7 @@ async def add(call: Call) -> CellAnswer:
         enabled=truth(requested.get("enabled", True)),
         physnets=_set(requested.get("physnets")),
         storage=_set(requested.get("storage")),
+        migration_network=requested.get("migration_network"),
         created_at=call.cloud.clock.now(),
     )
     await call.cloud.cell_infos.add(info)
@@ -75,6 +76,7 @@ async def _shown(call: Call, infos: list[CellInfo]) -> list[Cell]:
             servers=homes.get(info.name, 0),
             physnets=None if info.physnets is None else sorted(info.physnets),
             storage=None if info.storage is None else sorted(info.storage),
+            migration_network=info.migration_network,
             in_settings=info.in_settings,
             created_at=info.created_at,
         )

@@ -7,11 +7,16 @@ often has to wait.
 from collections.abc import Mapping
 from hashlib import sha256
 
+import msgspec
+
 from whimbrel.api.hosts import services
 from whimbrel.api.http.call import Call
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.views import locations
 from whimbrel.api.views.hosts import (
+    ForgottenHost,
+    ForgottenHostAnswer,
+    HostEvidence,
     HostInvitation,
     HostInvitationAnswer,
     HostJoin,
@@ -26,7 +31,8 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.ip_addresses import network_of
 from whimbrel.domain.join_token import JoinToken
-from whimbrel.hosts import admission
+from whimbrel.domain.self_fencing import counted_after_s
+from whimbrel.hosts import admission, forgetting
 from whimbrel.http.failed_attempts import TooManyAttempts
 from whimbrel.http.problem import Problem
 from whimbrel.ports.cloud import Cell
@@ -69,16 +75,34 @@ async def switch(call: Call) -> HostStateAnswer:
     enabled, reason = truth(requested["enabled"]), requested.get("disabled_reason")
     if enabled and reason:
         raise Problem(400, "An enabled host has no disabled_reason.")
-    host = await admission.find(call.cloud, HostName(call.params["host"]))
-    if host is None:
-        raise NotFound(f"Host {call.params['host']} could not be found.")
-    await services.set_status(call, host, enabled=enabled, reason=reason, forced_down=host.forced_down)
+    host = await _known(call)
+    await services.set_status(call, host, enabled=enabled, reason=reason, forced_down=None)
+    return HostStateAnswer(await _one(call))
+
+
+async def force_down(call: Call) -> HostStateAnswer:
+    """Record an administrator's word that a host is dead, or withdraw it."""
+    requested, host = call.body["force_down"], await _known(call)
+    forced, why = truth(requested["forced_down"]), requested.get("reason")
+    if forced and not why:
+        raise Problem(400, "Say why the host is certainly dead: 'reason'.")
+    await services.set_status(
+        call, host, enabled=host.enabled, reason=host.disabled_reason, forced_down=forced, why=why if forced else None
+    )
     return HostStateAnswer(await _one(call))
 
 
 async def retire(call: Call) -> None:
     """Remove a host that has neither servers nor open runs, and admit its agent no more."""
     await admission.retire(call.cloud, call.context.bus, HostName(call.params["host"]))
+
+
+async def forget(call: Call) -> ForgottenHostAnswer:
+    """Remove a host that never returns, on evidence that nothing runs on it, and admit its agent no more."""
+    name = HostName(call.params["host"])
+    evidence = await forgetting.forget(call.cloud, call.context.bus, name)
+    shown = msgspec.convert(evidence, HostEvidence, from_attributes=True) if evidence else None
+    return ForgottenHostAnswer(ForgottenHost(host=name, evidence=shown))
 
 
 # For agents
@@ -117,13 +141,24 @@ async def _only_cell(call: Call) -> CellName:
     return names[0]
 
 
+async def _known(call: Call) -> Host:
+    host = await admission.find(call.cloud, HostName(call.params["host"]))
+    if host is None:
+        raise NotFound(f"Host {call.params['host']} could not be found.")
+    return host
+
+
 async def _one(call: Call) -> HostState:
     name = HostName(call.params["host"])
     shown, unreachable = await _shown(call)
     if name not in shown:
         cell_fanout.check(unreachable)
         raise NotFound(f"Host {name} could not be found.")
-    return shown[name]
+    state = shown[name]
+    if state.driver == "libvirt":
+        described = (await call.cloud.cell(CellName(state.cell)).hosts.descriptions()).get(name)
+        state.guest_nics = (described.net.guest_nics if described else None) or "tap"
+    return state
 
 
 async def _shown(call: Call) -> tuple[dict[HostName, HostState], frozenset[CellName]]:
@@ -164,6 +199,9 @@ def _host(
         enabled=host.enabled,
         disabled_reason=host.disabled_reason,
         forced_down=host.forced_down,
+        forced_down_by=host.forced_down_by,
+        forced_down_reason=host.forced_down_reason,
+        forced_down_at=host.forced_down_at,
         zone=zone,
         session=host.session,
         release=releases.get(host.name, ""),
@@ -174,4 +212,6 @@ def _host(
         memory_mib=host.memory_mib,
         disk_gib=host.disk_gib,
         servers=servers.get(host.name, 0),
+        self_fence_s=host.self_fence_s,
+        self_fence_counted_s=counted_after_s(host.self_fence_s) if host.self_fence_s else None,
     )

@@ -4,27 +4,48 @@ This is Whimbrel's own part of the API: /v2.1/whimbrel/moves.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import asdict
 
-from whimbrel.api.http import paging
+from whimbrel.api.http import paging, times
 from whimbrel.api.http.call import Call
 from whimbrel.api.operator.decisions import shown
 from whimbrel.api.schemas.parameters import truth_of_word
 from whimbrel.api.views.decisions import StepDecision
-from whimbrel.api.views.moves import Decider, Decisions, Export, Move, MoveAnswer, MoveRow, Moves
+from whimbrel.api.views.moves import (
+    Decider,
+    Decisions,
+    Export,
+    Ladder,
+    LadderAnswer,
+    Move,
+    MoveAnswer,
+    MoveRow,
+    Moves,
+)
 from whimbrel.domain.errors import NotFound
-from whimbrel.domain.ids import RunId, ServerId
-from whimbrel.domain.run import Action, Run
+from whimbrel.domain.ids import HostName, RunId, ServerId
+from whimbrel.domain.run import Action, LogEntry, Run
+from whimbrel.history.step_sentences import SENTENCES, sentence_of
 from whimbrel.moves import journal_export as exports
-from whimbrel.moves import requests
+from whimbrel.moves import live_requests, requests
 from whimbrel.moves.facts import MoveFacts, crosses_cells
-from whimbrel.moves.migration_status import MOVE_SAGAS
+from whimbrel.moves.live_progress import progress_of
+from whimbrel.moves.migration_status import LIVE, MIGRATION_TYPES
+from whimbrel.moves.steps.disk import carry_disk
+from whimbrel.moves.steps.disk_copies import disk_copy_of
+from whimbrel.moves.unshelve import UNSHELVE
 from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.proof import paged_reads
+from whimbrel.saga.ladder import Rung, ladder
 from whimbrel.saga.step import Saga, applies
 from whimbrel.scheduling.decision import from_bytes
+from whimbrel.servers import lookup
+
+MOVES = sorted({*MIGRATION_TYPES, UNSHELVE.name})
+"""The runs that change a server's host."""
 
 MOST_SHOWN = 50
 """Maximum number of hosts in the representation of a move; its decisions have more."""
@@ -33,21 +54,51 @@ MOST_SHOWN = 50
 async def index(call: Call) -> Moves:
     """List moves, the newest first. open: only those in progress; kind=any: creates, deletes and power too.
 
-    id_prefix: only ids with this prefix.
+    state: in one of these states. host: from or to this host. id_prefix: only ids with this prefix.
     """
     server = call.value("server") or call.value("server_id")
     which = RunFilter(
-        sagas=None if call.value("kind") == "any" else sorted(MOVE_SAGAS),
+        sagas=None if call.value("kind") == "any" else MOVES,
         subject=ServerId(server) if server else None,
         id_prefix=call.value("id_prefix"),
+        states=call.query.get("state"),
+        changed_since=times.read(call.value("changes-since")),
         only_open=truth_of_word(call.value("open") or ""),
         limit=paging.limit(call),
     )
-    return Moves(msgspec.convert([_fields(run) for run in await call.cloud.journal.find(which)], list[MoveRow]))
+    host = call.value("host")
+    found = await (_of_host(call, which, HostName(host)) if host else call.cloud.journal.find(which))
+    return Moves(msgspec.convert([_fields(run) for run in found], list[MoveRow]))
+
+
+async def _of_host(call: Call, which: RunFilter, host: HostName) -> list[Run]:
+    """Return the newest of these runs that leave the host or go to it."""
+    found: list[Run] = []
+    async for run in paged_reads.runs(call.cloud, which):
+        if len(found) == which.limit:
+            break
+        facts = run.facts if isinstance(run.facts, MoveFacts) else None
+        if facts and host in (place.host for place in (facts.source, facts.target) if place):
+            found.append(run)
+    return found
 
 
 async def show(call: Call) -> MoveAnswer:
     return await answer(call, await call.cloud.journal.get(RunId(call.params["move_id"])))
+
+
+async def show_ladder(call: Call) -> LadderAnswer:
+    """Return the steps of a run with their undos, and how far each is; for any kind of run."""
+    run = await call.cloud.journal.get(RunId(call.params["move_id"]))
+    rungs = [] if run.is_foreign else ladder(call.engine.registry.of(run), run)
+    fields = _fields(run) | {"steps": [_rung(each) for each in rungs], "stopped": run.problem is not None}
+    return LadderAnswer(msgspec.convert(fields, Ladder))
+
+
+def _rung(rung: Rung) -> dict[str, Any]:
+    """Return a line of a ladder, with the sentences of its step if there are some."""
+    about, undo_about = SENTENCES.get(rung.step, (rung.about, rung.undo_about))
+    return asdict(rung) | {"about": about, "undo_about": undo_about}
 
 
 async def export(call: Call) -> Export:
@@ -85,10 +136,23 @@ async def retry(call: Call) -> MoveAnswer:
 
 
 async def turn_back(call: Call) -> MoveAnswer:
-    """Roll back an open move."""
+    """Roll back an open move; a live migration is aborted."""
+    run = await call.cloud.journal.get(RunId(call.params["move_id"]))
+    if run.saga == LIVE:
+        server = await lookup.find(call.cloud, run.subject)
+        await live_requests.abort(call.cloud, call.engine, call.requester, server, run)
+        return await answer(call, await call.cloud.journal.get(run.id))
     run = await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"]))
     await _note(call, run, "turn_back")
     return await answer(call, run)
+
+
+async def complete(call: Call) -> MoveAnswer:
+    """Force a live migration to complete, by post-copy or by pausing the guest."""
+    run = await call.cloud.journal.get(RunId(call.params["move_id"]))
+    server = await lookup.find(call.cloud, run.subject)
+    await live_requests.force_complete(call.cloud, call.engine, call.requester, server, run)
+    return await answer(call, await call.cloud.journal.get(run.id))
 
 
 async def _note(call: Call, run: Run, word: str) -> None:
@@ -109,15 +173,36 @@ async def _note(call: Call, run: Run, word: str) -> None:
 async def answer(call: Call, run: Run) -> MoveAnswer:
     """Return the representation of a move. Zones in its facts are ids."""
     summary, considered = await _last_choice(call, run)
+    ahead = [] if run.is_foreign else _ahead(call.engine.registry.of(run), run)
     more = {
         "request_id": run.action,
-        "steps": [asdict(entry) | {"request_id": entry.action} for entry in run.log],
-        "ahead": [] if run.is_foreign else _ahead(call.engine.registry.of(run), run),
+        "steps": [_step_taken(entry) for entry in run.log],
+        "ahead": ahead,
+        "ahead_sentences": [sentence_of(step, _way_of(run)) for step in ahead],
         "summary": summary,
         "considered": considered,
-        "facts": msgspec.to_builtins(run.facts),
+        "transfer": await _transfer(call, run),
+        "disk_copy": await _disk_copy(call, run),
+        "facts": _shown_facts(run),
     }
     return MoveAnswer(msgspec.convert(_fields(run) | more, Move))
+
+
+def _step_taken(entry: LogEntry) -> dict[str, Any]:
+    return asdict(entry) | {"request_id": entry.action, "sentence": sentence_of(entry.step, entry.way)}
+
+
+def _way_of(run: Run) -> Literal["do", "undo"]:
+    return "do" if run.way == "forward" else "undo"
+
+
+def _shown_facts(run: Run) -> Any:
+    """Return the facts without passwords, and without the config drive, which has one."""
+    facts = msgspec.to_builtins(run.facts)
+    for holder in (facts, facts.get("changes", {})):
+        holder.pop("admin_pass", None)
+    ((facts.get("live") or {}).get("guest") or {}).pop("config_drive", None)
+    return facts
 
 
 def _fields(run: Run) -> dict[str, Any]:
@@ -126,6 +211,7 @@ def _fields(run: Run) -> dict[str, Any]:
     source, target = (facts.source, facts.target) if facts else (None, None)
     return asdict(run) | {
         "server_id": run.subject,
+        "doing": "" if run.is_over else sentence_of(run.at, _way_of(run)),
         "server_name": facts.name if facts else None,
         "source": source.host if source else None,
         "target": target.host if target else None,
@@ -147,6 +233,20 @@ async def _last_choice(call: Call, run: Run) -> tuple[str | None, list[dict[str,
         {"host": one.host, "reason": one.reason.words if one.reason else None, "weight": one.weight}
         for one in record.considered[:MOST_SHOWN]
     ]
+
+
+async def _transfer(call: Call, run: Run) -> dict[str, Any] | None:
+    """Return the transfer of a live migration as it was last seen."""
+    noted = (await progress_of(call.cloud, [run])).get(run.id) if run.saga == LIVE else None
+    return asdict(noted.progress) | asdict(noted) if noted else None
+
+
+async def _disk_copy(call: Call, run: Run) -> dict[str, Any] | None:
+    """Return the copy of a disk that is under way."""
+    if run.is_over or (run.at, run.way) != (carry_disk.__name__, "forward"):
+        return None
+    noted = await disk_copy_of(call.cloud, run)
+    return asdict(noted) if noted else None
 
 
 def _ahead(saga: Saga, run: Run) -> list[str]:

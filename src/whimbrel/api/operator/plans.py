@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from whimbrel.api.http.call import Call
 from whimbrel.api.operator import decisions
 from whimbrel.api.policy_target import find_server
+from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.servers import action_states, flavor_and_image
 from whimbrel.api.servers.action_states import may_leave_cell
 from whimbrel.api.views import locations
@@ -18,7 +19,7 @@ from whimbrel.api.views.decisions import Decision
 from whimbrel.api.views.plans import Plan, PlanAnswer, PlannedServer
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import GroupId, HostName, ServerId
-from whimbrel.moves import requests
+from whimbrel.moves import live_requests, requests
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.requests import Wanted
 from whimbrel.scheduling.decision import DecisionTrace
@@ -43,13 +44,15 @@ async def create(call: Call) -> PlanAnswer:
         return PlanAnswer(await _of_group(call, call.body["plan"]))
     requested: dict[str, Any] = call.body["plan"]
     target = {"project_id": call.server.project_id, "user_id": call.server.user_id}
-    facts = await (_resize if requested["action"] == "resize" else _migrate)(call, requested, target)
-    made = await requests.plan(call.cloud, call.server, facts)
+    live = truth(requested.get("live", False))
+    facts = await _facts(call, requested, target, live=live)
+    made = await (live_requests.plan_live if live else requests.plan)(call.cloud, call.server, facts)
     decision = await _decision(call, made, hosts=call.may(HOSTS, target))
     return PlanAnswer(
         Plan(
             **asdict(decision),
             action=requested["action"],
+            live=live,
             server_id=call.server.id,
             flavor=facts.new_flavor.name,
             source=call.server.host if call.may(HOSTS, target) else None,
@@ -62,6 +65,15 @@ async def _decision(call: Call, made: DecisionTrace | str, *, hosts: bool) -> De
     if isinstance(made, DecisionTrace):
         return await decisions.shown(made, call.cloud.zones, hosts=hosts)
     return decisions.refused(made, call.cloud.clock.now())
+
+
+async def _facts(call: Call, requested: Mapping[str, Any], target: Mapping[str, str], *, live: bool) -> MoveFacts:
+    """Return the facts of the move. Raises: as the move does."""
+    if requested["action"] == "resize":
+        if live:
+            raise Invalid("A resize stops the server: 'live' is for plans of a migration.")
+        return await _resize(call, requested, target)
+    return await (_migrate_live if live else _migrate)(call, requested, target)
 
 
 async def _resize(call: Call, requested: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
@@ -98,14 +110,32 @@ async def _migrate(call: Call, requested: Mapping[str, Any], target: Mapping[str
     return await requests.wanted_facts(call.cloud, call.server, wanted)
 
 
+async def _migrate_live(call: Call, requested: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
+    """Return the facts of the live migration. Raises: as it does."""
+    host: HostName | None = requested.get("host")
+    call.check("os_compute_api:os-migrate-server:migrate_live", target)
+    zone: str | None = requested.get("availability_zone")
+    if requested.get("flavor") is not None:
+        raise Invalid("A live migration keeps the flavor: 'flavor' is for plans of a resize.")
+    if host is not None:
+        call.check("os_compute_api:os-migrate-server:migrate_live:host", target)
+    if zone is not None:
+        call.check("whimbrel:servers:move", target)
+    action_states.check_lock(call)
+    action_states.check(call.server, "os-migrateLive", live_requests.LIVE_STATES)
+    zone_id = None if zone is None else await locations.zone_id(call, zone)
+    leaves_cell = may_leave_cell(call)
+    return await live_requests.live_facts(call.cloud, call.server, host, zone=zone_id, leaves_cell=leaves_cell)
+
+
 # Groups
 
 
 async def _of_group(call: Call, requested: Mapping[str, Any]) -> Plan:
     """Return where a server group would go together. Raises: as its move does."""
     call.check("whimbrel:server_groups:move")
-    if requested["action"] != "migrate" or requested.get("flavor") is not None:
-        raise Invalid("A plan of a server group is of a migration: each server keeps its flavor.")
+    if requested["action"] != "migrate" or requested.get("flavor") is not None or truth(requested.get("live", False)):
+        raise Invalid("A plan of a server group is of a cold migration: each server keeps its flavor.")
     zone = (
         None
         if requested.get("availability_zone") is None

@@ -20,6 +20,7 @@ _CELL: dict[str, Schema] = {
     "enabled": BOOLEAN,
     "physnets": _all_or(_PHYSNET),
     "storage": _all_or(_STORAGE),
+    "migration_network": {**_PHYSNET, "type": ["string", "null"]},
 }
 
 ADD = Body({1: wrapped("cell", obj(_CELL, ["name"]))})

@@ -56,6 +56,27 @@ _CHANGED: Mapping[str, Schema] = {
     "id": UUID,
 }
 
+_SHARE: Mapping[str, Schema] = {
+    "share_id": UUID,
+    "tag": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-]*$"},
+}
+
+ATTACH_SHARE = Body({97: wrapped("share", obj(_SHARE, ["share_id"]))})
+
+_ASSISTED: Mapping[str, Schema] = {
+    "snapshot_id": {"type": "string", "minLength": 1, "maxLength": 255},
+    "type": {"type": "string", "enum": ["qcow2"]},
+    "new_file": {"type": "string", "minLength": 1, "maxLength": 255},
+    "id": {"type": "string", "minLength": 1, "maxLength": 255},
+}
+_SNAPSHOT: Mapping[str, Schema] = {
+    "volume_id": {"type": "string", "minLength": 1, "maxLength": 255},
+    "create_info": obj(_ASSISTED, ["snapshot_id", "type", "new_file"]),
+}
+
+ASSISTED_SNAPSHOT = Body({1: wrapped("snapshot", obj(_SNAPSHOT, ["volume_id", "create_info"]))})
+DELETE_ASSISTED = Query({1: {"delete_info": many({"type": "string"})}}, strict_from=75)
+
 CHANGE_VOLUME = Body(
     {
         1: wrapped("volumeAttachment", obj({"volumeId": UUID}, ["volumeId"])),

@@ -42,12 +42,14 @@ _CREATE: dict[str, Schema] = {
     "rxtx_factor": FACTOR,
     "os-flavor-access:is_public": BOOLEAN,
 }
+_DESCRIBED = _CREATE | {"description": DESCRIPTION}
 _NEEDED = ("name", "ram", "vcpus", "disk")
 
 CREATE = Body(
     {
         1: wrapped("flavor", obj(_CREATE, _NEEDED)),
-        55: wrapped("flavor", obj(_CREATE | {"description": DESCRIPTION}, _NEEDED)),
+        55: wrapped("flavor", obj(_DESCRIBED, _NEEDED)),
+        102: wrapped("flavor", obj({key: _DESCRIBED[key] for key in _DESCRIBED if key != "rxtx_factor"}, _NEEDED)),
     }
 )
 UPDATE = Body({55: wrapped("flavor", obj({"description": DESCRIPTION}, ("description",)))})

@@ -11,8 +11,7 @@ ACTIONS = Query({1: {}, 58: _PAGE, 66: _PAGE | _BEFORE}, strict_from=58)
 _MIGRATIONS: dict[str, Schema] = {
     key: many(ANY) for key in ("hidden", "host", "instance_uuid", "source_compute", "status", "migration_type")
 }
-_MIGRATIONS_ONCE: dict[str, Schema] = {key: single(ANY) for key in _MIGRATIONS} | {"instance_uuid": single(UUID)}
-_MIGRATIONS_PAGED = _MIGRATIONS_ONCE | _PAGE | {"marker": single(UUID)}
+_MIGRATIONS_PAGED = _MIGRATIONS | _PAGE | {"marker": single(UUID)}
 
 MIGRATIONS = Query(
     {
@@ -33,6 +32,9 @@ MOVES = Query(
             "id_prefix": single({"type": "string", "pattern": "^[0-9a-f-]{1,36}$"}),
             "limit": single(NUMBER),
             "kind": single({"enum": ["move", "any"]}),
+            "state": many({"enum": ["open", "parked", "done", "undone"]}),
+            "host": single(ANY),  # source or target
+            "changes-since": single(TIME),
         }
     },
     strict_from=1,
@@ -41,3 +43,4 @@ SERVER = Query({1: {"at": single(TIME)}}, strict_from=1)
 _NOTHING: Schema = {"type": "null"}
 RETRY = Body({1: obj({"retry": _NOTHING}, ["retry"])})
 TURN_BACK = Body({1: obj({"turn_back": _NOTHING}, ["turn_back"])})
+COMPLETE = Body({1: obj({"complete": _NOTHING}, ["complete"])})

@@ -9,8 +9,8 @@ NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "format": "n
 TEXT: Schema = {"type": "string", "maxLength": 255}
 UUID: Schema = {"type": "string", "format": "any-uuid"}
 DESCRIPTION: Schema = {"type": ["string", "null"], "maxLength": 255, "pattern": r"^[^\x00-\x08\x0b-\x1f\x7f]*$"}
-_TRUE = (True, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes", "y", "t")
-_FALSE = (False, "False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no", "n", "f")
+_TRUE = (True, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes")
+_FALSE = (False, "False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no")
 BOOLEAN: Schema = {"enum": [*_TRUE, *_FALSE]}
 METADATA: Schema = {
     "type": "object",

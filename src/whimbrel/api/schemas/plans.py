@@ -1,7 +1,7 @@
 """Schemas of plans."""
 
 from whimbrel.api.http.schema import Body
-from whimbrel.api.schemas.parameters import NAME, UUID, Schema, obj, wrapped
+from whimbrel.api.schemas.parameters import BOOLEAN, NAME, UUID, Schema, obj, wrapped
 from whimbrel.api.schemas.servers import FLAVOR, HOST
 
 
@@ -21,6 +21,7 @@ CREATE = Body(
                     "flavor": _or_null(FLAVOR),
                     "host": _or_null(HOST),
                     "availability_zone": _or_null(NAME),
+                    "live": BOOLEAN,
                 },
                 ["action"],
             ),

@@ -39,12 +39,7 @@ HOSTNAME: Schema = {
     "maxLength": 63,
     "pattern": "^[a-zA-Z0-9]+[a-zA-Z0-9-]*[a-zA-Z0-9]+$",
 }
-DOMAIN_NAME: Schema = {
-    "type": "string",
-    "minLength": 2,
-    "maxLength": 255,
-    "pattern": "^[a-zA-Z0-9]+[a-zA-Z0-9.-]*[a-zA-Z0-9]+$",
-}
+DOMAIN_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._-]*$"}
 USER_DATA: Schema = {"type": "string", "format": "base-64", "maxLength": 65535}
 MANY: Schema = {"type": ["integer", "string"], "pattern": "^0*[1-9][0-9]{0,3}$", "minimum": 1, "maximum": 9999}
 PORT: Schema = {"anyOf": [UUID, {"type": "null"}]}
@@ -109,12 +104,12 @@ _BASE: Mapping[str, Schema] = {
     "user_data": USER_DATA,
 }
 
-_FILES: Schema = {
+FILES: Schema = {
     "type": "array",
     "items": obj({"path": {"type": "string"}, "contents": {"type": "string", "format": "base-64"}}),
 }
 
-_CERTIFICATES: Schema = {
+CERTIFICATES: Schema = {
     "type": ["array", "null"],
     "minItems": 1,
     "maxItems": 50,
@@ -150,7 +145,7 @@ def _devices(minor: int) -> Schema:
 _CREATE_SINCE: tuple[tuple[int, str, Schema], ...] = (
     (19, "description", DESCRIPTION),
     (52, "tags", {"type": "array", "items": TAG, "maxItems": MAX_TAGS}),
-    (63, "trusted_image_certificates", _CERTIFICATES),
+    (63, "trusted_image_certificates", CERTIFICATES),
     (74, "host", HOST),
     (74, "hypervisor_hostname", HOST),
     (90, "hostname", HOSTNAME),
@@ -161,7 +156,7 @@ _CREATE_SINCE: tuple[tuple[int, str, Schema], ...] = (
 def _create(minor: int) -> Schema:
     keys = {**_BASE, "networks": _networks(minor), "block_device_mapping_v2": _devices(minor)}
     if minor < 57:
-        keys["personality"] = _FILES
+        keys["personality"] = FILES
     keys |= {key: schema for since, key, schema in _CREATE_SINCE if minor >= since}
     required = ["name", "flavorRef", *(["networks"] if minor >= 37 else [])]
     return obj(

@@ -14,6 +14,7 @@ _NEW: dict[str, Schema] = {
     "status": {"enum": ["enabled", "disabled"]},
     "disabled_reason": _REASON,
     "forced_down": BOOLEAN,
+    "forced_down_reason": _REASON,  # Nova has none
 }
 
 UPDATE = Body(

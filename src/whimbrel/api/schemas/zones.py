@@ -2,6 +2,7 @@
 
 from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.aggregates import HOST, ZONE
+from whimbrel.api.schemas.live_moves import POLICY
 from whimbrel.api.schemas.parameters import BOOLEAN, NAME, Schema, obj, wrapped
 
 _NAME: Schema = {**ZONE, "type": "string"}
@@ -18,6 +19,8 @@ MOVE = Body(
                     "host": {**HOST, **_OR_NULL},
                     "leave_zone": BOOLEAN,
                     "flavor": {**NAME, **_OR_NULL},
+                    "live": BOOLEAN,
+                    "policy": POLICY,
                 }
             ),
         )

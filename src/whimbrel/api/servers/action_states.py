@@ -7,6 +7,7 @@ from whimbrel.domain.errors import Conflict, WrongState
 from whimbrel.domain.server import Server
 
 LIVING = ("active", "stopped")
+WITH_GUEST = ("active", "paused", "suspended", "stopped")
 
 
 def check_lock(call: Call) -> None:
@@ -21,11 +22,11 @@ def check(server: Server, action: str, vm_states: tuple[str, ...], *, tasks: tup
     tasks: permitted task_states; () means any.
     """
     if server.vm_state not in vm_states:
-        raise _wrong(server, action, f"vm_state {server.vm_state}")
+        raise _wrong(server, action, "vm_state", server.vm_state)
     if tasks and server.task_state not in tasks:
-        raise _wrong(server, action, f"task_state {server.task_state}")
+        raise _wrong(server, action, "task_state", server.task_state)
     if server.launched_at is None:
-        raise WrongState(f"Cannot '{action}' instance {server.id} which has never been active")
+        raise _wrong(server, action, "launched_at", None)
 
 
 def check_placed(server: Server) -> None:
@@ -34,8 +35,10 @@ def check_placed(server: Server) -> None:
         raise WrongState(f"Instance {server.id} is not ready")
 
 
-def _wrong(server: Server, action: str, attribute: str) -> WrongState:
-    return WrongState(f"Cannot '{action}' instance {server.id} while it is in {attribute}")
+def _wrong(server: Server, action: str, attribute: str, state: str | None) -> WrongState:
+    if state is None:
+        return WrongState(f"Instance {server.id} is in an invalid state for '{action}'")
+    return WrongState(f"Cannot '{action}' instance {server.id} while it is in {attribute} {state}")
 
 
 def may_leave_cell(call: Call) -> bool:

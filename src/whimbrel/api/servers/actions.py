@@ -2,19 +2,20 @@
 work.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from whimbrel.api.http.call import Call
 from whimbrel.api.servers import action_states, flavor_and_image
-from whimbrel.domain.errors import Forbidden, Invalid
+from whimbrel.domain.errors import Forbidden, WorldError
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, Slot
 from whimbrel.domain.run import Action
-from whimbrel.http.reply import Reply
+from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.servers import edit
-from whimbrel.servers.lifecycle import create_image as snapshot
-from whimbrel.servers.lifecycle import power
+from whimbrel.servers.lifecycle import pausing, power
 
 # Power
 
@@ -22,24 +23,48 @@ from whimbrel.servers.lifecycle import power
 async def reboot(call: Call) -> None:
     hard = call.body["reboot"]["type"].upper() == "HARD"
     action_states.check_lock(call)
-    allowed = ("active", "stopped", "error") if hard else ("active",)
-    action_states.check(call.server, "reboot", allowed)
+    action_states.check(call.server, "reboot", power.HARD_REBOOT if hard else ("active",))
     action_states.check_placed(call.server)
     await power.reboot(call.cloud, call.engine, call.requester, call.server, hard)
 
 
 async def start(call: Call) -> None:
-    action_states.check_lock(call)
-    action_states.check_placed(call.server)
-    action_states.check(call.server, "start", ("stopped",))
+    _check_guest(call, "start", ("stopped",), placed_first=True)
     await power.start(call.cloud, call.engine, call.requester, call.server)
 
 
 async def stop(call: Call) -> None:
-    action_states.check_lock(call)
-    action_states.check_placed(call.server)
-    action_states.check(call.server, "stop", ("active", "error"))
+    _check_guest(call, "stop", ("active", "error"), placed_first=True)
     await power.stop(call.cloud, call.engine, call.requester, call.server)
+
+
+async def pause(call: Call) -> None:
+    _check_guest(call, "pause", ("active",))
+    await pausing.pause(call.cloud, call.engine, call.requester, call.server)
+
+
+async def unpause(call: Call) -> None:
+    _check_guest(call, "unpause", ("paused",))
+    await pausing.unpause(call.cloud, call.engine, call.requester, call.server)
+
+
+async def suspend(call: Call) -> None:
+    _check_guest(call, "suspend", ("active",))
+    await pausing.suspend(call.cloud, call.engine, call.requester, call.server)
+
+
+async def resume(call: Call) -> None:
+    _check_guest(call, "resume", ("suspended",))
+    await pausing.resume(call.cloud, call.engine, call.requester, call.server)
+
+
+def _check_guest(call: Call, action: str, vm_states: tuple[str, ...], *, placed_first: bool = False) -> None:
+    """Raises: Conflict. placed_first: as Nova's order is, of a server on no host the answer says that."""
+    action_states.check_lock(call)
+    if placed_first:
+        action_states.check_placed(call.server)
+    action_states.check(call.server, action, vm_states)
+    action_states.check_placed(call.server)
 
 
 # Moves
@@ -48,11 +73,28 @@ async def stop(call: Call) -> None:
 async def resize(call: Call) -> None:
     action_states.check_lock(call)
     action_states.check(call.server, "resize", action_states.LIVING)
-    flavor = await flavor_and_image.flavor(call, call.body["resize"]["flavorRef"])
+    requested = call.body["resize"]
+    flavor = await flavor_and_image.flavor(call, requested["flavorRef"])
     if call.server.has_local_root:
         flavor_and_image.check_growth(call.server.flavor, flavor)
     crosses = action_states.may_leave_cell(call)
-    await requests.resize(call.cloud, call.engine, call.requester, call.server, flavor, leaves_cell=crosses)
+    async with _disk_config(call, requested.get("OS-DCF:diskConfig", "MANUAL")) as server:
+        await requests.resize(call.cloud, call.engine, call.requester, server, flavor, leaves_cell=crosses)
+
+
+@asynccontextmanager
+async def _disk_config(call: Call, wanted: str) -> AsyncIterator[Server]:
+    """Set OS-DCF:diskConfig unless the resize is refused. As in Nova, one without the key sets MANUAL."""
+    was = call.server.disk_config
+    if was == wanted:
+        yield call.server
+        return
+    server = await edit.change(call.cloud, call.server, {"disk_config": wanted})
+    try:
+        yield server
+    except WorldError:
+        await edit.change(call.cloud, server, {"disk_config": was})
+        raise
 
 
 async def migrate(call: Call) -> None:
@@ -69,15 +111,22 @@ async def migrate(call: Call) -> None:
 async def confirm_resize(call: Call) -> None:
     """Confirm a move. Repeatable: it continues from its present step."""
     action_states.check_lock(call)
-    action_states.check(call.server, "confirmResize", ("resized",))
+    await _check_awaits_verdict(call, "confirmResize")
     await requests.confirm(call.cloud, call.engine, call.requester, call.server)
 
 
 async def revert_resize(call: Call) -> None:
     """Revert a move. Repeatable: it continues from its present step."""
     action_states.check_lock(call)
-    action_states.check(call.server, "revertResize", ("resized",), tasks=(None, "resize_reverting"))
+    await _check_awaits_verdict(call, "revertResize", tasks=(None, "resize_reverting"))
     await requests.revert(call.cloud, call.engine, call.requester, call.server)
+
+
+async def _check_awaits_verdict(call: Call, action: str, *, tasks: tuple[str | None, ...] = (None,)) -> None:
+    """Raises: WrongState. A move also takes its verdict after an administrator has reset the state of its server."""
+    if call.server.vm_state != "resized" and await requests.awaits_verdict(call.cloud, call.server):
+        return
+    action_states.check(call.server, action, ("resized",), tasks=tasks)
 
 
 # Records
@@ -125,20 +174,7 @@ def _target(call: Call) -> dict[str, str]:
     return {"project_id": call.server.project_id, "user_id": call.server.user_id}
 
 
-# Images and consoles
-
-
-async def create_image(call: Call) -> Any:
-    requested = call.body["createImage"]
-    action_states.check(call.server, "createImage", action_states.LIVING)
-    if not call.server.has_local_root:
-        raise Invalid(f"Instance {call.server.id} boots from a volume: take a snapshot of that volume instead.")
-    image_id = await snapshot.accept(
-        call.cloud, call.engine, call.requester, call.server, requested["name"], requested.get("metadata", {})
-    )
-    if call.minor >= 45:
-        return {"image_id": image_id}
-    return Reply(headers={"Location": f"{call.root_url}/images/{image_id}"})
+# Consoles
 
 
 async def console_output(call: Call) -> Any:

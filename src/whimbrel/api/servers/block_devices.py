@@ -46,6 +46,23 @@ def read(requested: Mapping[str, Any], image_id: str) -> list[Device]:
     return _old_form(old or [], image_id)
 
 
+def of_image(properties: Mapping[str, str]) -> list[Device]:
+    """Return the devices that an image of volumes names; none: it is an image of a disk. Raises: Invalid."""
+    try:
+        found = msgspec.json.decode(properties.get("block_device_mapping") or "[]", type=list[dict[str, Any]])
+        return [_new_form(device) for device in found if not truth(device.get("no_device") or False)]
+    except (msgspec.DecodeError, ValueError) as error:
+        raise Invalid(f"Block Device Mapping is Invalid: that of the image cannot be read: {error}") from None
+
+
+def with_those_of_image(devices: Sequence[Device], image_id: str, of_image: Sequence[Device]) -> list[Device]:
+    """Return the devices of a request with those of its image; a request may replace them by name or boot index."""
+    own = [one for one in devices if not (one.is_local and one.source == "image" and one.id == image_id)]
+    names = {one.name for one in own if one.name}
+    indexes = {one.boot_index for one in own if one.boot_index is not None}
+    return [*(one for one in of_image if one.name not in names and one.boot_index not in indexes), *own]
+
+
 def _new_form(sent: Mapping[str, Any]) -> Device:
     source = sent.get("source_type")
     if source is None:

@@ -5,6 +5,7 @@ Invariant: a request that cannot be fulfilled exactly is refused with the reason
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,9 +15,12 @@ from whimbrel.api.http.call import Call
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.servers import flavor_and_image, requested_nics, requested_volumes
 from whimbrel.api.views import locations
+from whimbrel.domain import quota_excess
 from whimbrel.domain.errors import Invalid, NotFound, OverQuota
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.ip_addresses import canonical_or_empty
+from whimbrel.domain.quota_excess import Increase
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.http.reply import Reply
 from whimbrel.servers import lookup
@@ -37,7 +41,6 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 async def create(call: Call) -> Reply:
     requested: dict[str, Any] = call.body["server"]
     check_rest(requested)
-    note = guest_data_note(call, requested)
     several = int(requested.get("max_count", requested.get("min_count", 1))) > 1
     flavor = await flavor_and_image.flavor(call, requested["flavorRef"])
     disks = await requested_volumes.read(call, requested, flavor, several=several)
@@ -50,6 +53,8 @@ async def create(call: Call) -> Reply:
     key_data = await public_key(call, requested)
     destination = await beside_volumes(call, await find_destination(call, requested), disks)
     count = await how_many(call, requested, flavor)
+    config_drive = has_config_drive(call, requested, disks.root_properties)
+    note = guest_data_note(call, requested, config_drive=config_drive)
     reservation_id = "r-" + _short(call.cloud.ids.uuid())
     first = Server(
         id=ServerId(call.cloud.ids.uuid()),
@@ -67,9 +72,9 @@ async def create(call: Call) -> Reply:
         key_name=requested.get("key_name"),
         key_data=key_data,
         user_data=requested.get("user_data"),
-        config_drive=truth(requested.get("config_drive", False)),
-        access_ipv4=requested.get("accessIPv4", ""),
-        access_ipv6=requested.get("accessIPv6", ""),
+        config_drive=config_drive,
+        access_ipv4=canonical_or_empty(requested.get("accessIPv4", "")),
+        access_ipv6=canonical_or_empty(requested.get("accessIPv6", "")),
         disk_config=requested.get("OS-DCF:diskConfig", "MANUAL"),
         metadata=requested.get("metadata", {}),
         tags=list(dict.fromkeys(requested.get("tags", []))),
@@ -79,7 +84,9 @@ async def create(call: Call) -> Reply:
         security_groups=tuple(groups),
         security_group_names=tuple(groups.values()),
         reservation_id=reservation_id,
-        admin_pass=requested.get("adminPass") or _password(call.cloud.ids.uuid()),
+        admin_pass=requested.get("adminPass") or password(call.cloud.ids.uuid()),
+        random_seed=call.cloud.ids.uuid(),
+        boot_roles=",".join(sorted(call.principal.roles)),
     )
     await _accept(call, _numbered(call, first, count), destination.host, note)
     return _reply(call, requested, first)
@@ -87,8 +94,10 @@ async def create(call: Call) -> Reply:
 
 async def _accept(call: Call, servers: list[Server], host: HostName | None, note: str | None) -> None:
     """Create all servers or none: if the quota is exhausted meanwhile, those already begun are rolled back."""
+    makes_volumes = any(volume.volume_id is None for volume in servers[0].requested_volumes)
+    requester = call.granting_requester if makes_volumes else call.requester
     try:
-        await births.accept(call.cloud, call.engine, call.requester, servers, host, note)
+        await births.accept(call.cloud, call.engine, requester, servers, host, note)
     except OverQuota:
         for server in servers[:-1]:
             await _take_back(call, server)
@@ -129,21 +138,22 @@ def check_rest(requested: dict[str, Any]) -> None:
         raise Invalid("Image signatures are not checked here: trusted_image_certificates cannot be used.")
 
 
-def guest_data_note(call: Call, requested: dict[str, Any]) -> str | None:
-    """Return a note for the server's history if the request has data that does not reach its guest.
+def has_config_drive(call: Call, requested: dict[str, Any], properties: Mapping[str, str]) -> bool:
+    """Check whether a new server gets a config drive. properties: of its image."""
+    is_mandatory = properties.get("img_config_drive") == "mandatory"
+    return truth(requested.get("config_drive") or False) or is_mandatory or call.cloud.rules.guests.force_config_drive
 
-    There is no config drive, no metadata service and no password injection yet.
+
+def guest_data_note(call: Call, requested: dict[str, Any], *, config_drive: bool) -> str | None:
+    """Return a note for the server's history if the request has a password that does not reach its guest.
+
     Raises: Invalid: a rule refuses such requests.
     """
-    sent = [key for key in ("user_data", "key_name", "adminPass") if requested.get(key)]
-    sent += ["config_drive"] if truth(requested.get("config_drive") or False) else []
-    if not sent:
+    if config_drive or not requested.get("adminPass"):
         return None
     if call.cloud.rules.refuse_undelivered_guest_data:
-        raise Invalid(
-            f"{' and '.join(sent)} cannot be used: guests get no config drive, metadata or password in this cloud yet."
-        )
-    return f"{' and '.join(sent)}: recorded, but not delivered to the guest (no config drive or metadata service yet)."
+        raise Invalid("adminPass cannot be used without a config drive: only that has it. Request one.")
+    return "adminPass: recorded, but not delivered to the guest (only a config drive has it)."
 
 
 # Required resources
@@ -260,26 +270,19 @@ async def how_many(call: Call, requested: dict[str, Any], flavor: Flavor) -> int
         raise Invalid("min_count must be <= max_count")
     if most == 1:
         return 1  # the quota is checked when it is claimed
-    room = await _room(call, flavor)
-    if room < least:
-        raise OverQuota(f"Quota exceeded: {least} servers of this flavor are wanted, there is room for {room}.")
-    return min(most, room)
-
-
-async def _room(call: Call, flavor: Flavor) -> int:
-    """Return how many servers of a flavor the project's quota permits."""
     limits = await call.cloud.quotas.limits(call.principal.project_id)
     usage = await call.cloud.directory.usage(call.principal.project_id)
-    rooms = [
-        (limits[name] - used) // need
-        for name, used, need in (
-            ("instances", usage.instances, 1),
-            ("cores", usage.cores, flavor.vcpus),
-            ("ram", usage.ram_mib, flavor.memory_mib),
-        )
-        if limits[name] >= 0
-    ]
-    return max(min(rooms, default=1000), 0)
+    number = str(most) if least == most else f"{least}-{most}"
+    wanted = (
+        Increase("instances", most, usage.instances, limits["instances"], shown=number),
+        Increase("cores", most * flavor.vcpus, usage.cores, limits["cores"]),
+        Increase("ram", most * flavor.memory_mib, usage.ram_mib, limits["ram"]),
+    )
+    rooms = [(one.limit - one.used) * most // one.amount for one in wanted if one.limit >= 0 and one.amount]
+    room = min(rooms, default=most)
+    if room < least:
+        quota_excess.check(wanted)
+    return min(most, room)
 
 
 # Generated values
@@ -293,7 +296,8 @@ def _numbered(call: Call, first: Server, count: int) -> list[Server]:
     servers = []
     for number in range(count):
         server = msgspec.structs.replace(first, launch_index=number, name=f"{first.name}-{number + 1}")
-        server.id = first.id if number == 0 else ServerId(call.cloud.ids.uuid())
+        if number:
+            server.id, server.random_seed = ServerId(call.cloud.ids.uuid()), call.cloud.ids.uuid()
         server.hostname = f"{first.hostname}-{number + 1}" if named else hostname_from(server.name)
         servers.append(server)
     return servers
@@ -317,6 +321,6 @@ def _short(uuid: str) -> str:
     return "".join(ALPHABET[number // 36**place % 36] for place in range(8))
 
 
-def _password(uuid: str) -> str:
+def password(uuid: str) -> str:
     """Return a password from the first 48 bits of a random id."""
     return uuid.replace("-", "")[:12]

@@ -22,17 +22,21 @@ async def flavor(call: Call, ref: str | int) -> Flavor:
 
 async def image(call: Call, ref: str) -> Image:
     """Return an image by its id or URL. Raises: Invalid: not found, not visible to the requester, or not ready."""
-    image_id = last_part(ref)
+    image_id, own = last_part(ref), call.own_images
     try:
-        found = await call.cloud.images.show(image_id)
+        found = await (own or call.cloud.images).show(image_id)
     except NotFound:
         raise _no_image(image_id) from None
-    shared = found.visibility in ("public", "community") or found.owner is None
-    if not shared and found.owner != call.principal.project_id and not call.is_admin:
+    if own is None and not _may_use(call, found):
         raise _no_image(image_id)
     if found.status != "active":
         raise Invalid(f"Image {image_id} is not active: it is {found.status}.")
     return found
+
+
+def _may_use(call: Call, image: Image) -> bool:
+    shared = image.visibility in ("public", "community") or image.owner is None
+    return shared or image.owner == call.principal.project_id or call.is_admin
 
 
 def check_fit(call: Call, size: Flavor, source: Image) -> None:

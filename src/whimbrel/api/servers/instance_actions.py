@@ -201,8 +201,13 @@ def _add_present(call: Call, found: list[Event], action: Action, run: Run) -> No
 
 
 # Events that happen on the source of a move; those of the conductor have no host, all others are on the target.
-_ON_SOURCE = frozenset({"compute_resize_instance", "compute_confirm_resize", "compute_finish_revert_resize"})
-_NOWHERE = ("conductor_", "cold_migrate")
+_ON_SOURCE = frozenset(
+    {
+        *("compute_resize_instance", "compute_confirm_resize", "compute_finish_revert_resize"),
+        *("compute_check_can_live_migrate_source", "compute_live_migration"),
+    }
+)
+_NOWHERE = ("conductor_", "cold_migrate", "get_image_info", "schedule_instances")
 
 
 def _host(name: str, run: Run) -> str | None:
@@ -228,7 +233,7 @@ async def _event(call: Call, action: Action, event: Event, *, everything: bool, 
         shown["traceback"] = event.traceback
     if call.minor >= 62:
         if everything:
-            shown["host"] = event.host
+            shown["host"] = event.host or ""
         shown["hostId"] = host_id(action.project_id, event.host)
     if details:
         shown["details"] = event.details

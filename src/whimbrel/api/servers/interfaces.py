@@ -7,7 +7,7 @@ from whimbrel.api.servers import action_states, requested_nics
 from whimbrel.domain.errors import Conflict, Invalid, NotFound
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import RequestedNic
-from whimbrel.ports.services.network import Port, own_ports
+from whimbrel.ports.services.network import Port
 from whimbrel.servers.devices import interfaces, own_devices
 
 TAGS_SHOWN = 70
@@ -38,17 +38,19 @@ async def index(call: Call) -> Any:
 async def show(call: Call) -> Any:
     port_id = call.params["port_id"]
     port = await call.cloud.network.port(port_id)
-    if port.device_id != call.server.id or not own_ports([port], [call.server.project_id], call.server.nics):
+    if port_id not in [own.id for own in await own_devices.ports_of(call.server, call.cloud)]:
         raise NotFound(f"Instance {call.server.id} does not have a port with id {port_id}")
     return {"interfaceAttachment": _shown(call, port, _tags(call.server))}
 
 
 async def create(call: Call) -> Any:
     """Attach an interface: by a port, by a network, or by the only available network."""
-    requested = await _requested(call, call.body.get("interfaceAttachment", {}))
+    sent = call.body.get("interfaceAttachment", {})
+    _check_combination(sent)
     action_states.check_lock(call)
     action_states.check(call.server, "attach_interface", interfaces.STATES)
     action_states.check_placed(call.server)
+    requested = await _requested(call, sent)
     if requested.port_id:
         await interfaces.check_room(call.cloud, call.server, await call.cloud.network.port(requested.port_id))
     port = await interfaces.attach(call.cloud, call.engine, call.requester, call.server, requested)
@@ -60,26 +62,27 @@ async def create(call: Call) -> Any:
 async def delete(call: Call) -> None:
     action_states.check_lock(call)
     action_states.check(call.server, "detach_interface", interfaces.STATES)
-    nic = next((nic for nic in call.server.nics if nic.port_id == call.params["port_id"]), None)
-    if nic is None:
-        raise NotFound(f"Port id {call.params['port_id']} could not be found.")
-    await interfaces.detach(call.cloud, call.engine, call.requester, call.server, nic)
+    await interfaces.detach(call.cloud, call.engine, call.requester, call.server, call.params["port_id"])
+
+
+def _check_combination(sent: dict[str, Any]) -> None:
+    """Raises: Invalid: keys that exclude each other."""
+    if sent.get("net_id") and sent.get("port_id"):
+        raise Invalid("Must not input both network_id and port_id")
+    if sent.get("fixed_ips") and not sent.get("net_id"):
+        raise Invalid("Must input network_id when request IP address")
 
 
 async def _requested(call: Call, sent: dict[str, Any]) -> RequestedNic:
     network_id, port_id, tag = sent.get("net_id"), sent.get("port_id"), sent.get("tag")
     address = sent["fixed_ips"][0]["ip_address"] if sent.get("fixed_ips") else None
-    if network_id and port_id:
-        raise Invalid("Must not input both network_id and port_id")
-    if address and not network_id:
-        raise Invalid("Must input network_id when request IP address")
     if port_id:
         return await _of_port(call, port_id, tag)
     if network_id:
         known = await call.cloud.network.networks(call.server.project_id, [network_id])
         if not known:
             raise NotFound(f"Network {network_id} could not be found.")
-        requested_nics.check_network(call, network_id, {network_id: known[0]})
+        requested_nics.check_network(call, network_id, {network_id: known[0]}, address)
         return RequestedNic(network_id=network_id, fixed_ip=address, tag=tag)
     return await _of_any(call, tag)
 

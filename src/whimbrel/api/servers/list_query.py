@@ -170,11 +170,7 @@ def _project(call: Call, sent: dict[str, list[str]], wanted: _Wanted, *, detail:
     """Restrict the list to the requester's project; others need the rule for it."""
     one = _last(sent, "tenant_id") or _last(sent, "project_id")
     everywhere = _last(sent, "all_tenants")
-    if everywhere is None:
-        all_projects = one is not None
-    else:
-        all_projects = everywhere == "" or _strict_truth("all_tenants", everywhere)
-    if not all_projects:
+    if everywhere is None or not (everywhere == "" or _strict_truth("all_tenants", everywhere)):
         wanted.query["project_id"] = call.principal.project_id
         return
     call.check(f"os_compute_api:servers:{'detail' if detail else 'index'}:get_all_tenants")
@@ -184,9 +180,8 @@ def _project(call: Call, sent: dict[str, list[str]], wanted: _Wanted, *, detail:
 def _states(call: Call, sent: dict[str, list[str]], wanted: _Wanted) -> None:
     statuses = sent.get("status")
     if statuses:
-        unknown = [status for status in statuses if status.upper() not in server_states.KNOWN_STATUSES]
-        if unknown and call.minor >= 38:
-            raise Invalid(f"Invalid status value: {unknown[0][:100]}")
+        if call.minor >= 38 and not any(status.upper() in server_states.KNOWN_STATUSES for status in statuses):
+            raise Invalid(f"Invalid status value: {statuses[0][:100]}")
         states = server_states.states_with_status(statuses)
         wanted.query["states"] = states
         wanted.nothing = wanted.nothing or not states
@@ -207,8 +202,19 @@ def _existence(call: Call, sent: dict[str, list[str]], wanted: _Wanted) -> None:
     deleted = _last(sent, "deleted")
     if deleted is not None:
         wanted.query["deleted"] = truth_of_word(deleted)
-    elif since is not None:
+    elif since is not None or before is not None:
         wanted.query["deleted"] = None
+    wanted.query["soft_deleted"] = _soft_deleted(sent, wanted)
+
+
+def _soft_deleted(sent: dict[str, list[str]], wanted: _Wanted) -> bool | None:
+    """Return whether soft-deleted servers are listed: with deleted ones, or if they are asked for."""
+    if (asked := _last(sent, "soft_deleted")) is not None:
+        return truth_of_word(asked)
+    states = {vm_state for vm_state, _, _ in wanted.query.get("states", ())} | set(wanted.query.get("vm_states", ()))
+    if wanted.query.get("deleted", False) or server_states.SOFT_DELETED in states:
+        return True
+    return False if "deleted" not in wanted.query else None
 
 
 def _fields(sent: dict[str, list[str]], wanted: _Wanted) -> None:
@@ -229,8 +235,6 @@ def _fields(sent: dict[str, list[str]], wanted: _Wanted) -> None:
     wanted.also += [_value(read, sent[key][-1]) for key, read in _VALUES.items() if key in sent]
     wanted.also += [_time(read, key, sent[key][-1]) for key, read in _TIMES.items() if key in sent]
     wanted.also += [_address(version, sent[key][-1]) for key, version in _ADDRESSES.items() if key in sent]
-    if truth_of_word(_last(sent, "soft_deleted") or ""):  # there is no soft deletion
-        wanted.nothing = True
 
 
 async def _zone(call: Call, wanted: _Wanted) -> None:

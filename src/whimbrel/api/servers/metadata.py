@@ -36,7 +36,8 @@ async def put(call: Call) -> Any:
 async def delete(call: Call) -> None:
     _value(call)
     key = call.params["key"]
-    await _set(call, {name: value for name, value in call.server.metadata.items() if name != key})
+    rest = {name: value for name, value in call.server.metadata.items() if name != key}
+    await _set(call, rest, "delete metadata")
 
 
 def _value(call: Call) -> str:
@@ -46,10 +47,10 @@ def _value(call: Call) -> str:
         raise NotFound("Metadata item was not found") from None
 
 
-async def _set(call: Call, metadata: Mapping[str, str]) -> Mapping[str, str]:
+async def _set(call: Call, metadata: Mapping[str, str], action: str = "update metadata") -> Mapping[str, str]:
     """Raises: Conflict: locked, or in a state that forbids changes; OverQuota."""
     action_states.check_lock(call)
-    action_states.check(call.server, "update metadata", action_states.LIVING, tasks=())
+    action_states.check(call.server, action, action_states.WITH_GUEST, tasks=())
     limit = (await call.cloud.quotas.limits(call.server.project_id)).get("metadata_items", -1)
     if 0 <= limit < len(metadata):
         raise OverQuota(f"Maximum number of metadata items exceeds {limit}")

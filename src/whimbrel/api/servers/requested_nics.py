@@ -51,7 +51,7 @@ def _nic(named: Mapping[str, Any], *, several: bool) -> RequestedNic:
 async def _checked(call: Call, nic: RequestedNic, networks: Mapping[str, NetworkInfo]) -> RequestedNic:
     if nic.port_id is None:
         assert nic.network_id, "a nic has a port or a network"
-        check_network(call, nic.network_id, networks)
+        check_network(call, nic.network_id, networks, nic.fixed_ip)
         return nic
     try:
         port = await own_port(call, nic.port_id, call.principal.project_id)
@@ -79,8 +79,14 @@ async def _networks(call: Call, ids: Sequence[str]) -> dict[str, NetworkInfo]:
     return {network.id: network for network in found}
 
 
-def check_network(call: Call, network_id: str, networks: Mapping[str, NetworkInfo]) -> NetworkInfo:
-    """Return the network of this id. Raises: Invalid: no such network, or no subnet; Forbidden: it is external."""
+def check_network(
+    call: Call, network_id: str, networks: Mapping[str, NetworkInfo], address: str | None = None
+) -> NetworkInfo:
+    """Return the network of this id. address: the one that is requested there.
+
+    Raises: Invalid: no such network, or no subnet; Forbidden: it is external, or another project's whose addresses
+    the requester may not choose.
+    """
     network = networks.get(network_id)
     if network is None:
         raise Invalid(f"Network {network_id} could not be found.")
@@ -88,6 +94,8 @@ def check_network(call: Call, network_id: str, networks: Mapping[str, NetworkInf
         raise Invalid(f"Network {network_id} requires a subnet in order to boot instances on.")
     if network.is_external and not network.is_shared and not call.may("network:attach_external_network"):
         raise Forbidden(f"It is not allowed to create an interface on external network {network_id}")
+    if address and network.project_id != call.principal.project_id and not call.is_admin:
+        raise Forbidden(f"It is not allowed to choose an address on network {network_id} of another project")
     return network
 
 

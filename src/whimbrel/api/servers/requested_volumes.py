@@ -3,7 +3,7 @@
 Invariant: a device that cannot be provided exactly as requested is refused with the reason.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -39,6 +39,9 @@ async def read(call: Call, requested: Mapping[str, Any], flavor: Flavor, *, seve
         bool(requested.get("block_device_mapping_v2")),
     )
     devices = block_devices.read(requested, image_id)
+    named = await flavor_and_image.image(call, image_id) if image_id else None
+    if named and (of_image := block_devices.of_image(named.properties)):  # an image of volumes
+        devices, image_id, new = block_devices.with_those_of_image(devices, image_id, of_image), "", True
     block_devices.check_blank(devices, flavor)
     volumes = [device for device in devices if not device.is_local]
     if volumes:
@@ -50,12 +53,21 @@ async def read(call: Call, requested: Mapping[str, Any], flavor: Flavor, *, seve
         raise Invalid("Cannot attach one or more volumes to multiple instances")
     found = Disks(image=None)
     if root_image:
-        image = await flavor_and_image.image(call, root_image)
+        image = named if named and named.id == root_image else await flavor_and_image.image(call, root_image)
         flavor_and_image.check_fit(call, flavor, image)
         found = Disks(image=image, root_properties=image.properties)
+    await check_types(call, {device.volume_type for device in volumes if device.volume_type})
     for device in volumes:
         found = await _with(call, found, device, flavor)
     return found
+
+
+async def check_types(call: Call, names: Iterable[str]) -> None:
+    """Raises: Invalid: the requester may not use one of these volume types, or there is none."""
+    for name in names:
+        project = None if call.is_admin else call.principal.project_id
+        if not await call.cloud.volumes.has_type(name, project, call.granting_requester.grant):
+            raise Invalid(f"Volume type {name} could not be found.")
 
 
 # Sources

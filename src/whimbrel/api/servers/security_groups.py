@@ -4,6 +4,7 @@ from typing import Any
 
 from whimbrel.api.http.call import Call
 from whimbrel.api.servers import requested_nics
+from whimbrel.api.views import security_groups as views
 from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.servers.devices import own_devices, security_groups
 
@@ -12,9 +13,8 @@ async def index(call: Call) -> Any:
     server = call.server
     ports = await own_devices.ports_of(server, call.cloud)
     used = dict.fromkeys(group for port in ports for group in port.security_groups)
-    names = await call.cloud.network.security_groups(server.project_id) if used else {}
-    groups = [{"id": group, "name": names.get(group, group), "tenant_id": server.project_id} for group in used]
-    return {"security_groups": groups}
+    groups = await call.cloud.network.groups(ids=list(used)) if used else []
+    return {"security_groups": await views.ordered(call.cloud, groups)}
 
 
 async def add(call: Call) -> None:

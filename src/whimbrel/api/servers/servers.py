@@ -8,16 +8,16 @@ import msgspec
 from whimbrel.api.catalog import server_groups
 from whimbrel.api.http import paging
 from whimbrel.api.http.call import Call
-from whimbrel.api.servers import action_states, list_query
+from whimbrel.api.servers import list_query, live_migrations
 from whimbrel.api.views import locations, unreachable_server
 from whimbrel.api.views import server as server_view
 from whimbrel.domain.errors import Conflict, NotFound, WrongState
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
+from whimbrel.domain.ip_addresses import canonical_or_empty
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.ports.stores.directory import Entry
 from whimbrel.servers import edit
-from whimbrel.servers.lifecycle import delete as ends
 
 
 async def index(call: Call) -> Any:
@@ -28,7 +28,8 @@ async def index(call: Call) -> Any:
 async def detail(call: Call) -> Any:
     found = await list_query.servers(call, detail=True)
     hosts, zones = (await _hosts(call), await locations.zone_names(call)) if found else ({}, {})
-    may = server_view.sight(call, hosts, zones)
+    progress = await live_migrations.progress_of_servers(call, [one for one in found if isinstance(one, Server)])
+    may = server_view.sight(call, hosts, zones, progress=progress)
     return _page(call, found, [_detailed(call, one, may) for one in found])
 
 
@@ -47,22 +48,17 @@ def _detailed(call: Call, one: Server | Entry, may: server_view.Sight) -> dict[s
 async def show(call: Call) -> Any:
     if call.absent is not None:
         return {"server": await unreachable_server.full(call, call.absent)}
-    return {"server": server_view.full(call, call.server, await _sight(call, call.server), alone=True)}
+    return {"server": server_view.full(call, call.server, await sight_of(call, call.server), alone=True)}
 
 
 async def update(call: Call) -> Any:
     requested: dict[str, Any] = call.body["server"]
-    action_states.check_lock(call)
     fields = {field: requested[key] for key, field in _FIELDS.items() if key in requested}
+    fields |= {field: canonical_or_empty(fields[field]) for field in ("access_ipv4", "access_ipv6") if field in fields}
     if "pinned_availability_zone" in requested:
         fields["spec"] = await _repinned(call, call.server, requested["pinned_availability_zone"])
     server = await edit.change(call.cloud, call.server, fields) if fields else call.server
-    return {"server": server_view.changed(call, server, await _sight(call, server))}
-
-
-async def delete(call: Call) -> None:
-    action_states.check_lock(call)
-    await ends.accept(call.cloud, call.engine, call.requester, call.server)
+    return {"server": server_view.changed(call, server, await sight_of(call, server))}
 
 
 _FIELDS: Mapping[str, str] = {
@@ -99,9 +95,11 @@ async def _repinned(call: Call, server: Server, name: str | None) -> RequestSpec
     return msgspec.structs.replace(server.spec, zone_pin=zone)
 
 
-async def _sight(call: Call, server: Server) -> server_view.Sight:
+async def sight_of(call: Call, server: Server) -> server_view.Sight:
+    """Return what the requester may see of one server."""
     target = {"project_id": server.project_id, "user_id": server.user_id}
-    may = server_view.sight(call, await _host_of(call, server), await _zones_of(call, server), target)
+    progress = await live_migrations.progress_of_servers(call, [server])
+    may = server_view.sight(call, await _host_of(call, server), await _zones_of(call, server), target, progress)
     if call.minor < 71:
         return may
     return msgspec.structs.replace(may, groups=await server_groups.of_server(call, server))

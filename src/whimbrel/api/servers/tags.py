@@ -31,7 +31,7 @@ async def add(call: Call) -> Reply:
     tag, tags = call.params["tag"], call.server.tags
     if not _is_tag(tag):
         raise Invalid(f"Tag {tag[:80]!r} is invalid: it has 1 to 60 characters, and neither / nor a comma.")
-    action_states.check(call.server, "update tag", action_states.LIVING, tasks=())
+    action_states.check(call.server, "update tag", action_states.WITH_GUEST, tasks=())
     if tag in tags:
         return Reply(status=204)
     if len(tags) >= MAX_TAGS:
@@ -56,5 +56,5 @@ def _check_there(call: Call) -> None:
 
 
 async def _set(call: Call, tags: list[str], action: str) -> list[str]:
-    action_states.check(call.server, action, action_states.LIVING, tasks=())
+    action_states.check(call.server, action, action_states.WITH_GUEST, tasks=())
     return (await edit.change(call.cloud, call.server, {"tags": tags})).tags

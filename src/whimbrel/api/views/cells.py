@@ -4,7 +4,10 @@ import msgspec
 
 
 class Cell(msgspec.Struct, kw_only=True):
-    """problem: why it is down. physnets, storage: what its hosts reach; None: everything."""
+    """problem: why it is down. physnets, storage: what its hosts reach; None: everything.
+
+    migration_network: shared with the cells to which servers can be migrated live.
+    """
 
     name: str
     enabled: bool
@@ -17,6 +20,7 @@ class Cell(msgspec.Struct, kw_only=True):
     servers: int = 0
     physnets: list[str] | None = None
     storage: list[str] | None = None
+    migration_network: str | None = None
     in_settings: bool = False
     created_at: float = 0.0
 

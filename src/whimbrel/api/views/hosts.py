@@ -6,6 +6,8 @@ import msgspec
 class HostState(msgspec.Struct, kw_only=True):
     """One host. state: "up", "down", or "joined": its agent has a key and has not registered it yet.
 
+    self_fence_s: it stops its guests when it was cut off for so long; null: it does not. self_fence_counted_s: how long
+    after `seen_at` the cloud counts on that. guest_nics: how guests are connected, where one host is shown.
     release: of its agent; "": the agent is in the process of the cloud. session: of its agent, one more at each start.
     """
 
@@ -15,6 +17,9 @@ class HostState(msgspec.Struct, kw_only=True):
     enabled: bool = False
     disabled_reason: str | None = None
     forced_down: bool = False
+    forced_down_by: str | None = None
+    forced_down_reason: str | None = None
+    forced_down_at: float | None = None
     zone: str | None = None
     session: int = 0
     release: str = ""
@@ -25,6 +30,9 @@ class HostState(msgspec.Struct, kw_only=True):
     memory_mib: int = 0
     disk_gib: int = 0
     servers: int = 0
+    self_fence_s: float | None = None
+    self_fence_counted_s: float | None = None
+    guest_nics: str = ""
 
 
 class HostStates(msgspec.Struct):
@@ -36,6 +44,29 @@ class HostStates(msgspec.Struct):
 
 class HostStateAnswer(msgspec.Struct):
     host: HostState
+
+
+class HostEvidence(msgspec.Struct, kw_only=True):
+    """Why it is certain that nothing runs on a host. kind: "self_fenced", "power_off" or "administrator".
+
+    at: seconds since 1970. origin: who or what said so. detail: the sentence that came with it.
+    """
+
+    kind: str
+    at: float
+    origin: str
+    detail: str = ""
+
+
+class ForgottenHost(msgspec.Struct, kw_only=True):
+    """A host that was removed. evidence: null: it had joined, and never registered."""
+
+    host: str
+    evidence: HostEvidence | None
+
+
+class ForgottenHostAnswer(msgspec.Struct):
+    forgotten: ForgottenHost
 
 
 class HostInvitation(msgspec.Struct, kw_only=True):

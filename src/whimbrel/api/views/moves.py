@@ -8,6 +8,8 @@ from whimbrel.api.views.decisions import StepDecision
 
 
 class StepTaken(msgspec.Struct, kw_only=True):
+    """A step or undo that was taken. sentence: what it does, without a subject."""
+
     step: str
     way: str
     began: float = 0.0
@@ -16,10 +18,11 @@ class StepTaken(msgspec.Struct, kw_only=True):
     detail: str | None = None
     event: str | None = None
     request_id: str | None = None
+    sentence: str = ""
 
 
 class MoveRow(msgspec.Struct, kw_only=True):
-    """A move in a list. due_at: the end of its owner's lease; without an owner, the time of the next attempt."""
+    """A move in a list. since: when it came to the step `at`. doing: what that step does, without a subject."""
 
     id: str
     number: int = 0
@@ -48,6 +51,7 @@ class MoveRow(msgspec.Struct, kw_only=True):
     epoch: int = 1
     owner: str | None = None
     since: float = 0.0
+    doing: str = ""
     created_at: float
     updated_at: float = 0.0
     parked_at: float | None = None
@@ -61,6 +65,25 @@ class MoveRow(msgspec.Struct, kw_only=True):
     @property
     def target_path(self) -> str | None:
         return f"{self.target_cell}/{self.target}" if self.cross_cell else self.target
+
+    @property
+    def at_step_since(self) -> float | None:
+        """Return since when it has been at its step, or has waited for a verdict; None: it is over."""
+        return None if self.is_over else (self.parked_at or self.since or self.created_at)
+
+    @property
+    def why(self) -> str:
+        """Return why it stands where it stands; "": it waits for a verdict, or is over and was not refused."""
+        if self.problem:
+            return f"stopped by a bug: {self.problem.strip().splitlines()[-1]}"
+        said = self.message or (self.doing if self.state == "open" else "")
+        owed = f"still has to undo {', '.join(self.debts)}" if self.debts else ""
+        return "; ".join(filter(None, (said, owed)))
+
+    @property
+    def is_live(self) -> bool:
+        """Check whether the server runs meanwhile; such a move has no verdict."""
+        return self.saga == "live_migrate"
 
     @property
     def is_over(self) -> bool:
@@ -78,6 +101,26 @@ class MoveRow(msgspec.Struct, kw_only=True):
         return (*unanswered, *self.debts, *([self.problem] if self.problem else []))
 
 
+class Transfer(msgspec.Struct, kw_only=True):
+    """The transfer of a live migration when it was last looked at. Amounts in bytes, rates in bytes per second."""
+
+    memory_total: int = 0
+    memory_processed: int = 0
+    memory_remaining: int = 0
+    disk_total: int = 0
+    disk_processed: int = 0
+    disk_remaining: int = 0
+    dirty_rate: int = 0  # what the guest writes to its memory
+    rate: int = 0  # what is copied
+    throttle_percent: int = 0  # by how much the guest is slowed down
+    pause_ms: int = 0  # of the guest at the switch-over: expected; at the end: measured
+    elapsed_s: float = 0.0
+    is_post_copy: bool = False
+    prediction: str = ""
+    ends_in_s: float | None = None  # None: not known, or not at this rate
+    rung: str | None = None  # of the policy's ladder; None: it is not late
+
+
 class Candidate(msgspec.Struct, kw_only=True):
     """A host of the last choice."""
 
@@ -86,17 +129,82 @@ class Candidate(msgspec.Struct, kw_only=True):
     weight: float | None
 
 
+class DiskCopy(msgspec.Struct, kw_only=True):
+    """The copy of a stopped guest's disk when it was last looked at. rate: bytes per second; None: not known yet."""
+
+    disk: str
+    size_bytes: int
+    percent: int
+    rate: float | None = None
+
+
 class Move(MoveRow, kw_only=True):
-    """ahead: the remaining steps in its present direction, the present one first. summary: of its last choice."""
+    """ahead: the remaining steps in its present direction, the present one first; ahead_sentences: what they do.
+
+    due_at: the end of its owner's lease; without an owner, the time of the next attempt. summary: of its last choice.
+    """
 
     version: int = 1
     request_id: str | None = None
     due_at: float = 0.0
     steps: list[StepTaken] = []
     ahead: list[str] = []
+    ahead_sentences: list[str] = []
     summary: str | None = None
     considered: list[Candidate] = []
+    transfer: Transfer | None = None  # of a live migration
+    disk_copy: DiskCopy | None = None  # while a disk is copied
     facts: dict[str, Any] = {}  # by the kind of move, as the journal stores them
+
+
+class LadderStep(msgspec.Struct, kw_only=True):
+    """One line of the list of a run, with its undo.
+
+    do_state: "done", "now", "parked" (it waits for a verdict), "ahead", "refused" (the run turned back for that),
+    "undone", or "never" (the run turned back before it). undo_state: "none", "unneeded" (its step has not begun),
+    "ready" (it would be done if the run turned back), "ahead", "now", "done", "owed", or "past" (the run does not turn
+    back any more).
+    """
+
+    step: str
+    about: str = ""
+    undo: str | None = None
+    undo_about: str = ""
+    do_state: str
+    undo_state: str
+    forward_only: bool = False
+    began: float | None = None
+    took_s: float | None = None
+    undo_began: float | None = None
+    undo_took_s: float | None = None
+
+
+class Ladder(msgspec.Struct, kw_only=True):
+    """A move as its server's owner may see it: no host is named. stopped: at a bug, until it is retried."""
+
+    id: str
+    saga: str
+    server_id: str
+    server_name: str | None = None
+    state: str
+    status: str
+    way: str
+    turned: str | None = None
+    verdict: str | None = None
+    at: str
+    tries: int = 0
+    debts: list[str] = []
+    stopped: bool = False
+    created_at: float
+    parked_at: float | None = None
+    finished_at: float | None = None
+    old_flavor: str | None = None
+    new_flavor: str | None = None
+    steps: list[LadderStep] = []
+
+
+class LadderAnswer(msgspec.Struct):
+    ladder: Ladder
 
 
 class Moves(msgspec.Struct):

@@ -1,39 +1,53 @@
 """The addresses of a server's NICs: by network name, by IP version, in short and in full."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
 
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import Nic
 
 
-def by_label(server: Server) -> dict[str, list[tuple[str, Nic]]]:
-    """Return the addresses by network name, each with its NIC."""
-    found: dict[str, list[tuple[str, Nic]]] = {}
+class Address(NamedTuple):
+    address: str
+    type: str  # "fixed" | "floating"
+    mac: str
+
+
+def by_label(server: Server) -> dict[str, list[Address]]:
+    """Return the addresses by network name: each fixed one, and behind it those that float to it."""
+    found: dict[str, list[Address]] = {}
     for nic in server.nics:
-        found.setdefault(nic.label, []).extend((ip.address, nic) for ip in nic.addresses)
+        found.setdefault(nic.label, []).extend(_all(nic))
     return found
 
 
+def _all(nic: Nic) -> Iterator[Address]:
+    for ip in nic.addresses:
+        yield Address(ip.address, "fixed", nic.mac)
+        for floating in nic.floating:
+            if floating.fixed_address == ip.address:
+                yield Address(floating.address, "floating", nic.mac)
+
+
 def of_version(server: Server, version: int) -> list[str]:
-    """Return all addresses of IPv4 or IPv6."""
+    """Return all fixed addresses of IPv4 or IPv6."""
     addresses = (ip.address for nic in server.nics for ip in nic.addresses)
     return [address for address in addresses if ip_address(address).version == version]
 
 
-def short(addresses: Iterable[tuple[str, Nic]]) -> list[dict[str, Any]]:
-    return [{"version": ip_address(address).version, "addr": address} for address, _ in addresses]
+def short(addresses: Iterable[Address]) -> list[dict[str, Any]]:
+    return [{"version": ip_address(each.address).version, "addr": each.address} for each in addresses]
 
 
-def full(addresses: Iterable[tuple[str, Nic]]) -> list[dict[str, Any]]:
-    """Return addresses as a server shows them. Floating addresses are not included, only those of its ports."""
+def full(addresses: Iterable[Address]) -> list[dict[str, Any]]:
+    """Return addresses as a server shows them."""
     return [
         {
-            "version": ip_address(address).version,
-            "addr": address,
-            "OS-EXT-IPS:type": "fixed",
-            "OS-EXT-IPS-MAC:mac_addr": nic.mac,
+            "version": ip_address(each.address).version,
+            "addr": each.address,
+            "OS-EXT-IPS:type": each.type,
+            "OS-EXT-IPS-MAC:mac_addr": each.mac,
         }
-        for address, nic in addresses
+        for each in addresses
     ]

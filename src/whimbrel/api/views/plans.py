@@ -17,9 +17,10 @@ class PlannedServer(msgspec.Struct, kw_only=True):
 
 
 class Plan(Decision, kw_only=True):
-    """The plan of a server has the first three fields, that of a server group the other four."""
+    """The plan of a server has the first four fields, that of a server group the other four."""
 
     action: str
+    live: bool | UnsetType = UNSET
     server_id: str | UnsetType = UNSET
     flavor: str | UnsetType = UNSET
     source: str | UnsetType | None = UNSET

@@ -7,6 +7,7 @@ Source: reference of Nova 34, sections 1.0.1 and 2.1.
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha224
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -18,10 +19,11 @@ from whimbrel.domain import server_states
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import instance_name
 from whimbrel.domain.host import Host
-from whimbrel.domain.ids import HostName
+from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.server import Server
 
 WITH_PROGRESS = frozenset({"ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"})
+NO_PROGRESS: Mapping[ServerId, int] = MappingProxyType({})
 WITH_FAULT = frozenset({"ERROR", "DELETED"})
 
 
@@ -36,6 +38,7 @@ class Sight(msgspec.Struct, frozen=True):
     hosts: Mapping[HostName, Host]
     zones: Mapping[str, str]  # their names
     groups: Sequence[str] = ()  # of the server, if it is shown alone
+    progress: Mapping[ServerId, int] = {}  # percent of servers that are being migrated live; missing: not begun
 
 
 def sight(
@@ -43,6 +46,7 @@ def sight(
     hosts: Mapping[HostName, Host],
     zones: Mapping[str, str],
     target: Mapping[str, str] | None = None,
+    progress: Mapping[ServerId, int] = NO_PROGRESS,
 ) -> Sight:
     """Check the policy once for all servers of an answer. target: of one server; None: the requester's project."""
     return Sight(
@@ -53,6 +57,7 @@ def sight(
         details=call.is_admin,
         hosts=hosts,
         zones=zones,
+        progress=progress,
     )
 
 
@@ -68,7 +73,10 @@ def full(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, An
 
 def changed(call: Call, server: Server, may: Sight) -> dict[str, Any]:
     """Return a server as PUT shows it: below 2.75 with fewer fields than GET."""
-    return full(call, server, may, alone=True) if call.minor >= 75 else _core(call, server, may, alone=True)
+    if call.minor >= 75:
+        return full(call, server, may, alone=True)
+    addresses = {label: nic_addresses.short(found) for label, found in nic_addresses.by_label(server).items()}
+    return _core(call, server, may, alone=True) | {"addresses": addresses}
 
 
 def _core(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, Any]:
@@ -93,7 +101,7 @@ def _core(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, A
         "OS-DCF:diskConfig": server.disk_config,
     }
     if status in WITH_PROGRESS:
-        shown["progress"] = 0
+        shown["progress"] = may.progress.get(server.id, 0)
     if status in WITH_FAULT and server.fault:
         shown["fault"] = _fault(server.fault, may)
     if minor >= 9:
@@ -127,7 +135,7 @@ def _extended(call: Call, server: Server, may: Sight) -> dict[str, Any]:
         "OS-EXT-STS:power_state": server.power_state,
         "os-extended-volumes:volumes_attached": _volumes(call, server),
     }
-    if server.nics or server.requested_nics:
+    if (server.nics or server.requested_nics) and not server.has_no_security_groups:
         shown["security_groups"] = [{"name": name} for name in server.security_group_names or ("default",)]
     if may.attributes:
         shown |= _attributes(call, server)

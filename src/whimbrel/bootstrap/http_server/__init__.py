@@ -8,23 +8,27 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from whimbrel.bootstrap.http_server.bounded_web_socket import LARGEST_BYTES, PING_S, BoundedWebSocket
 from whimbrel.bootstrap.http_server.certificates import Certificates
 from whimbrel.bootstrap.http_server.limited_protocol import bounded
 from whimbrel.domain.errors import Invalid, Refused
+from whimbrel.embedded.dashboard.change_stream import STOPPING
 from whimbrel.settings.sections import HttpTable, TlsTable
 
 BACKLOG = 2048
+DASHBOARD = "dashboard"
+"""The path of the dashboard's files."""
 HIGHEST_PORT = 65535  # the resolver truncates larger numbers
 GRACE_S = 5
 DEFAULT_LIMITS = HttpTable()
@@ -72,14 +76,35 @@ def url_of(endpoint: socket.socket, tls: TlsTable = NO_TLS) -> str:
 
 
 def front(services: Mapping[str, ASGIApp]) -> Starlette:
-    """Return one application for several: `{"compute": app}` answers below /compute; "" answers the rest."""
-    about = {"name": "whimbrel", "services": [f"/{name}" for name in services if name]}
+    """Return one application for several: `{"compute": app}` answers below /compute; "" answers the rest.
+
+    At / programs get the list of services; browsers get the dashboard, if it is one of them.
+    """
+    about = {"name": "whimbrel", "services": [f"/{name}" for name in services if name and name != DASHBOARD]}
 
     async def show(_request: Request) -> Response:
-        return JSONResponse(about)
+        return JSONResponse(about, headers={"vary": "Accept"} if DASHBOARD in services else None)
 
+    root: Any = _ByClient(show, services[DASHBOARD]) if DASHBOARD in services else show
     roots = [Route(f"/{name}", _Root(name, app)) for name, app in services.items() if name]
-    return Starlette(routes=[Route("/", show), *roots, *(Mount(f"/{name}", app) for name, app in services.items())])
+    return Starlette(routes=[Route("/", root), *roots, *(Mount(f"/{name}", app) for name, app in services.items())])
+
+
+class _ByClient:
+    """Answers browsers by an application, and programs by a handler: only browsers name HTML in `Accept`."""
+
+    def __init__(self, show: Callable[[Request], Awaitable[Response]], page: ASGIApp) -> None:
+        self._show = show
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        if request.method not in ("GET", "HEAD"):
+            await PlainTextResponse("Method Not Allowed", 405, {"allow": "GET, HEAD"})(scope, receive, send)
+        elif "text/html" in request.headers.get("accept", ""):
+            await self._page(scope, receive, send)
+        else:
+            await (await self._show(request))(scope, receive, send)
 
 
 class _Root:
@@ -102,13 +127,22 @@ async def serve(
     ready: Callable[[], None],
     limits: HttpTable = DEFAULT_LIMITS,
     tls: TlsTable = NO_TLS,
+    websockets_at: str | None = None,
 ) -> None:
-    """Serve requests until `stop`, then complete those in progress. Raises: Invalid: the certificate."""
+    """Serve requests until `stop`, then complete those in progress. Raises: Invalid: the certificate.
+
+    websockets_at: the path of the application that accepts WebSockets; None: none does.
+    """
     certificates = Certificates(tls) if tls.is_on else None
     config = uvicorn.Config(
-        _Forsaken(app),
-        http=bounded(limits),  # type: ignore[arg-type]  # it is called as the class of a protocol would be
-        ws="none",
+        _Forsaken(app, stop),
+        # It is called as the class of a protocol would be.
+        http=bounded(limits, f"/{websockets_at}/".encode() if websockets_at else None),  # type: ignore[arg-type]
+        ws=BoundedWebSocket,
+        ws_max_size=LARGEST_BYTES,
+        ws_ping_interval=PING_S,
+        ws_ping_timeout=PING_S,
+        ws_per_message_deflate=False,  # screens are compressed already
         interface="asgi3",
         lifespan="off",
         log_config=None,
@@ -135,14 +169,17 @@ async def serve(
 
 
 class _Forsaken:
-    """Ends a request without an error if its client disconnects."""
+    """Ends a request without an error if its client disconnects. Streams without an end find in their scope when the
+    process is to end.
+    """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, stop: asyncio.Event) -> None:
         self._app = app
+        self._stop = stop
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(ClientDisconnect):
-            await self._app(scope, receive, send)
+            await self._app({**scope, STOPPING: self._stop}, receive, send)
 
 
 class _Server(uvicorn.Server):
@@ -173,7 +210,7 @@ def _refusal(host: str, port: int, error: OSError, option: str) -> Refused:
 
 def _sentence(error: OSError, option: str) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"the port is in use; stop who uses it, or choose another with {option} (0 takes a free one)"
+        return f"the port is in use; stop what uses it, or choose another with {option} (0 takes a free one)"
     if error.errno == errno.EACCES:
         return f"not allowed; choose a port above 1023 with {option}"
     return f"{os.strerror(error.errno or 0).lower()}; choose another with {option.replace('port', 'host')} or {option}"

@@ -9,6 +9,7 @@ Invariant: a connection is idle, in a head or in a body, and in each of these st
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from whimbrel.bootstrap.http_server.bounded_web_socket import BoundedWebSocket
 from whimbrel.bootstrap.http_server.peer_connections import Peers
 from whimbrel.settings.sections import HttpTable
 
@@ -41,8 +43,11 @@ class Refusal(Exception):
         self.sentence = sentence
 
 
-def bounded(limits: HttpTable) -> Callable[..., asyncio.Protocol]:
-    """Return the factory of the protocol of each connection of one server."""
+def bounded(limits: HttpTable, websockets_at: bytes | None = None) -> Callable[..., asyncio.Protocol]:
+    """Return the factory of the protocol of each connection of one server.
+
+    websockets_at: the beginning of the paths of WebSockets; None: there are none.
+    """
     peers = Peers(limits)
 
     def make(
@@ -51,7 +56,9 @@ def bounded(limits: HttpTable) -> Callable[..., asyncio.Protocol]:
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> asyncio.Protocol:
-        return BoundedProtocol(config, server_state, app_state, _loop, limits=limits, peers=peers)
+        return BoundedProtocol(
+            config, server_state, app_state, _loop, limits=limits, peers=peers, websockets_at=websockets_at
+        )
 
     return make
 
@@ -68,10 +75,13 @@ class BoundedProtocol(HttpToolsProtocol):
         *,
         limits: HttpTable,
         peers: Peers,
+        websockets_at: bytes | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._limits = limits
         self._peers = peers
+        self._websockets_at = websockets_at
+        self._opens_socket = False  # the request whose headers have arrived
         self._peer: str | None = None
         self.url = b""
         self.headers = []
@@ -100,11 +110,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._release_peer()
+        self._unwatch()
+        self.resume_writing()
+
+    def _release_peer(self) -> None:
         if self._peer is not None:
             self._peers.release(self._peer)
             self._peer = None
-        self._unwatch()
-        self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -116,10 +129,22 @@ class BoundedProtocol(HttpToolsProtocol):
         except Refusal as refusal:
             self._refuse(refusal)
         except httptools.HttpParserUpgrade:
-            self._look_after()  # the rest of the data is of an unsupported protocol
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            else:
+                self._look_after()  # the rest of the data is of an unsupported protocol
         except httptools.HttpParserError as error:
             reason = error.__context__  # set where a callback raised
             self._refuse(reason if isinstance(reason, Refusal) else Refusal(HTTPStatus.BAD_REQUEST, INVALID))
+
+    def _should_upgrade(self) -> bool:
+        return self._opens_socket
+
+    def handle_websocket_upgrade(self) -> None:
+        """Leave the connection to another protocol; it counts as one of its peer until it ends."""
+        self._unwatch()
+        self.ws_protocol_class = partial(BoundedWebSocket, on_lost=self._release_peer)  # type: ignore[assignment]
+        super().handle_websocket_upgrade()
 
     def _feed(self, data: bytes) -> None:
         """Parse in steps that are at most as long as a head, so that every header is checked against its limit."""
@@ -169,11 +194,17 @@ class BoundedProtocol(HttpToolsProtocol):
             _check_single([name for name, _ in headers])
         if len(self.pipeline) >= PIPELINED:
             raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "Wait for answers before sending more requests.")
+        self._opens_socket = self._is_for_socket()
         super().on_headers_complete()
         self.headers = []  # of the trailers, which are ignored
         self._state = "body"
         self._reports += 1
         self._unreported_bytes = 0
+
+    def _is_for_socket(self) -> bool:
+        """Check whether the request opens a WebSocket where there are any; elsewhere it is answered as it is."""
+        is_below = self._websockets_at is not None and self.url.startswith(self._websockets_at)
+        return is_below and not self._is_answering_before and bool(super()._should_upgrade())
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
@@ -246,11 +277,16 @@ class BoundedProtocol(HttpToolsProtocol):
     # Refusals
 
     @property
+    def _is_answering_before(self) -> bool:
+        """Check whether an earlier request of this connection is unanswered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
     def _is_answering(self) -> bool:
         """Check whether an earlier request than the one that is being received is unanswered."""
         if self._state == "body":
             return bool(self.pipeline) or self.cycle.response_started
-        return self.cycle is not None and not self.cycle.response_complete
+        return self._is_answering_before
 
     def _refuse(self, refusal: Refusal) -> None:
         """Answer a request that violates a limit, and end the connection."""

@@ -51,7 +51,7 @@ class Terminal:
 
     def steps(self, steps: Iterable[StepTaken]) -> None:
         for step in steps:
-            self._console.print(Text.assemble("    ", move_view.line(step)))
+            self._console.print(Text.assemble("  ", move_view.line(step)))
 
     def show(self, table: RenderableType, _facts: Mapping[str, Any]) -> None:
         self._console.print()

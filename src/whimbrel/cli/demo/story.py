@@ -14,7 +14,7 @@ from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir
 
 SMALL, LARGE = "demo.small", "demo.large"
 IN_THE_MIDDLE = ("carry_disk", "start_on_target")
-CRASH = "clara moves, and her conductor is killed in the middle"
+CRASH = "clara is migrated, and its conductor is killed in the middle"
 ATTEMPTS = 3
 WATCH_S = 0.03
 
@@ -54,13 +54,12 @@ def _boot(output: Output, member: Member, operator: Operator) -> dict[str, str]:
 
 
 def _resize_and_confirm(output: Output, member: Member, operator: Operator, servers: dict[str, str]) -> None:
-    output.scene("anna grows, and that is well")
+    output.scene("anna is resized, and the resize is confirmed")
     server = servers["anna"]
     member.resize("anna", server, LARGE)
     move = _follow(output, operator, operator.latest_move(server), _waits)
     output.say(
-        f"anna runs on [bold]{move.target}[/] with 2 cpus; what she had on [bold]{move.source}[/] is kept until she is"
-        " content",
+        f"anna runs on [bold]{move.target}[/] with 2 cpus; [bold]{move.source}[/] keeps its disks until the confirm",
         move=move.id,
     )
     member.confirm("anna", server)
@@ -68,15 +67,15 @@ def _resize_and_confirm(output: Output, member: Member, operator: Operator, serv
 
 
 def _resize_and_revert(output: Output, member: Member, operator: Operator, servers: dict[str, str]) -> None:
-    output.scene("berta grows too, and thinks better of it")
+    output.scene("berta is resized, and the resize is reverted")
     server = servers["berta"]
     member.resize("berta", server, LARGE)
     move = operator.latest_move(server)
     move = wait_for(lambda: operator.move(move.id), _waits, f"move {move.id} to be there")
-    output.say(f"berta runs on [bold]{move.target}[/]; she came from [bold]{move.source}[/]", move=move.id)
+    output.say(f"berta runs on [bold]{move.target}[/]; it came from [bold]{move.source}[/]", move=move.id)
     member.revert("berta", server)
     _finish(output, operator, move)
-    output.say(f"berta is back on [bold]{operator.server(server)['OS-EXT-SRV-ATTR:host']}[/], as she was")
+    output.say(f"berta is back on [bold]{operator.server(server)['OS-EXT-SRV-ATTR:host']}[/], as it was")
 
 
 def _migrate_through_a_crash(output: Output, operator: Operator, cloud: Processes, servers: dict[str, str]) -> None:
@@ -88,7 +87,7 @@ def _migrate_through_a_crash(output: Output, operator: Operator, cloud: Processe
         if not _waits(move):
             move = _kill_its_conductor(output, operator, cloud, move)
             break
-        output.say("that was too quick to be killed; once more")
+        output.say("the move was over before the kill; once more")
         operator.confirm("clara", server)
         _finish(output, operator, move)
     move = _follow(output, operator, move, _waits, len(move.steps))
@@ -108,25 +107,31 @@ def _waits(move: Move) -> bool:
 def _kill_its_conductor(output: Output, operator: Operator, cloud: Processes, move: Move) -> Move:
     """Kill the conductor of a move; return the move after the takeover by the other one."""
     assert move.owner, "it was caught with an owner"
-    victim = cloud.conductors[move.owner.partition("@")[0]]  # the name of c1@HOST-PID-... is c1
-    output.say(f"conductor {move.owner} is at [bold]{move.at}[/]: clara is down, half of her is here and half there")
+    victim = cloud.conductors[_name_of(move.owner)]
+    output.say(f"conductor {victim.name} is at [bold]{move.at}[/], and clara is stopped")
     output.command(f"kill -9 {victim.pid}")
     victim.kill()
     killed = time.monotonic()
-    output.say(f"[bold red]conductor {move.owner} is dead[/]", killed=move.owner, at=move.at, epoch=move.epoch)
+    output.say(f"[bold red]conductor {victim.name} is dead[/]", killed=move.owner, at=move.at, epoch=move.epoch)
     taken: Move = wait_for(
         lambda: operator.move(move.id),
-        lambda now: now.epoch > move.epoch and now.owner != move.owner,
+        lambda now: now.epoch > move.epoch and now.owner not in (move.owner, None),
         f"move {move.id} to be taken over",
         WATCH_S,
     )
+    assert taken.owner, "it was waited for"
     output.say(
-        f"[bold green]conductor {taken.owner} takes over[/] after {seconds(time.monotonic() - killed)}, under epoch"
-        f" {taken.epoch}: an order of {move.owner} that comes late is refused everywhere",
+        f"[bold green]conductor {_name_of(taken.owner)} takes over[/] after {seconds(time.monotonic() - killed)}\n"
+        f"  its epoch is {taken.epoch}: late orders of the dead conductor are refused",
         taken_over_by=taken.owner,
         epoch=taken.epoch,
     )
     return taken
+
+
+def _name_of(owner: str) -> str:
+    """Return the name of a conductor, which is c1 for the process c1@HOST-PID-..."""
+    return owner.partition("@")[0]
 
 
 def _follow(output: Output, operator: Operator, move: Move, enough: Callable[[Move], bool], told: int = 0) -> Move:
@@ -151,7 +156,7 @@ def _finish(output: Output, operator: Operator, move: Move) -> None:
 
 
 def _show_accounting(output: Output, admins: Api) -> bool:
-    output.scene("The books: every record, guest and claim, each asked where it is")
+    output.scene("The accounting: are all records, guests and claims consistent?")
     output.command("whimbrel", "prove")
     found = accounting_check.read(admins)
     output.show(
@@ -160,11 +165,11 @@ def _show_accounting(output: Output, admins: Api) -> bool:
     )
     if found.agree:
         output.say(
-            "[bold green]The books agree.[/] Each server has one guest and one claim, both where its record says and of"
-            " its size; there is no other guest, no other claim, and no move is left open."
+            "[bold green]Everything is consistent.[/] Each server has one guest and one claim, on the\n"
+            "  host of its record. There is no other guest or claim, and no move is open."
         )
     else:
-        output.say("[bold red]The books do not agree:[/]", faults=found.faults())
+        output.say("[bold red]It is inconsistent:[/]", faults=found.faults())
         for fault in found.faults():
             output.say(f"[red]{fault}[/]")
     return found.agree

@@ -1,4 +1,4 @@
-"""Users, projects, roles and domains: read and change."""
+"""Users, projects and roles: read and change."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from whimbrel.embedded.identity.initial_accounts import ROLES, new_id
 from whimbrel.embedded.identity.request import UNAUTHORIZED, Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
-from whimbrel.ports.services.identity import Project, Role, User
+from whimbrel.ports.services.identity import Domain, Project, Role, User
 
 # Users
 
@@ -37,7 +37,7 @@ async def create_user(ask: Ask) -> Reply:
     given = (await ask.body(NewUserBody)).user
     user = User(
         id=UserId(new_id(ask.context.ids)),
-        domain_id=await _domain_id(ask, given.domain_id),
+        domain_id=await domain_of(ask, given.domain_id),
         name=given.name.strip(),
         description=given.description or "",
         email=given.email,
@@ -48,13 +48,13 @@ async def create_user(ask: Ask) -> Reply:
     try:
         await ask.store.add_user(user)
     except Conflict as error:
-        raise _taken("user", user.name, user.domain_id) from error
+        raise name_taken("user", user.name, user.domain_id) from error
     return Reply({"user": views.user(ask.root_url, user)}, 201)
 
 
 async def update_user(ask: Ask) -> Reply:
     given = (await ask.body(ChangedUserBody)).user
-    changes = _changes(given)
+    changes = changes_of(given)
     if "password" in changes:
         password = changes.pop("password")
         changes["password_hash"] = None if password is None else await passwords.hashed(password)
@@ -62,7 +62,7 @@ async def update_user(ask: Ask) -> Reply:
     try:
         user = await ask.store.change_user(user.id, changes)
     except Conflict as error:
-        raise _taken("user", changes["name"], user.domain_id) from error
+        raise name_taken("user", changes["name"], user.domain_id) from error
     return Reply({"user": views.user(ask.root_url, user)})
 
 
@@ -103,7 +103,7 @@ async def create_project(ask: Ask) -> Reply:
     given = (await ask.body(NewProjectBody)).project
     project = Project(
         id=ProjectId(new_id(ask.context.ids)),
-        domain_id=await _domain_id(ask, given.domain_id),
+        domain_id=await domain_of(ask, given.domain_id),
         name=given.name.strip(),
         description=given.description or "",
         enabled=given.enabled is not False,
@@ -111,17 +111,17 @@ async def create_project(ask: Ask) -> Reply:
     try:
         await ask.store.add_project(project)
     except Conflict as error:
-        raise _taken("project", project.name, project.domain_id) from error
+        raise name_taken("project", project.name, project.domain_id) from error
     return Reply({"project": views.project(ask.root_url, project)}, 201)
 
 
 async def update_project(ask: Ask) -> Reply:
-    changes = _changes((await ask.body(ChangedProjectBody)).project)
+    changes = changes_of((await ask.body(ChangedProjectBody)).project)
     project = await ask.store.project(ask.path("project_id"))
     try:
         project = await ask.store.change_project(project.id, changes)
     except Conflict as error:
-        raise _taken("project", changes["name"], project.domain_id) from error
+        raise name_taken("project", changes["name"], project.domain_id) from error
     return Reply({"project": views.project(ask.root_url, project)})
 
 
@@ -150,7 +150,7 @@ async def create_role(ask: Ask) -> Reply:
     try:
         await ask.store.add_role(role)
     except Conflict as error:
-        raise _taken("role", role.name, None) from error
+        raise name_taken("role", role.name, None) from error
     return Reply({"role": views.role(ask.root_url, role)}, 201)
 
 
@@ -165,33 +165,18 @@ async def delete_role(ask: Ask) -> Reply:
     return NO_CONTENT
 
 
-# Domains
+# Common to several kinds
 
 
-async def list_domains(ask: Ask) -> Reply:
-    wanted = ask.filters("name", "enabled").items()
-    found = [
-        domain for domain in await ask.store.domains() if all(getattr(domain, name) == value for name, value in wanted)
-    ]
-    return Reply(views.listing(ask.root_url, "domains", [views.domain(ask.root_url, domain) for domain in found]))
-
-
-async def show_domain(ask: Ask) -> Reply:
-    wanted = ask.path("domain_id")
-    for domain in await ask.store.domains():
-        if domain.id == wanted:
-            return Reply({"domain": views.domain(ask.root_url, domain)})
-    raise Problem(404, f"Could not find domain: {wanted}.")
-
-
-async def _domain_id(ask: Ask, given: str | None) -> str:
+async def domain_of(ask: Ask, given: str | None) -> str:
+    """Return the domain of a new record: the given one, or that of the requester's project. Raises: Problem."""
     wanted = given or ask.principal.project_domain_id
-    if all(domain.id != wanted for domain in await ask.store.domains()):
+    if all(domain.id != wanted for domain in await ask.store.records(Domain)):
         raise Problem(404, f"Could not find domain: {wanted}.")
     return wanted
 
 
-def _changes(given: msgspec.Struct) -> dict[str, Any]:
+def changes_of(given: msgspec.Struct) -> dict[str, Any]:
     """Return the fields that were sent, under the store's names."""
     sent = {name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET}
     if "name" in sent:
@@ -201,6 +186,6 @@ def _changes(given: msgspec.Struct) -> dict[str, Any]:
     return sent
 
 
-def _taken(kind: str, name: str, domain_id: str | None) -> Conflict:
+def name_taken(kind: str, name: str, domain_id: str | None) -> Conflict:
     where = f" at domain ID {domain_id}" if domain_id else ""
     return Conflict(f"Conflict occurred attempting to store {kind} - Duplicate entry found with name {name}{where}.")

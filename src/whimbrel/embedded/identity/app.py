@@ -1,6 +1,17 @@
 """Every URL of the identity service, the rule for its callers, and its handler."""
 
-from whimbrel.embedded.identity import accounts, catalog_resources, role_assignments, tokens, versions
+from whimbrel.embedded.identity import (
+    accounts,
+    application_credentials,
+    catalog_resources,
+    credentials,
+    domains,
+    groups,
+    limits,
+    role_assignments,
+    tokens,
+    versions,
+)
 from whimbrel.embedded.identity.attempts import Attempts
 from whimbrel.embedded.identity.request import (
     SHAPE,
@@ -25,6 +36,18 @@ TOKEN_LIFETIME_S = 12 * 3600.0
 USER = "/v3/users/{user_id}"
 PROJECT = "/v3/projects/{project_id}"
 ROLES_OF_USER = "/v3/projects/{project_id}/users/{user_id}/roles"
+ROLES_OF_GROUP = "/v3/projects/{project_id}/groups/{group_id}/roles"
+DOMAIN = "/v3/domains/{domain_id}"
+GROUP = "/v3/groups/{group_id}"
+MEMBER = GROUP + "/users/{user_id}"
+APPLICATION_CREDENTIALS = USER + "/application_credentials"
+CREDENTIAL = "/v3/credentials/{credential_id}"
+EC2 = USER + "/credentials/OS-EC2"
+SERVICE = "/v3/services/{service_id}"
+ENDPOINT = "/v3/endpoints/{endpoint_id}"
+REGION = "/v3/regions/{region_id}"
+REGISTERED_LIMIT = "/v3/registered_limits/{registered_limit_id}"
+LIMIT = "/v3/limits/{limit_id}"
 
 ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("GET", "/", versions.list_all, everybody),
@@ -56,14 +79,68 @@ ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("POST", "/v3/roles", accounts.create_role, admin),
     ("GET", "/v3/roles/{role_id}", accounts.show_role, admin),
     ("DELETE", "/v3/roles/{role_id}", accounts.delete_role, admin),
-    ("GET", "/v3/domains", accounts.list_domains, admin),
-    ("GET", "/v3/domains/{domain_id}", accounts.show_domain, holder),
+    ("GET", ROLES_OF_GROUP, role_assignments.list_of_group, admin),
+    ("GET", ROLES_OF_GROUP + "/{role_id}", role_assignments.check_of_group, admin),
+    ("PUT", ROLES_OF_GROUP + "/{role_id}", role_assignments.assign_to_group, admin),
+    ("DELETE", ROLES_OF_GROUP + "/{role_id}", role_assignments.unassign_from_group, admin),
+    ("PUT", DOMAIN + "/{holders}/{holder_id}/roles/{role_id}", role_assignments.refuse, admin),
+    ("PUT", "/v3/system/{holders}/{holder_id}/roles/{role_id}", role_assignments.refuse, admin),
+    ("GET", "/v3/domains", domains.index, admin),
+    ("POST", "/v3/domains", domains.create, admin),
+    ("GET", DOMAIN, domains.show, holder),
+    ("PATCH", DOMAIN, domains.update, admin),
+    ("DELETE", DOMAIN, domains.delete, admin),
+    ("GET", "/v3/groups", groups.index, admin),
+    ("POST", "/v3/groups", groups.create, admin),
+    ("GET", GROUP, groups.show, admin),
+    ("PATCH", GROUP, groups.update, admin),
+    ("DELETE", GROUP, groups.delete, admin),
+    ("GET", GROUP + "/users", groups.list_members, admin),
+    ("GET", MEMBER, groups.check_member, admin),
+    ("PUT", MEMBER, groups.add_member, admin),
+    ("DELETE", MEMBER, groups.remove_member, admin),
+    ("GET", USER + "/groups", groups.of_user, oneself),
+    ("GET", APPLICATION_CREDENTIALS, application_credentials.index, oneself),
+    ("POST", APPLICATION_CREDENTIALS, application_credentials.create, oneself),
+    ("GET", APPLICATION_CREDENTIALS + "/{credential_id}", application_credentials.show, oneself),
+    ("DELETE", APPLICATION_CREDENTIALS + "/{credential_id}", application_credentials.delete, oneself),
+    ("GET", "/v3/credentials", credentials.index, holder),
+    ("POST", "/v3/credentials", credentials.create, holder),
+    ("GET", CREDENTIAL, credentials.show, holder),
+    ("PATCH", CREDENTIAL, credentials.update, holder),
+    ("DELETE", CREDENTIAL, credentials.delete, holder),
+    ("GET", EC2, credentials.index_ec2, oneself),
+    ("POST", EC2, credentials.create_ec2, oneself),
+    ("GET", EC2 + "/{access}", credentials.show_ec2, oneself),
+    ("DELETE", EC2 + "/{access}", credentials.delete_ec2, oneself),
+    ("GET", "/v3/OS-TRUST/trusts", tokens.refuse_trusts, holder),
+    ("POST", "/v3/OS-TRUST/trusts", tokens.refuse_trusts, holder),
     ("GET", "/v3/services", catalog_resources.list_services, admin),
-    ("GET", "/v3/services/{service_id}", catalog_resources.show_service, admin),
+    ("POST", "/v3/services", catalog_resources.create_service, admin),
+    ("GET", SERVICE, catalog_resources.show_service, admin),
+    ("PATCH", SERVICE, catalog_resources.update_service, admin),
+    ("DELETE", SERVICE, catalog_resources.delete_service, admin),
     ("GET", "/v3/endpoints", catalog_resources.list_endpoints, admin),
-    ("GET", "/v3/endpoints/{endpoint_id}", catalog_resources.show_endpoint, admin),
+    ("POST", "/v3/endpoints", catalog_resources.create_endpoint, admin),
+    ("GET", ENDPOINT, catalog_resources.show_endpoint, admin),
+    ("PATCH", ENDPOINT, catalog_resources.update_endpoint, admin),
+    ("DELETE", ENDPOINT, catalog_resources.delete_endpoint, admin),
     ("GET", "/v3/regions", catalog_resources.list_regions, everybody),
-    ("GET", "/v3/regions/{region_id}", catalog_resources.show_region, everybody),
+    ("POST", "/v3/regions", catalog_resources.create_region, admin),
+    ("GET", REGION, catalog_resources.show_region, everybody),
+    ("PATCH", REGION, catalog_resources.update_region, admin),
+    ("DELETE", REGION, catalog_resources.delete_region, admin),
+    ("GET", "/v3/registered_limits", limits.list_registered, holder),
+    ("POST", "/v3/registered_limits", limits.create_registered, admin),
+    ("GET", REGISTERED_LIMIT, limits.show_registered, holder),
+    ("PATCH", REGISTERED_LIMIT, limits.update_registered, admin),
+    ("DELETE", REGISTERED_LIMIT, limits.delete_registered, admin),
+    ("GET", "/v3/limits", limits.index, holder),
+    ("POST", "/v3/limits", limits.create, admin),
+    ("GET", "/v3/limits/model", limits.show_model, holder),
+    ("GET", LIMIT, limits.show, holder),
+    ("PATCH", LIMIT, limits.update, admin),
+    ("DELETE", LIMIT, limits.delete, admin),
 )
 
 

@@ -21,11 +21,14 @@ class ProjectRef(msgspec.Struct):
     domain: DomainRef | None = None
 
 
-class PasswordUser(msgspec.Struct):
-    password: Password
+class UserRef(msgspec.Struct):
     id: str | None = None
     name: str | None = None
     domain: DomainRef | None = None
+
+
+class PasswordUser(UserRef, kw_only=True):
+    password: Password
 
 
 class PasswordMethod(msgspec.Struct):
@@ -36,10 +39,18 @@ class TokenMethod(msgspec.Struct):
     id: str
 
 
+class CredentialProof(msgspec.Struct):
+    secret: Password
+    id: str | None = None
+    name: str | None = None
+    user: UserRef | None = None
+
+
 class Proof(msgspec.Struct):
     methods: Annotated[list[str], Meta(min_length=1)]
     password: PasswordMethod | None = None
     token: TokenMethod | None = None
+    application_credential: CredentialProof | None = None
 
 
 class Scope(msgspec.Struct):
@@ -122,3 +133,204 @@ class NewRole(msgspec.Struct):
 
 class NewRoleBody(msgspec.Struct):
     role: NewRole
+
+
+class NewDomain(msgspec.Struct):
+    name: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")]
+    description: str | None = None
+    enabled: bool | None = None
+    explicit_domain_id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")] | None = None
+
+
+class NewDomainBody(msgspec.Struct):
+    domain: NewDomain
+
+
+class ChangedDomainBody(msgspec.Struct):
+    domain: ChangedProject
+
+
+class NewGroup(msgspec.Struct):
+    name: Name
+    domain_id: Id | None = None
+    description: str | None = None
+
+
+class NewGroupBody(msgspec.Struct):
+    group: NewGroup
+
+
+class ChangedGroup(msgspec.Struct):
+    name: Name | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
+
+
+class ChangedGroupBody(msgspec.Struct):
+    group: ChangedGroup
+
+
+class RoleRef(msgspec.Struct):
+    id: str | None = None
+    name: str | None = None
+
+
+class NewApplicationCredential(msgspec.Struct):
+    name: Name
+    secret: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+    description: str | None = None
+    expires_at: str | None = None  # ISO 8601, UTC
+    roles: list[RoleRef] | None = None
+    unrestricted: bool | None = None
+    access_rules: list[dict[str, Any]] | None = None
+
+
+class NewApplicationCredentialBody(msgspec.Struct):
+    application_credential: NewApplicationCredential
+
+
+Text = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class NewCredential(msgspec.Struct):
+    user_id: Id
+    type: Text
+    blob: str
+    project_id: Id | None = None
+
+
+class NewCredentialBody(msgspec.Struct):
+    credential: NewCredential
+
+
+class ChangedCredential(msgspec.Struct):
+    type: Text | UnsetType = UNSET
+    blob: str | UnsetType = UNSET
+    project_id: Id | UnsetType | None = UNSET
+
+
+class ChangedCredentialBody(msgspec.Struct):
+    credential: ChangedCredential
+
+
+class Ec2Body(msgspec.Struct):
+    tenant_id: Id
+
+
+class NewService(msgspec.Struct):
+    type: Text
+    name: Annotated[str, Meta(max_length=255)] | None = None
+    description: str | None = None
+    enabled: bool | None = None
+
+
+class NewServiceBody(msgspec.Struct):
+    service: NewService
+
+
+class ChangedService(msgspec.Struct):
+    type: Text | UnsetType = UNSET
+    name: Annotated[str, Meta(max_length=255)] | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
+    enabled: bool | UnsetType = UNSET
+
+
+class ChangedServiceBody(msgspec.Struct):
+    service: ChangedService
+
+
+Interface = Literal["public", "internal", "admin"]
+Url = Annotated[str, Meta(min_length=1, max_length=2048, pattern="^[a-z]+://")]
+
+
+class NewEndpoint(msgspec.Struct):
+    service_id: Id
+    interface: Interface
+    url: Url
+    region_id: Text | None = None
+    region: Text | None = None  # the former name of region_id
+    enabled: bool | None = None
+
+
+class NewEndpointBody(msgspec.Struct):
+    endpoint: NewEndpoint
+
+
+class ChangedEndpoint(msgspec.Struct):
+    service_id: Id | UnsetType = UNSET
+    interface: Interface | UnsetType = UNSET
+    url: Url | UnsetType = UNSET
+    region_id: Text | UnsetType | None = UNSET
+    enabled: bool | UnsetType = UNSET
+
+
+class ChangedEndpointBody(msgspec.Struct):
+    endpoint: ChangedEndpoint
+
+
+LimitNumber = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
+
+
+class NewRegisteredLimit(msgspec.Struct, forbid_unknown_fields=True):
+    service_id: Id
+    resource_name: Name
+    default_limit: LimitNumber
+    region_id: Text | None = None
+    description: str | None = None
+
+
+class NewRegisteredLimitsBody(msgspec.Struct):
+    registered_limits: Annotated[list[NewRegisteredLimit], Meta(min_length=1)]
+
+
+class ChangedRegisteredLimit(msgspec.Struct, forbid_unknown_fields=True):
+    service_id: Id | UnsetType = UNSET
+    region_id: Text | UnsetType | None = UNSET
+    resource_name: Name | UnsetType = UNSET
+    default_limit: LimitNumber | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
+
+
+class ChangedRegisteredLimitBody(msgspec.Struct):
+    registered_limit: ChangedRegisteredLimit
+
+
+class NewLimit(msgspec.Struct, forbid_unknown_fields=True):
+    service_id: Id
+    resource_name: Name
+    resource_limit: LimitNumber
+    project_id: Id | None = None
+    domain_id: Id | None = None
+    region_id: Text | None = None
+    description: str | None = None
+
+
+class NewLimitsBody(msgspec.Struct):
+    limits: Annotated[list[NewLimit], Meta(min_length=1)]
+
+
+class ChangedLimit(msgspec.Struct, forbid_unknown_fields=True):
+    resource_limit: LimitNumber | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
+
+
+class ChangedLimitBody(msgspec.Struct):
+    limit: ChangedLimit
+
+
+class NewRegion(msgspec.Struct):
+    id: Text | None = None
+    description: str | None = None
+    parent_region_id: Text | None = None
+
+
+class NewRegionBody(msgspec.Struct):
+    region: NewRegion
+
+
+class ChangedRegion(msgspec.Struct):
+    description: str | UnsetType | None = UNSET
+    parent_region_id: Text | UnsetType | None = UNSET
+
+
+class ChangedRegionBody(msgspec.Struct):
+    region: ChangedRegion

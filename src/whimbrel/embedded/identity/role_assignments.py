@@ -1,40 +1,70 @@
-"""Role assignments of users in projects: read and change."""
+"""Role assignments of users and groups in projects: read and change."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
-from whimbrel.ports.services.identity import Assignment, Role, with_implied
+from whimbrel.ports.services.identity import (
+    Assignment,
+    Domain,
+    Group,
+    GroupAssignment,
+    Project,
+    Role,
+    User,
+    with_implied,
+)
 
-FILTERS = {"user.id": "user_id", "scope.project.id": "project_id", "role.id": "role_id"}
+FILTERS = {"user.id": "user_id", "group.id": "group_id", "scope.project.id": "project_id", "role.id": "role_id"}
+
+Line = Assignment | GroupAssignment
 
 
 async def list_all(ask: Ask) -> Reply:
     query = ask.request.query_params
     wanted = {field: query[name] for name, field in FILTERS.items() if name in query}
-    effective = ask.flag("effective")
-    if effective:  # the requested role may be implied
-        role_id = wanted.pop("role_id", None)
-    found = await ask.store.assignments(**wanted)
-    if effective:
-        found = [each for each in _expand(found, await ask.store.roles()) if role_id in (None, each.role_id)]
+    if query.keys() & {"scope.domain.id", "scope.system"}:
+        return Reply(views.listing(ask.root_url, "role_assignments", []))  # roles are for projects only
+    found: Sequence[Line]
+    if ask.flag("effective"):
+        found = await _effective(ask, wanted)
+    else:
+        found = [
+            *([] if "group_id" in wanted else await ask.store.assignments(**wanted)),
+            *([] if "user_id" in wanted else await ask.store.group_assignments(**wanted)),
+        ]
     lines = [_view(ask.root_url, each) for each in found]
     if ask.flag("include_names"):
         await _add_names(ask, lines)
     return Reply(views.listing(ask.root_url, "role_assignments", lines))
 
 
+async def _effective(ask: Ask, wanted: dict[str, str]) -> list[Assignment]:
+    """Return what users have, with implied roles and those of their groups."""
+    if "group_id" in wanted:
+        raise Problem(400, "Combining effective and group filter will always result in an empty list.")
+    user_id, role_id = wanted.pop("user_id", None), wanted.pop("role_id", None)
+    found = [each for each in await ask.store.assignments(**wanted) if user_id in (None, each.user_id)]
+    for each in await ask.store.group_assignments(**wanted):
+        members = await ask.store.members(each.group_id)
+        found += [
+            Assignment(user_id=member.id, project_id=each.project_id, role_id=each.role_id)
+            for member in members
+            if user_id in (None, member.id)
+        ]
+    return [each for each in _expand(found, await ask.store.roles()) if role_id in (None, each.role_id)]
+
+
 async def list_of_user(ask: Ask) -> Reply:
     """List the roles of a user in a project."""
     user = await ask.store.user(ask.path("user_id"))
     project = await ask.store.project(ask.path("project_id"))
-    found = await ask.store.assignments(user_id=user.id, project_id=project.id)
-    has = {each.role_id for each in found}
-    roles = [role for role in await ask.store.roles() if role.id in has]
-    return Reply(views.listing(ask.root_url, "roles", [views.role(ask.root_url, role) for role in roles]))
+    return await _roles(ask, await ask.store.assignments(user_id=user.id, project_id=project.id))
 
 
 async def check(ask: Ask) -> Reply:
@@ -52,6 +82,49 @@ async def assign(ask: Ask) -> Reply:
 async def unassign(ask: Ask) -> Reply:
     await ask.store.unassign(_named(ask))
     return NO_CONTENT
+
+
+async def list_of_group(ask: Ask) -> Reply:
+    """List the roles of a group in a project."""
+    group = await ask.store.record(Group, ask.path("group_id"))
+    project = await ask.store.project(ask.path("project_id"))
+    return await _roles(ask, await ask.store.group_assignments(group_id=group.id, project_id=project.id))
+
+
+async def check_of_group(ask: Ask) -> Reply:
+    wanted = _named_of_group(ask)
+    if not await ask.store.group_assignments(
+        group_id=wanted.group_id, project_id=wanted.project_id, role_id=wanted.role_id
+    ):
+        raise Problem(404, "Could not find role assignment.")
+    return NO_CONTENT
+
+
+async def assign_to_group(ask: Ask) -> Reply:
+    await ask.store.assign_to_group(_named_of_group(ask))
+    return NO_CONTENT
+
+
+async def unassign_from_group(ask: Ask) -> Reply:
+    await ask.store.unassign_from_group(_named_of_group(ask))
+    return NO_CONTENT
+
+
+async def refuse(ask: Ask) -> Reply:
+    """Refuse roles in domains and in the system."""
+    raise Refused("Roles are for projects here, not for domains or the system.")
+
+
+def _named_of_group(ask: Ask) -> GroupAssignment:
+    return GroupAssignment(
+        group_id=ask.path("group_id"), project_id=ProjectId(ask.path("project_id")), role_id=ask.path("role_id")
+    )
+
+
+async def _roles(ask: Ask, found: Sequence[Line]) -> Reply:
+    has = {each.role_id for each in found}
+    roles = [role for role in await ask.store.roles() if role.id in has]
+    return Reply(views.listing(ask.root_url, "roles", [views.role(ask.root_url, role) for role in roles]))
 
 
 def _named(ask: Ask) -> Assignment:
@@ -75,23 +148,28 @@ def _expand(found: list[Assignment], roles: list[Role]) -> list[Assignment]:
     return [Assignment(user_id=user, project_id=project, role_id=role) for user, project, role in sorted(whole)]
 
 
-def _view(url: str, each: Assignment) -> dict[str, Any]:
+def _view(url: str, each: Line) -> dict[str, Any]:
+    holder, id_ = ("user", each.user_id) if isinstance(each, Assignment) else ("group", each.group_id)
     return {
         "role": {"id": each.role_id},
-        "user": {"id": each.user_id},
+        holder: {"id": id_},
         "scope": {"project": {"id": each.project_id}},
-        "links": {"assignment": f"{url}/v3/projects/{each.project_id}/users/{each.user_id}/roles/{each.role_id}"},
+        "links": {"assignment": f"{url}/v3/projects/{each.project_id}/{holder}s/{id_}/roles/{each.role_id}"},
     }
 
 
 async def _add_names(ask: Ask, lines: list[dict[str, Any]]) -> None:
-    domains = {domain.id: domain.name for domain in await ask.store.domains()}
-    users = {user.id: user for user in await ask.store.users()}
-    projects = {project.id: project for project in await ask.store.projects()}
+    domains = {domain.id: domain.name for domain in await ask.store.records(Domain)}
+    known: dict[str, Mapping[str, User | Project | Group]] = {
+        "user": {user.id: user for user in await ask.store.users()},
+        "group": {group.id: group for group in await ask.store.records(Group)},
+        "project": {project.id: project for project in await ask.store.projects()},
+    }
     roles = {role.id: role.name for role in await ask.store.roles()}
     for line in lines:
         line["role"]["name"] = roles[line["role"]["id"]]
-        for word, known in ((line["user"], users), (line["scope"]["project"], projects)):
-            record = known[word["id"]]
-            word["name"] = record.name
-            word["domain"] = {"id": record.domain_id, "name": domains[record.domain_id]}
+        for kind, view in {**line, **line["scope"]}.items():
+            if kind in known:
+                record = known[kind][view["id"]]
+                view["name"] = record.name
+                view["domain"] = {"id": record.domain_id, "name": domains[record.domain_id]}

@@ -6,14 +6,22 @@ Invariant: a refusal does not reveal its reason: unknown user, disabled user and
 import secrets
 
 from whimbrel.domain.errors import NotFound, Refused
-from whimbrel.embedded.identity import views
-from whimbrel.embedded.identity.bodies import Auth, AuthBody, DomainRef, PasswordUser, ProjectRef, Proof
+from whimbrel.embedded.identity import catalog_resources, views
+from whimbrel.embedded.identity.bodies import (
+    Auth,
+    AuthBody,
+    CredentialProof,
+    DomainRef,
+    ProjectRef,
+    Proof,
+    UserRef,
+)
 from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
-from whimbrel.ports.services.identity import Grant, IdentityStore, NewToken, User
+from whimbrel.ports.services.identity import ApplicationCredential, Domain, Grant, IdentityStore, NewToken, User
 
-METHODS = {"password", "token"}
+METHODS = {"password", "token", "application_credential"}
 
 
 async def create(ask: Ask) -> Reply:
@@ -21,21 +29,69 @@ async def create(ask: Ask) -> Reply:
     proof = auth.identity
     if not set(proof.methods) <= METHODS:
         raise Problem(401, f"Only these methods are known here: {', '.join(sorted(METHODS))}.")
+    if "application_credential" in proof.methods:
+        return await _by_application_credential(ask, auth)
     user, earlier = await _prove(ask, proof)
-    text = secrets.token_hex(32)  # hexadecimal: command lines parse a leading dash as an option
+    if earlier and earlier.application_credential_id:
+        raise Problem(403, "A token of an application credential cannot be exchanged for another one.")
     wanted = NewToken(
-        text=text,
+        text=_new_text(),
         user_id=user.id,
         project_id=await _project_id(ask.store, auth, user),
         methods=[*dict.fromkeys([*proof.methods, *(earlier.methods if earlier else [])])],
         audit_ids=[secrets.token_urlsafe(16), *(earlier.audit_ids[-1:] if earlier else [])],
         expires_at=earlier.principal.expires_at if earlier else ask.context.clock.now() + ask.context.token_lifetime_s,
     )
+    return await _issued(ask, wanted)
+
+
+async def _by_application_credential(ask: Ask, auth: Auth) -> Reply:
+    """Issue a token of an application credential, which has the project and the roles of that. Raises: Problem."""
+    given = auth.identity.application_credential
+    if given is None or len(set(auth.identity.methods)) > 1:
+        raise Problem(400, "identity.application_credential is missing, or is not the only method.")
+    if auth.scope is not None:
+        raise Problem(401, "Application credentials cannot request a scope.")
+    credential = await _named_credential(ask.store, given)
+    account = f"application credential {credential.id if credential else given.id or given.name}"
+    right = await ask.knows_password(given.secret, credential.secret_hash if credential else None, account)
+    now = ask.context.clock.now()
+    if credential is None or not right or (credential.expires_at or now + 1) <= now:
+        raise Problem(401, UNAUTHORIZED)
+    expires_at = now + ask.context.token_lifetime_s
+    wanted = NewToken(
+        text=_new_text(),
+        user_id=credential.user_id,
+        project_id=credential.project_id,
+        methods=["application_credential"],
+        audit_ids=[secrets.token_urlsafe(16)],
+        expires_at=min(expires_at, credential.expires_at or expires_at),
+        application_credential_id=credential.id,
+    )
+    return await _issued(ask, wanted)
+
+
+async def _named_credential(store: IdentityStore, given: CredentialProof) -> ApplicationCredential | None:
+    if given.id is not None:
+        found = await store.records(ApplicationCredential, id=given.id)
+    elif given.name is not None and given.user is not None:
+        user = await _named_user(store, given.user)
+        found = await store.records(ApplicationCredential, name=given.name, user_id=user.id) if user else []
+    else:
+        raise Problem(400, "An application credential is named by id, or by name and user.")
+    return found[0] if found else None
+
+
+def _new_text() -> str:
+    return secrets.token_hex(32)  # hexadecimal: command lines parse a leading dash as an option
+
+
+async def _issued(ask: Ask, wanted: NewToken) -> Reply:
     try:
         grant = await ask.store.issue(wanted)
     except (Refused, NotFound) as error:
         raise Problem(401, UNAUTHORIZED) from error
-    return await _answer(ask, grant, text, 201)
+    return await _answer(ask, grant, wanted.text, 201)
 
 
 async def show(ask: Ask) -> Reply:
@@ -51,7 +107,9 @@ async def revoke(ask: Ask) -> Reply:
 async def show_catalog(ask: Ask) -> Reply:
     if not ask.principal.project_id:
         raise Problem(403, FORBIDDEN)
-    return Reply({"catalog": ask.context.catalog.view(), "links": {"self": f"{ask.root_url}/v3/auth/catalog"}})
+    return Reply(
+        {"catalog": await catalog_resources.in_tokens(ask), "links": {"self": f"{ask.root_url}/v3/auth/catalog"}}
+    )
 
 
 async def list_projects(ask: Ask) -> Reply:
@@ -65,9 +123,17 @@ async def list_domains(ask: Ask) -> Reply:
     return Reply(views.listing(ask.root_url, "domains", []))
 
 
+async def refuse_trusts(ask: Ask) -> Reply:
+    raise Problem(404, "Trusts are not supported here: use an application credential.")
+
+
 async def _answer(ask: Ask, grant: Grant, text: str, status: int) -> Reply:
-    catalog = None if ask.flag("nocatalog") else ask.context.catalog.view()
-    view = views.token(grant, await ask.store.domains(), await ask.store.roles(), catalog)
+    catalog = None if ask.flag("nocatalog") else await catalog_resources.in_tokens(ask)
+    view = views.token(grant, await ask.store.records(Domain), await ask.store.roles(), catalog)
+    if grant.application_credential_id:
+        credential = await ask.store.record(ApplicationCredential, grant.application_credential_id)
+        its = {"id": credential.id, "name": credential.name, "restricted": not credential.unrestricted}
+        view["token"]["application_credential"] = its
     return Reply(view, status, {"X-Subject-Token": text})
 
 
@@ -124,7 +190,7 @@ async def _by_token(store: IdentityStore, proof: Proof) -> Grant:
         raise Problem(401, UNAUTHORIZED) from error
 
 
-async def _named_user(store: IdentityStore, given: PasswordUser) -> User | None:
+async def _named_user(store: IdentityStore, given: UserRef) -> User | None:
     if given.id is not None:
         found = await store.users(id=given.id)
     elif given.name is not None and given.domain is not None:
@@ -168,4 +234,4 @@ async def _domain_id(store: IdentityStore, given: DomainRef) -> str:
     """Return a domain's id, or "" for an unknown domain."""
     if given.id is not None:
         return given.id
-    return next((domain.id for domain in await store.domains() if domain.name == given.name), "")
+    return next((domain.id for domain in await store.records(Domain) if domain.name == given.name), "")

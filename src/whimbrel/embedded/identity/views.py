@@ -6,7 +6,16 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.ports.services.identity import Domain, Grant, Project, Role, User
+from whimbrel.ports.services.identity import (
+    ApplicationCredential,
+    Credential,
+    Domain,
+    Grant,
+    Group,
+    Project,
+    Role,
+    User,
+)
 
 
 def moment(seconds: float) -> str:
@@ -53,6 +62,28 @@ def role(url: str, record: Role) -> dict[str, Any]:
         "options": {},
         "links": {"self": f"{url}/v3/roles/{record.id}"},
     }
+
+
+def group(url: str, record: Group) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(record), "links": {"self": f"{url}/v3/groups/{record.id}"}}
+
+
+def application_credential(url: str, record: ApplicationCredential, roles: Sequence[Role]) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "name": record.name,
+        "description": record.description,
+        "user_id": record.user_id,
+        "project_id": record.project_id,
+        "roles": [{"id": each.id, "name": each.name, "domain_id": None} for each in roles if each.name in record.roles],
+        "unrestricted": record.unrestricted,
+        "expires_at": None if record.expires_at is None else moment(record.expires_at),
+        "links": {"self": f"{url}/v3/users/{record.user_id}/application_credentials/{record.id}"},
+    }
+
+
+def credential(url: str, record: Credential) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(record), "links": {"self": f"{url}/v3/credentials/{record.id}"}}
 
 
 def listing(url: str, word: str, views: Sequence[dict[str, Any]]) -> dict[str, Any]:

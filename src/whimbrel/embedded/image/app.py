@@ -1,6 +1,6 @@
 """Every URL of the image service and its handler."""
 
-from whimbrel.embedded.image import images, members, schemas, transfer, usage
+from whimbrel.embedded.image import images, imports, members, metadefs, schemas, transfer, usage
 from whimbrel.embedded.image.request import IMAGE, IMAGE_FILE, SHAPE, Handler, admission
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.http.app import App, routed
@@ -18,7 +18,11 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", IMAGE, images.show),
     ("PATCH", IMAGE, images.update),
     ("DELETE", IMAGE, images.delete),
+    ("POST", IMAGE + "/actions/deactivate", images.deactivate),
+    ("POST", IMAGE + "/actions/reactivate", images.reactivate),
     ("PUT", IMAGE_FILE, transfer.upload),
+    ("PUT", IMAGE + "/stage", transfer.stage),
+    ("POST", IMAGE + "/import", imports.start),
     ("GET", IMAGE_FILE, transfer.download),
     ("PUT", IMAGE + "/tags/{tag}", images.add_tag),
     ("DELETE", IMAGE + "/tags/{tag}", images.delete_tag),
@@ -28,10 +32,13 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("PUT", IMAGE + "/members/{project_id}", members.update),
     ("DELETE", IMAGE + "/members/{project_id}", members.delete),
     ("GET", "/v2/info/usage", usage.show),
+    ("GET", "/v2/info/import", imports.show_methods),
+    ("GET", "/v2/info/stores", imports.show_stores),
     ("GET", "/v2/schemas/image", schemas.image),
     ("GET", "/v2/schemas/images", schemas.images),
     ("GET", "/v2/schemas/member", schemas.member),
     ("GET", "/v2/schemas/members", schemas.members),
+    *metadefs.ROUTES,
 )
 
 

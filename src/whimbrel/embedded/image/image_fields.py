@@ -129,6 +129,14 @@ class Operation(msgspec.Struct):
     value: Any = None
 
 
+def of_old_form(sent: dict[str, Any]) -> Operation:
+    """Read a change of the media type v2.0: {"replace": "/name", "value": "x"}. Raises: Problem."""
+    named = [name for name in ("add", "replace", "remove") if name in sent]
+    if len(named) != 1 or set(sent) - {*named, "value"}:
+        raise Problem(400, "A change has one of the keys add, replace and remove, with a path, and a value.")
+    return checked({"op": named[0], "path": sent[named[0]], "value": sent.get("value")}, Operation)
+
+
 def patched(flat: dict[str, Any], operations: list[Operation]) -> dict[str, Any]:
     """Return a flat object after these changes. Raises: Problem; Refused.
 

@@ -4,21 +4,24 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.embedded.image import image_fields, queries, views
+from whimbrel.domain.errors import Refused
+from whimbrel.embedded.image import image_fields, imports, queries, views
 from whimbrel.embedded.image.request import Ask, checked
 from whimbrel.http.paging import next_query
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.images import ImageRecord
 
+DEACTIVATED = "deactivated"
 PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
+OLD_PATCH_TYPE = "application/openstack-images-v2.0-json-patch"
 
 
 async def create(ask: Ask) -> Reply:
     record = image_fields.new_record(ask, await ask.body(dict[str, Any]))
     await ask.service.add(record)
     location = f"/v2/images/{record.id}"
-    return Reply(views.image(record), 201, {"Location": location})
+    return Reply(views.image(record), 201, {"Location": location, "OpenStack-image-import-methods": imports.DIRECT})
 
 
 async def show(ask: Ask) -> Reply:
@@ -40,12 +43,33 @@ async def search(ask: Ask) -> Reply:
 
 
 async def update(ask: Ask) -> Reply:
-    if ask.request.headers.get("content-type", "").split(";")[0] != PATCH_TYPE:
-        raise Problem(415, f"A change of an image has the media type {PATCH_TYPE}.")
-    operations = await ask.body(list[image_fields.Operation])
+    media_type = ask.request.headers.get("content-type", "").split(";")[0]
+    if media_type == OLD_PATCH_TYPE:
+        operations = [image_fields.of_old_form(each) for each in await ask.body(list[dict[str, Any]])]
+    elif media_type == PATCH_TYPE:
+        operations = await ask.body(list[image_fields.Operation])
+    else:
+        raise Problem(415, f"A change of an image has the media type {PATCH_TYPE} or {OLD_PATCH_TYPE}.")
     record = await ask.owned()
     flat = image_fields.patched(image_fields.of_record(record), operations)
     return Reply(views.image(await ask.store.change(image_fields.applied(ask, record, flat))))
+
+
+async def deactivate(ask: Ask) -> Reply:
+    return await _hold(ask, "deactivate", DEACTIVATED)
+
+
+async def reactivate(ask: Ask) -> Reply:
+    return await _hold(ask, "reactivate", None)
+
+
+async def _hold(ask: Ask, word: str, held: str | None) -> Reply:
+    record = await ask.owned()
+    if record.status not in ("active", DEACTIVATED):
+        raise Refused(f"Not allowed to {word} image in status '{record.status}'")
+    if record.held != held:
+        await ask.store.change(msgspec.structs.replace(record, held=held, updated_at=ask.service.clock.now()))
+    return NO_CONTENT
 
 
 async def delete(ask: Ask) -> Reply:

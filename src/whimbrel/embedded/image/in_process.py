@@ -1,16 +1,20 @@
 """The image service without HTTP, for code in the same process; and the initial images."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
+from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.embedded.image.file_store import CHUNK_BYTES
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.ports.services.images import Image, ImageQuery, ImageRecord, Images
 from whimbrel.ports.stores.pages import Page
+
+MOST = 100_000
+"""The largest number of images that one search returns."""
 
 
 class LocalImages:
@@ -28,6 +32,10 @@ class LocalImages:
         query = ImageQuery(viewer=None, visibility="all", after=begin, limit=limit)
         found = await self._store.search(query)
         return Page([_shown(record) for record in found], found[-1].id if len(found) == limit else None)
+
+    async def with_properties(self, properties: Mapping[str, str]) -> list[Image]:
+        query = ImageQuery(viewer=None, visibility="all", properties=properties, limit=MOST)
+        return [_shown(record) for record in await self._store.search(query)]
 
     async def read(self, image_id: str) -> AsyncIterator[bytes]:
         record = await self._store.find(image_id)
@@ -66,6 +74,16 @@ class LocalImages:
             if not (await self._store.find(image_id)).stored:
                 raise
 
+    async def set_properties(self, image_id: str, properties: Mapping[str, str]) -> None:
+        while True:
+            record = await self._store.find(image_id)
+            changed = replace(record, properties=dict(properties), updated_at=self._service.clock.now())
+            try:
+                await self._store.change(changed)
+            except Conflict:
+                continue  # changed since: the next reading has it
+            return
+
     async def delete(self, image_id: str) -> None:
         try:
             await self._service.remove(image_id)
@@ -86,6 +104,9 @@ def _shown(record: ImageRecord) -> Image:
         owner=record.owner,
         visibility=record.visibility,
         properties=record.properties,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        protected=record.protected,
     )
 
 

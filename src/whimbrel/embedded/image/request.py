@@ -14,6 +14,7 @@ from whimbrel.domain.errors import NotFound, OverQuota, Refused, WorldError
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.domain.image_grant import PREFIX, Grant, ImageAccess, granted
 from whimbrel.embedded.image.file_store import TooLarge
+from whimbrel.embedded.image.inspection import WrongContents
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.http.app import Shape
 from whimbrel.http.call import Admitted, project_principal
@@ -99,22 +100,26 @@ def admission(
     async def admit(request: Request, route: Route) -> Ask:
         token = request.headers.get("x-auth-token", "")
         if secret and token.startswith(PREFIX):
-            return _admitted(request, route, granted(token, secret, service.clock.now()))
+            grant = grant_of(token, request, route, secret, service.clock.now())
+            host = Principal(user_id=UserId(f"host:{grant.host}"), user_name=grant.host, project_id=ProjectId(""))
+            return Ask(request=request, principal=host, service=service, ids=ids, grant=grant)
         principal = await project_principal(request, identity)
         if request.method not in ("GET", "HEAD") and not principal.roles & {"member", *SEES_ALL}:
             raise Problem(403, "You are not authorized to complete this action.")
         return Ask(request=request, principal=principal, service=service, ids=ids)
 
-    def _admitted(request: Request, route: Route, grant: Grant | None) -> Ask:
-        if grant is None:
-            raise Problem(401, "This grant is not valid, or has expired.")
-        allowed = GRANTED.get((route.method, route.path), frozenset())
-        if grant.access not in allowed or request.params["image_id"] != grant.image_id:
-            raise Problem(403, "You are not authorized to complete this action.")
-        host = Principal(user_id=UserId(f"host:{grant.host}"), user_name=grant.host, project_id=ProjectId(""))
-        return Ask(request=request, principal=host, service=service, ids=ids, grant=grant)
-
     return admit
+
+
+def grant_of(token: str, request: Request, route: Route, secret: bytes, now: float) -> Grant:
+    """Return the grant that permits a request of a host. Raises: Problem: 401, 403."""
+    grant = granted(token, secret, now)
+    if grant is None:
+        raise Problem(401, "This grant is not valid, or has expired.")
+    allowed = GRANTED.get((route.method, route.path), frozenset())
+    if grant.access not in allowed or request.params["image_id"] != grant.image_id:
+        raise Problem(403, "You are not authorized to complete this action.")
+    return grant
 
 
 def checked(value: Any, kind: type[Body]) -> Body:
@@ -126,7 +131,7 @@ def checked(value: Any, kind: type[Body]) -> Body:
 
 
 def _translate(error: WorldError) -> Problem:
-    return problem_of(error, ((TooLarge, 413), (OverQuota, 413), (Refused, 403)))
+    return problem_of(error, ((TooLarge, 413), (WrongContents, 415), (OverQuota, 413), (Refused, 403)))
 
 
 def _refusal(_request: Request, problem: Problem) -> Reply:

@@ -18,7 +18,7 @@ IMAGE: dict[str, Any] = {
         "id": {"type": "string"},
         "name": {**TEXT, "maxLength": 255},
         "owner": TEXT,
-        "status": {"type": "string", "enum": ["queued", "active"], "readOnly": True},
+        "status": {"type": "string", "enum": ["queued", "uploading", "active", "deactivated"], "readOnly": True},
         "visibility": {"type": "string", "enum": ["community", "public", "private", "shared"]},
         "protected": FLAG,
         "os_hidden": FLAG,

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterable
 from dataclasses import dataclass
 
 from whimbrel.embedded.image.file_store import FileStore
+from whimbrel.embedded.image.inspection import INSPECTED, inspected
 from whimbrel.embedded.image.storage_limit import Allowance
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.services.images import ImageRecord, ImageStore
@@ -20,19 +21,27 @@ class ImageService:
         """Raises: Conflict: it exists; OverQuota."""
         await self.store.add(record, most=-1 if record.owner is None else self.allowance.limits.images)
 
-    async def upload(self, record: ImageRecord, chunks: AsyncIterable[bytes], announced: int | None = None) -> None:
+    async def upload(
+        self,
+        record: ImageRecord,
+        chunks: AsyncIterable[bytes],
+        announced: int | None = None,
+        held: str | None = None,
+    ) -> None:
         """Store a queued image's file: completely, and the image is active; or not at all, and it stays queued.
 
-        announced: the expected size in bytes.
-        Raises: NotFound; Conflict: it has a file; TooLarge; Unavailable: the disk fails.
+        announced: the expected size in bytes. held: see ImageRecord.
+        Raises: NotFound; Conflict: it has a file; TooLarge; WrongContents; Unavailable: the disk fails.
         """
+        if record.container_format == INSPECTED:
+            chunks = inspected(record.disk_format or "raw", chunks)
         with self.allowance.upload(record) as upload:
             if announced is not None:
                 await upload.claim(announced)
                 self.files.check_free(announced)
             async with self.files.stored(upload.counted(chunks)) as stored:
                 upload.file_name = stored.name
-                await self.store.attach_file(record.id, stored, self.clock.now())
+                await self.store.attach_file(record.id, stored, self.clock.now(), held)
 
     async def remove(self, image_id: str) -> None:
         """Delete an image and its file. A crash in between leaves a file for `sweep`."""

@@ -5,7 +5,7 @@ Invariant: a file with an announced length is stored at that length or not at al
 
 from collections.abc import AsyncIterator
 
-from whimbrel.domain.errors import Conflict
+from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.embedded.image.request import Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
@@ -13,7 +13,19 @@ from whimbrel.http.reply import NO_CONTENT, Reply
 OCTETS = "application/octet-stream"
 
 
+UPLOADING = "uploading"
+
+
 async def upload(ask: Ask) -> Reply:
+    return await _stored(ask)
+
+
+async def stage(ask: Ask) -> Reply:
+    """Store the file; the image becomes active when it is imported."""
+    return await _stored(ask, UPLOADING)
+
+
+async def _stored(ask: Ask, held: str | None = None) -> Reply:
     if ask.request.headers.get("content-type", "").split(";")[0] != OCTETS:
         raise Problem(415, f"An image's file has the media type {OCTETS}.")
     record = await ask.owned()
@@ -22,14 +34,16 @@ async def upload(ask: Ask) -> Reply:
     if not (record.disk_format and record.container_format):
         raise Problem(400, "disk_format and container_format must be set before the file is sent.")
     announced = _announced_bytes(ask)
-    await ask.service.upload(record, _whole(ask.request.stream(), announced), announced)
+    await ask.service.upload(record, _whole(ask.request.stream(), announced), announced, held)
     return NO_CONTENT
 
 
 async def download(ask: Ask) -> Reply:
     record = await ask.seen()
-    if record.stored is None:
+    if record.stored is None or record.held == UPLOADING:
         return NO_CONTENT
+    if record.held and not (ask.is_admin or ask.grant):
+        raise Refused("The requested image has been deactivated. Image data download is forbidden.")
     files = ask.service.files
     headers = {
         "content-md5": record.stored.md5,

@@ -1,6 +1,6 @@
 """The network agents of hosts: one for each type of NIC that a host has.
 
-They are part of this service, so they are alive as long as it answers.
+They are part of this service, so they are alive as long as it answers. Other users than administrators see none.
 """
 
 from typing import Any
@@ -40,6 +40,8 @@ async def show(ask: Ask) -> Reply:
 
 
 async def _all(ask: Ask) -> list[dict[str, Any]]:
+    if not ask.is_admin:
+        return []
     now = moment(ask.context.clock.now()).replace("T", " ").removesuffix("Z")
     return [
         _view(host, kind, agent_type, now)

@@ -3,10 +3,13 @@
 from whimbrel.embedded.network import (
     agents,
     bindings,
+    floating_ips,
     networks,
     ports,
     qos,
     quotas,
+    router_interfaces,
+    routers,
     security_groups,
     segments,
     subnets,
@@ -19,7 +22,16 @@ from whimbrel.embedded.network.segments import for_admins
 from whimbrel.http.app import App, routed
 from whimbrel.http.routes import OPEN, Route
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.embedded.network_store import Network, NetworkStore, Port, QosPolicy, SecurityGroup, Subnet
+from whimbrel.ports.embedded.network_store import (
+    FloatingIp,
+    Network,
+    NetworkStore,
+    Port,
+    QosPolicy,
+    Router,
+    SecurityGroup,
+    Subnet,
+)
 from whimbrel.ports.embedded.nics import Nics
 from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.server_events import ServerEvents
@@ -32,6 +44,9 @@ GROUPS = "/v2.0/security-groups"
 RULES = "/v2.0/security-group-rules"
 POLICIES = "/v2.0/qos/policies"
 SEGMENTS = "/v2.0/segments"
+ROUTERS = "/v2.0/routers"
+FLOATING_IPS = "/v2.0/floatingips"
+QUOTAS = "/v2.0/quotas"
 
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v2.0/extensions", versions.list_extensions),
@@ -74,10 +89,26 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", SEGMENTS, for_admins(segments.create)),
     ("PUT", SEGMENTS + "/{id}", for_admins(segments.update)),
     *((method, path, for_admins(handler)) for method, path, handler in routes(SEGMENTS, segments.SEGMENTS)),
-    ("GET", "/v2.0/quotas/{id}", quotas.show),
-    ("GET", "/v2.0/quotas/{id}/default", quotas.show),
-    ("GET", "/v2.0/agents", for_admins(agents.search)),
-    ("GET", "/v2.0/agents/{id}", for_admins(agents.show)),
+    ("POST", ROUTERS, routers.create),
+    ("PUT", ROUTERS + "/{id}", routers.update),
+    *routes(ROUTERS, routers.ROUTERS),
+    ("PUT", ROUTERS + "/{id}/add_router_interface", router_interfaces.add),
+    ("PUT", ROUTERS + "/{id}/remove_router_interface", router_interfaces.remove),
+    *tags.routes(ROUTERS, Router),
+    ("GET", FLOATING_IPS, floating_ips.FLOATING_IPS.search),
+    ("POST", FLOATING_IPS, floating_ips.create),
+    ("GET", FLOATING_IPS + "/{id}", floating_ips.FLOATING_IPS.show),
+    ("PUT", FLOATING_IPS + "/{id}", floating_ips.update),
+    ("DELETE", FLOATING_IPS + "/{id}", floating_ips.delete),
+    *tags.routes(FLOATING_IPS, FloatingIp),
+    ("GET", QUOTAS, quotas.search),
+    ("GET", QUOTAS + "/{id}", quotas.show),
+    ("PUT", QUOTAS + "/{id}", quotas.update),
+    ("DELETE", QUOTAS + "/{id}", quotas.delete),
+    ("GET", QUOTAS + "/{id}/default", quotas.show_default),
+    ("GET", QUOTAS + "/{id}/details", quotas.show_details),
+    ("GET", "/v2.0/agents", agents.search),
+    ("GET", "/v2.0/agents/{id}", agents.show),
 )
 
 

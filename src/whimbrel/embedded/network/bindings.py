@@ -1,6 +1,7 @@
 """Bindings of a server's port to hosts: one is active, others wait for activation by a move.
 
-Source: Neutron's extension binding-extended. A binding that is no longer active is disconnected.
+Source: Neutron's extension binding-extended, and its ML2 plugin. A binding that is no longer active is cleared: it
+connects nothing, cannot be changed, and still connects nothing if it is activated again. A new one takes its place.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,8 +20,8 @@ from whimbrel.ports.embedded.network_store import BINDING_FAILED, OLDEST_FIRST, 
 from whimbrel.ports.services.network_errors import (
     PortBindingAlreadyActive,
     PortBindingAlreadyExists,
-    PortBindingError,
     PortBindingNotFound,
+    PortNotFound,
 )
 
 
@@ -93,6 +94,8 @@ async def update(ask: Ask) -> Reply:
         old = _binding(_of_server(port), host)
         vnic_type = old.vnic_type if requested.vnic_type is UNSET else requested.vnic_type
         profile = old.profile if requested.profile is UNSET else requested.profile or {}
+        if not (old.active or old.works):
+            raise _failure()
         now = _bound(hosts, segments, port, host, vnic_type, profile)
         now = replace(now, active=old.active)
         return replace(port, bindings=tuple(now if each is old else each for each in port.bindings))
@@ -102,17 +105,18 @@ async def update(ask: Ask) -> Reply:
 
 
 async def activate(ask: Ask) -> Reply:
+    """Activate a binding as it is: one that was cleared when it lost its activity still connects nothing."""
     host = ask.path("host")
 
-    hosts = await ask.context.nics.including(host)
-
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
-        old = _binding(_of_server(port), host)
-        if old.active:
+        active = _of_server(port).active_binding
+        if active and active.host == host:
             raise PortBindingAlreadyActive(f"Binding for port {port.id} on host {host} is already active.")
-        now = _bound(hosts, segments, port, host, old.vnic_type, old.profile)
-        bindings = (replace(now, active=True) if each is old else _waiting(each) for each in port.bindings)
-        return replace(port, bindings=tuple(bindings), vnic_type=now.vnic_type, profile=now.profile)
+        old = _binding(port, host)
+        if active is None:
+            raise _failure()
+        bindings = (replace(each, active=True) if each is old else _cleared(each) for each in port.bindings)
+        return replace(port, bindings=tuple(bindings), vnic_type=old.vnic_type, profile=old.profile)
 
     port = await _edited(ask, edit)
     return Reply(view(_binding(port, host)))
@@ -122,9 +126,7 @@ async def delete(ask: Ask) -> Reply:
     host = ask.path("host")
 
     async def edit(port: Port) -> Port:  # also of a port that its server has released
-        gone = _binding(port, host)
-        if gone.active:
-            raise PortBindingError(f"Binding for port {port.id} on host {host} is the active one: unbind the port.")
+        gone = _binding(port, host)  # the active one, too: then the port has none
         return vifs.settled(replace(port, bindings=tuple(each for each in port.bindings if each is not gone)))
 
     await _changed(ask, edit)
@@ -139,7 +141,10 @@ async def _edited(ask: Ask, edit: Edit) -> Port:
         segments = await ask.store.search(Segment, Query(where=where, order=OLDEST_FIRST))
         return vifs.settled(edit(port, segments))
 
-    return await _changed(ask, change)
+    try:
+        return await _changed(ask, change)
+    except PortNotFound as missing:
+        raise _failure() from missing
 
 
 async def _changed(ask: Ask, edit: Callable[[Port], Awaitable[Port]]) -> Port:
@@ -151,15 +156,23 @@ async def _changed(ask: Ask, edit: Callable[[Port], Awaitable[Port]]) -> Port:
 def _bound(
     hosts: vifs.Hosts, segments: Sequence[Segment], port: Port, host: str, vnic_type: str, profile: Mapping[str, Any]
 ) -> Binding:
-    vif_type, details = vifs.bind(hosts, segments, host, vnic_type)
+    vif_type, details = vifs.bind(hosts, segments, host, vnic_type, profile)
     if vif_type == BINDING_FAILED:
-        raise PortBindingError(f"Binding for port {port.id} on host {host} failed: it has no way to connect it.")
+        message = f"Binding for port {port.id} on host {host} could not be created or updated."
+        raise Problem(500, message, "PortBindingError")
     return Binding(
         host=host, active=False, vnic_type=vnic_type, vif_type=vif_type, vif_details=details, profile=dict(profile)
     )
 
 
-def _waiting(binding: Binding) -> Binding:
+def _failure() -> Problem:
+    """Return what Neutron answers to what it does not foresee here."""
+    return Problem(
+        500, "Request Failed: internal server error while processing your request.", "HTTPInternalServerError"
+    )
+
+
+def _cleared(binding: Binding) -> Binding:
     return replace(binding, active=False, vif_type=UNBOUND, vif_details={}) if binding.active else binding
 
 

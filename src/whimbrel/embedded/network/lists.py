@@ -122,9 +122,9 @@ class Resource(Generic[R]):
 
     def _order(self, params: QueryParams) -> list[tuple[str, bool]]:
         keys, ways = params.getlist("sort_key"), params.getlist("sort_dir")
-        if len(ways) > len(keys):
+        if len(ways) != len(keys):
             raise Problem(400, "The number of sort_keys and sort_dirs must be same")
-        order = {self._sorted(key): _descends(ways[at]) if at < len(ways) else False for at, key in enumerate(keys)}
+        order = {self._sorted(key): _descends(way) for key, way in zip(keys, ways, strict=True)}
         if not order:
             order["created_at"] = False
         last = {"id": order.pop("id", False)}  # it makes every order total

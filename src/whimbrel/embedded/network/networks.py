@@ -15,7 +15,6 @@ from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.qos import check_network
 from whimbrel.embedded.network.request import Ask
 from whimbrel.embedded.network.views import common
-from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import TUNNEL, Network, QosPolicy, Segment
 from whimbrel.ports.services.network_errors import InvalidInput
@@ -70,7 +69,7 @@ def _view(network: Network) -> dict[str, Any]:
         "shared": network.shared,
         "mtu": network.mtu,
         "subnets": list(network.subnets),
-        "router:external": False,
+        "router:external": network.external,
         "availability_zone_hints": [],
         "availability_zones": [],
         "ipv4_address_scope": None,
@@ -107,7 +106,7 @@ NETWORKS = Resource(
         "provider:network_type": Filter(field="network_type"),
         "provider:physical_network": Filter(field="physical_network"),
         "provider:segmentation_id": Filter(field="segmentation_id", kind=int),
-        "router:external": Filter(kind=bool, constant=False),
+        "router:external": Filter(field="external", kind=bool),
         "status": Filter(constant="ACTIVE"),
     },
 )
@@ -118,15 +117,15 @@ async def create(ask: Ask) -> Reply:
 
 
 async def _new(ask: Ask, requested: NewNetwork) -> Network:
-    if requested.external:
-        raise _no_routers()
     if requested.availability_zone_hints:
         raise InvalidInput("Invalid input for availability_zone_hints. Reason: networks have no zones here.")
     if requested.qos_policy_id:
         await ask.seen(QosPolicy, requested.qos_policy_id)
     network = Network(
         **new_fields(ask, requested),
-        **given(requested, "name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled"),
+        **given(
+            requested, "name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled", "external"
+        ),
         qos_policy_id=requested.qos_policy_id or None,
     )
     if requested.segments is not None and requested.network_type:
@@ -173,11 +172,18 @@ async def _physnets(ask: Ask) -> set[str]:
 
 async def update(ask: Ask) -> Reply:
     requested = await one(ask, "network", ChangedNetwork)
-    if requested.external:
-        raise _no_routers()
     if requested.qos_policy_id:
         await ask.seen(QosPolicy, requested.qos_policy_id)
-    names = ("name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled", "qos_policy_id")
+    names = (
+        "name",
+        "description",
+        "admin_state_up",
+        "shared",
+        "mtu",
+        "port_security_enabled",
+        "qos_policy_id",
+        "external",
+    )
 
     async def edit(network: Network) -> Network:
         if requested.qos_policy_id is not UNSET:
@@ -185,7 +191,3 @@ async def update(ask: Ask) -> Reply:
         return msgspec.structs.replace(network, **given(requested, *names))
 
     return await NETWORKS.change(ask, edit)
-
-
-def _no_routers() -> Problem:
-    return Problem(400, "Invalid input for router:external. Reason: there are no routers here.", "InvalidInput")

@@ -51,6 +51,12 @@ async def report(trees: ProviderTrees, hosts: Iterable[HostNet]) -> None:
                     await _remove(trees, gone)
 
 
+def provider_ids(host: HostNet) -> set[str]:
+    """Return the ids of the providers that a host can have in Placement: its agents and cards."""
+    names = [host.host, *(f"{host.host}:{card.name}" for card in host.cards)]
+    return {str(uuid5(namespace, name)) for namespace in NAMESPACES.values() for name in names}
+
+
 def _all_parts(known: KnownTrees, host: HostNet) -> Iterator[Part]:
     """Yield what a host has, agents before their NICs; nothing if Placement does not know the host."""
     if root := known.roots.get(host.host):

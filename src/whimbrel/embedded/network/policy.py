@@ -15,13 +15,18 @@ ADMINS_ONLY: Final[Mapping[str, frozenset[str]]] = {
     "network": frozenset(
         {
             *("shared", "segments", "provider:network_type", "provider:physical_network"),
-            *("provider:segmentation_id",),
+            *("provider:segmentation_id", "router:external"),
         }
     ),
     "port": frozenset({"binding:host_id", "binding:profile"}),
     "policy": frozenset({"shared", "is_default"}),
+    "router": frozenset({"distributed", "ha"}),
+    "floatingip": frozenset({"floating_ip_address"}),
 }
 """Resource -> attributes that only administrators and services set."""
+
+ENABLE_SNAT: Final = "enable_snat"
+"""Attribute of a router's gateway that only administrators and services set; external_fixed_ips is the other one."""
 
 NETWORK_OWNERS_ONLY: Final = frozenset({"mac_address", "port_security_enabled", "allowed_address_pairs"})
 """Attributes of a port that its network's owner sets, but not other users of a shared network."""
@@ -30,7 +35,8 @@ NETWORK_DEVICE: Final = "network:"
 """Prefix of the device_owner of the network's own ports, which its owner may set too."""
 
 HIDDEN: Final[Mapping[str, frozenset[str]]] = {
-    "network": ADMINS_ONLY["network"] - {"shared"},
+    "network": ADMINS_ONLY["network"] - {"shared", "router:external"},
+    "router": frozenset({"distributed", "ha"}),
     "port": frozenset(
         {"binding:host_id", "binding:profile", "binding:vif_type", "binding:vif_details", "resource_request"}
     ),

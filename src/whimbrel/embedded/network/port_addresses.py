@@ -1,12 +1,13 @@
 """The addresses of ports in requests: IPs, MACs, and allowed address pairs."""
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Annotated
 
 from msgspec import Meta
 
 from whimbrel.embedded.network.bodies import Body, Text, address
-from whimbrel.embedded.network.request import Ask
+from whimbrel.ports.clock import IdSource
 from whimbrel.ports.embedded.network_store import FixedIp, Port
 from whimbrel.ports.services.network_errors import InvalidInput, PortBound
 
@@ -56,14 +57,16 @@ def pairs(sent: Sequence[SentPair] | None) -> tuple[dict[str, str], ...]:
     found = []
     for pair in sent or ():
         base, slash, length = pair.ip_address.partition("/")
-        found.append({"ip_address": address(base, "allowed_address_pairs") + slash + _length(length, slash)})
+        parsed = address(base, "allowed_address_pairs")
+        found.append({"ip_address": parsed + slash + (_length(length, parsed) if slash else "")})
         if pair.mac_address:
             found[-1]["mac_address"] = mac(pair.mac_address)
     return tuple(found)
 
 
-def _length(sent: str, slash: str) -> str:
-    if slash and not (sent.isascii() and sent.isdecimal() and len(sent) <= 3 and int(sent) <= 128):
+def _length(sent: str, base: str) -> str:
+    most = ip_address(base).max_prefixlen
+    if not (sent.isascii() and sent.isdecimal() and len(sent) <= 3 and int(sent) <= most):
         raise InvalidInput(f"Invalid input for allowed_address_pairs. Reason: '/{sent}' is no length of a prefix.")
     return sent
 
@@ -82,6 +85,6 @@ def changed_mac(port: Port, sent: str) -> str:
     return changed
 
 
-def new_mac(ask: Ask) -> str:
-    tail = ask.context.ids.uuid()[-6:]
+def new_mac(ids: IdSource) -> str:
+    tail = ids.uuid()[-6:]
     return f"{MAC_PREFIX}:{tail[:2]}:{tail[2:4]}:{tail[4:]}"

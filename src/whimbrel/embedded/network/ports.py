@@ -15,8 +15,12 @@ from whimbrel.embedded.network.qos import rules_of
 from whimbrel.embedded.network.request import Ask, forbidden
 from whimbrel.embedded.network.security_groups import default_of
 from whimbrel.embedded.network.views import common
+from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import (
+    FLOATING_IP,
+    ROUTER_GATEWAY,
+    ROUTER_INTERFACE,
     UNBOUND,
     Binding,
     Network,
@@ -26,7 +30,7 @@ from whimbrel.ports.embedded.network_store import (
     Query,
     SecurityGroup,
 )
-from whimbrel.ports.services.network_errors import InvalidInput, MacAddressInUse, QosPolicyInUse
+from whimbrel.ports.services.network_errors import InvalidInput, MacAddressInUse, QosPolicyInUse, ServicePortInUse
 
 TRIES_FOR_A_MAC = 16
 
@@ -36,6 +40,9 @@ VnicType = Literal[
 ]  # fmt: skip
 Profile = dict[str, Any] | None
 
+
+ROUTER_PORTS = (ROUTER_INTERFACE, ROUTER_GATEWAY, FLOATING_IP)
+"""Owners of ports that routers and floating IPs make and delete."""
 
 GroupIds = Annotated[tuple[Text, ...], Meta(max_length=64)]
 
@@ -106,7 +113,7 @@ def _view(ask: Ask, port: Port, network: Network | None, rules: dict[str, tuple[
         "mac_address": port.mac_address,
         "fixed_ips": [msgspec.structs.asdict(each) for each in port.fixed_ips or ()],
         "admin_state_up": port.admin_state_up,
-        "status": port.status,
+        "status": "N/A" if port.device_owner == FLOATING_IP else port.status,
         "device_id": port.device_id,
         "device_owner": port.device_owner,
         "security_groups": list(port.security_groups),
@@ -175,7 +182,8 @@ async def create(ask: Ask) -> Reply:
 
 async def _new(ask: Ask, requested: NewPort) -> Port:
     network = await ask.seen(Network, requested.network_id)
-    _check_owner_of(ask, network, requested)
+    _check_owner_of(ask, network, None, requested)
+    _check_device(ask, None, requested)
     fields = new_fields(ask, requested)
     secured = (
         network.port_security_enabled if requested.port_security_enabled is None else requested.port_security_enabled
@@ -183,7 +191,7 @@ async def _new(ask: Ask, requested: NewPort) -> Port:
     port = Port(
         **fields,
         network_id=network.id,
-        mac_address=mac(requested.mac_address) if requested.mac_address else new_mac(ask),
+        mac_address=mac(requested.mac_address) if requested.mac_address else new_mac(ask.context.ids),
         fixed_ips=None if requested.fixed_ips is None else ips(requested.fixed_ips),
         port_security_enabled=secured,
         qos_policy_id=await _policy(ask, requested.qos_policy_id),
@@ -195,14 +203,37 @@ async def _new(ask: Ask, requested: NewPort) -> Port:
     return vifs.bound_at(await ask.context.nics.including(host), network, port, host, requested.profile or {})
 
 
-def _check_owner_of(ask: Ask, network: Network, requested: NewPort | ChangedPort) -> None:
-    """Raises: Problem: the request sets attributes that are reserved for the network's owner."""
+def _check_owner_of(ask: Ask, network: Network, before: Port | None, requested: NewPort | ChangedPort) -> None:
+    """Raises: Problem: the request sets attributes that are reserved for the network's owner.
+
+    An address is one of them: it could be that of a gateway which other projects use.
+    """
     if ask.is_admin or network.project_id == ask.principal.project_id:
         return
     for name in NETWORK_OWNERS_ONLY:
         if getattr(requested, name) not in (None, UNSET):
             raise forbidden(f"rule:set_port:{name}")
+    had = {each.ip_address for each in (before.fixed_ips if before else None) or ()}
+    if any(each.ip_address and each.ip_address not in had for each in requested.fixed_ips or ()):
+        raise forbidden("rule:set_port:fixed_ips:ip_address")
     if requested.device_owner and requested.device_owner.startswith(NETWORK_DEVICE):
+        raise forbidden("rule:set_port:device_owner")
+
+
+def _check_device(ask: Ask, before: Port | None, requested: NewPort | ChangedPort) -> None:
+    """Raises: Problem: a user gives a port to a router, perhaps of another project, or takes it away.
+
+    Nor does a user give a bound port to another server: its guest would be answered as that one by the host's metadata
+    service.
+    """
+    if ask.is_admin:
+        return
+    if before and before.bindings and requested.device_id not in (UNSET, "", before.device_id):
+        raise forbidden("rule:update_port:device_id")
+    is_theirs = before is not None and before.device_owner in ROUTER_PORTS
+    if requested.device_owner in ROUTER_PORTS or (
+        is_theirs and (requested.device_owner, requested.device_id) != (UNSET, UNSET)
+    ):
         raise forbidden("rule:set_port:device_owner")
 
 
@@ -229,7 +260,8 @@ async def update(ask: Ask) -> Reply:
 
     async def edit(port: Port) -> Port:
         network = networks[port.network_id] = await ask.store.find(Network, port.network_id)
-        _check_owner_of(ask, network, requested)
+        _check_owner_of(ask, network, port, requested)
+        _check_device(ask, port, requested)
         return await _edited(ask, port, network, requested)
 
     before, now = await ask.changed(Port, ask.path("id"), edit)
@@ -275,6 +307,9 @@ async def _rebound(ask: Ask, before: Port, port: Port, network: Network, request
         profile = requested.profile or {}
     stays = active and active.host == host and active.works and before.vnic_type == port.vnic_type
     if not stays:
+        if active and host != active.host and binding_of(port, host):
+            # Neutron tries in vain for minutes to have two bindings of a port on one host.
+            raise Problem(500, "Request Failed: internal server error while processing your request.")
         return vifs.bound_at(await ask.context.nics.including(host), network, port, host, profile)
     bindings = tuple(msgspec.structs.replace(each, profile=profile) if each.active else each for each in port.bindings)
     return vifs.settled(msgspec.structs.replace(port, bindings=bindings, profile=profile))
@@ -297,6 +332,10 @@ async def _check_guarantee(ask: Ask, before: Port, now: Port, network: Network) 
 
 async def delete(ask: Ask) -> Reply:
     port = await ask.owned(Port, ask.path("id"))
+    if port.device_owner in ROUTER_PORTS:
+        raise ServicePortInUse(
+            f"Port {port.id} cannot be deleted directly via the port API: has device owner {port.device_owner}."
+        )
     gone = await ask.store.remove(Port, port.id)
     ask.context.events.tell(vifs.news(gone, None))
     return NO_CONTENT

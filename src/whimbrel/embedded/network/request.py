@@ -21,7 +21,7 @@ from whimbrel.http.reply import Reply
 from whimbrel.http.request import Request
 from whimbrel.http.routes import Route
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.embedded.network_store import NetworkStore, Query, R
+from whimbrel.ports.embedded.network_store import Changed, NetworkStore, Query, R
 from whimbrel.ports.embedded.nics import Nics
 from whimbrel.ports.services import network_errors
 from whimbrel.ports.services.identity import Identity
@@ -70,7 +70,7 @@ class Ask(Admitted):
             return await self.store.find(kind, record_id)
         found = await self.store.search(kind, Query(viewer=self.viewer, where={"id": [record_id]}))
         if not found:
-            missing: type[NotFound] = getattr(network_errors, f"{kind.__name__}NotFound")
+            missing: type[NotFound] = getattr(network_errors, f"{kind.__name__.replace('Ip', 'IP')}NotFound")
             raise missing(f"{_words(kind.__name__)} {record_id} could not be found.")
         return found[0]
 
@@ -91,17 +91,28 @@ class Ask(Admitted):
             raise forbidden("rule:admin_or_owner")
         return asked or self.principal.project_id
 
-    async def changed(self, kind: type[R], record_id: str, edit: Callable[[R], Awaitable[R]]) -> tuple[R, R]:
+    async def changed(
+        self,
+        kind: type[R],
+        record_id: str,
+        edit: Callable[[R], Awaitable[R]],
+        save: Callable[[Changed, R], Awaitable[R]] | None = None,
+    ) -> tuple[R, R]:
         """Change a record of the requester: return it before and after. After a concurrent change it is read again.
 
+        save: writes the change of the record that is passed beside it, with others.
         Raises: NotFound; Problem; Unavailable; what `edit` raises.
         """
         for _ in range(TRIES):
             before = await self.owned(kind, record_id)
             self._check_revision(before.revision)
-            now = msgspec.structs.replace(await edit(before), updated_at=self.context.clock.now())
+            edited = await edit(before)
+            if edited == before and save is None:  # no revision is spent on it
+                return before, before
+            now = msgspec.structs.replace(edited, updated_at=self.context.clock.now())
             try:
-                return before, await self.store.change(before, now)
+                saved = save(Changed(before, now), before) if save else self.store.change(before, now)
+                return before, await saved
             except RevisionNumberConstraintFailed:
                 await self.context.clock.sleep(0)  # on SQLite nothing else yields to concurrent writers
         raise Unavailable("It is changed by others all the time: ask again.")
@@ -155,4 +166,4 @@ SHAPE = Shape(refusal=_refusal, bug=_unexpected)
 
 def _words(name: str) -> str:
     """Return the name of a kind in words: QosPolicy -> Qos policy."""
-    return re.sub(r"(?<!^)([A-Z])", lambda found: f" {found[1].lower()}", name)
+    return re.sub(r"(?<!^)([A-Z])", lambda found: f" {found[1].lower()}", name).replace(" ip", " IP")

@@ -1,13 +1,13 @@
 """Security groups and their rules. Every project has a group `default`, created on first use."""
 
 from collections.abc import Sequence
-from ipaddress import ip_network
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from whimbrel.domain.errors import Conflict, Unavailable
+from whimbrel.domain.ip_addresses import parse_subnet
 from whimbrel.embedded.network.bodies import Changed, New, Text, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.request import TRIES, Ask
@@ -198,7 +198,11 @@ async def _new_rule(ask: Ask, requested: NewRule) -> SecurityGroupRule:
 
 def _protocol(requested: NewRule) -> str | None:
     name = str(requested.protocol).lower() if requested.protocol not in (None, "", "any") else None
-    if name is None or name in PROTOCOLS or (name.isdecimal() and name.isascii() and int(name[:4]) <= 255):
+    if (
+        name is None
+        or name in PROTOCOLS
+        or (name.isdecimal() and name.isascii() and len(name) <= 3 and int(name) <= 255)
+    ):
         return name
     raise InvalidInput(f"Security group rule protocol {requested.protocol} not supported.")
 
@@ -223,7 +227,7 @@ def _prefix(requested: NewRule) -> str | None:
     if requested.remote_group_id:
         raise InvalidInput("Only one of remote_ip_prefix and remote_group_id can be given.")
     try:
-        network = ip_network(requested.remote_ip_prefix, strict=False)
+        network = parse_subnet(requested.remote_ip_prefix, strict=False)
     except ValueError as error:
         reason = f"'{requested.remote_ip_prefix}' is no subnet."
         raise InvalidInput(f"Invalid input for remote_ip_prefix. Reason: {reason}") from error

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from whimbrel.domain.ip_addresses import Pool, first_host, usual_pools
+from whimbrel.domain.ip_addresses import Pool, first_host, parse_subnet, usual_pools
 from whimbrel.embedded.network.bodies import Body, Changed, New, Text, address, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.request import Ask
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import Reply
-from whimbrel.ports.embedded.network_store import Network, Segment, Subnet
+from whimbrel.ports.embedded.network_store import Network, Query, Segment, Subnet
 from whimbrel.ports.services.network_errors import GatewayConflictWithAllocationPools, InvalidInput
 
 V6_MODES = Literal["slaac", "dhcpv6-stateful", "dhcpv6-stateless"]
@@ -63,6 +63,8 @@ class ChangedSubnet(Changed, kw_only=True):
 
 
 async def views(ask: Ask, records: Sequence[Subnet]) -> list[dict[str, Any]]:
+    networks = await ask.store.search(Network, Query(where={"external": [True]})) if records else []
+    external = {network.id for network in networks}
     return [
         {
             **common(subnet),
@@ -79,6 +81,7 @@ async def views(ask: Ask, records: Sequence[Subnet]) -> list[dict[str, Any]]:
             "segment_id": subnet.segment_id,
             "service_types": list(subnet.service_types),
             "subnetpool_id": None,
+            "router:external": subnet.network_id in external,
         }
         for subnet in records
     ]
@@ -154,7 +157,7 @@ async def _check_segment(ask: Ask, segment_id: str | None) -> None:
 
 def _cidr(requested: NewSubnet) -> str:
     try:
-        network = ip_network(requested.cidr, strict=False)
+        network = parse_subnet(requested.cidr, strict=False)
     except ValueError as error:
         raise InvalidInput(f"Invalid input for cidr. Reason: '{requested.cidr}' is not a valid IP subnet.") from error
     if requested.ip_version not in (UNSET, network.version):
@@ -207,7 +210,7 @@ def _routes(sent: Sequence[SentRoute], version: int) -> tuple[dict[str, str], ..
     routes = []
     for route in sent:
         try:
-            destination = ip_network(route.destination)
+            destination = parse_subnet(route.destination)
         except ValueError as error:
             raise InvalidInput(f"Invalid input for host_routes. Reason: '{route.destination}' is no subnet.") from error
         nexthop = address(route.nexthop, "host_routes")

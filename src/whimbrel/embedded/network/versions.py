@@ -12,7 +12,11 @@ EXTENSIONS = (
     ("allowed-address-pairs", "Allowed Address Pairs", "Further addresses that a port may use."),
     ("binding", "Port Binding", "Where and how a port is connected."),
     ("binding-extended", "Port Bindings Extended", "Several bindings of a port, one of them active."),
+    ("ext-gw-mode", "Neutron L3 Configurable external gateway mode", "Gateways of routers with SNAT or without it."),
+    ("external-net", "Neutron external network", "Networks for gateways of routers and for floating IPs."),
+    ("extraroute", "Neutron Extra Route", "Further routes of routers."),
     ("filter-validation", "Filter parameters validation", "Filters that are not known are refused."),
+    ("fip-port-details", "Floating IP Port Details Extension", "Floating IPs show their port."),
     ("multi-provider", "Multi Provider Network", "Networks of several segments."),
     ("net-mtu", "Network MTU", "Networks have an MTU."),
     ("net-mtu-writable", "Network MTU (writable)", "The MTU of a network can be set."),
@@ -28,8 +32,10 @@ EXTENSIONS = (
     ("qos-port-network-policy", "QoS Port Network Policy", "Ports show the policy of their network."),
     ("qos-pps-minimum", "QoS Minimum Packet Rate", "Guaranteed packet rates."),
     ("qos-rule-type-details", "Details of QoS rule types", "What rules of a type can say."),
+    ("quota_details", "Quota details management support", "What projects have of it."),
     ("quotas", "Quota management support", "What projects may have."),
     ("revision-if-match", "If-Match constraints based on revision_number", "Changes of what was seen only."),
+    ("router", "Neutron L3 Router", "Routers and floating IPs."),
     ("security-group", "security-group", "What may come in and go out."),
     ("segment", "Segment", "The segments of networks."),
     ("sorting", "Sorting support", "Lists come in an order."),
@@ -56,7 +62,19 @@ async def list_versions(request: Request) -> Reply:
 
 async def list_resources(request: Request) -> Reply:
     """List the resources below v2.0."""
-    names = ("network", "subnet", "port", "security_group", "security_group_rule", "segment", "agent", "extension")
+    names = (
+        "network",
+        "subnet",
+        "port",
+        "security_group",
+        "security_group_rule",
+        "segment",
+        "agent",
+        "extension",
+        "router",
+        "floatingip",
+        "quota",
+    )
     resources = [
         {
             "name": name,

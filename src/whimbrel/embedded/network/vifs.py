@@ -1,6 +1,7 @@
 """Decide how a port is connected at a host, without I/O.
 
-Invariant: binding fails if the host is unknown, or has no NIC of the port's type on any of the network's segments.
+Invariant: binding fails if the host is unknown, has no NIC of the port's type on any of the network's segments, or is
+not the one that has the providers that serve the port, by the profile.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from whimbrel.domain.host_nics import HostNet
-from whimbrel.ports.embedded.network_store import BINDING_FAILED, Binding, Network, Port, Segment
+from whimbrel.embedded.network.placement_reporter import provider_ids
+from whimbrel.ports.embedded.network_store import (
+    BINDING_FAILED,
+    ROUTER_GATEWAY,
+    ROUTER_INTERFACE,
+    Binding,
+    Network,
+    Port,
+    Segment,
+)
 from whimbrel.ports.services.server_events import ServerEvent
 
 OVS_DETAILS: Mapping[str, Any] = {
@@ -29,15 +39,24 @@ SRIOV_DETAILS: Mapping[str, Any] = {
 Hosts = Mapping[str, HostNet]
 
 
-def bind(hosts: Hosts, segments: Sequence[Segment], host: str, vnic_type: str) -> tuple[str, dict[str, Any]]:
+def bind(
+    hosts: Hosts, segments: Sequence[Segment], host: str, vnic_type: str, profile: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
     """Return the VIF type and details for such a port at the host. segments: of its network."""
     host_net = hosts.get(host)
-    segment = host_net and _reached(host_net, segments, vnic_type)
+    segment = host_net and _serves(host_net, profile) and _reached(host_net, segments, vnic_type)
     if segment and vnic_type == "normal":
         return "ovs", dict(OVS_DETAILS)
     if segment and vnic_type == "direct":
         return "hw_veb", {**SRIOV_DETAILS, "vlan": str(segment.segmentation_id or 0)}
     return BINDING_FAILED, {}
+
+
+def _serves(host_net: HostNet, profile: Mapping[str, Any]) -> bool:
+    """Check whether the host has all providers that are named in the profile: request -> provider, or one provider."""
+    allocation = profile.get("allocation") or {}
+    named = allocation.values() if isinstance(allocation, Mapping) else [allocation]
+    return set(map(str, named)) <= provider_ids(host_net)
 
 
 def _reached(host_net: HostNet, segments: Sequence[Segment], vnic_type: str) -> Segment | None:
@@ -53,7 +72,7 @@ def bound_at(hosts: Hosts, network: Network, port: Port, host: str, profile: dic
     others = tuple(each for each in port.bindings if not each.active and each.host != host)
     if not host:
         return settled(replace(port, bindings=others, profile=profile))
-    vif_type, details = bind(hosts, network.segments, host, port.vnic_type)
+    vif_type, details = bind(hosts, network.segments, host, port.vnic_type, profile)
     binding = Binding(
         host=host, active=True, vnic_type=port.vnic_type, vif_type=vif_type, vif_details=details, profile=profile
     )
@@ -61,9 +80,13 @@ def bound_at(hosts: Hosts, network: Network, port: Port, host: str, profile: dic
 
 
 def settled(port: Port) -> Port:
-    """Return the port with its derived status: a bound port is active, because nothing has to be configured."""
+    """Return the port with its derived status: a bound port is active, because nothing has to be configured.
+
+    Ports of routers need no binding.
+    """
     binding = port.active_binding
-    is_up = bool(binding and binding.works and port.admin_state_up)
+    is_connected = port.device_owner in (ROUTER_INTERFACE, ROUTER_GATEWAY) or bool(binding and binding.works)
+    is_up = is_connected and port.admin_state_up
     return replace(port, status="ACTIVE" if is_up else "DOWN")
 
 

@@ -2,7 +2,8 @@
 
 Invariant: a volume's state and its attachments change together. An export is recorded before it is opened.
 The server of an attachment is not verified, as in Cinder: its creator claims it. But while a volume is connected, only
-the cloud's services and administrators connect it to another host: that is how servers move.
+administrators connect it to another host, by a new attachment, and only the cloud's services delete the connected one:
+that is how servers move.
 """
 
 import secrets
@@ -61,22 +62,23 @@ async def create(ask: Ask) -> Reply:
     )
 
     def reserve(now: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
-        if connector:
+        if connector and not ask.is_admin:
             _check_alone(now, claims, made, ask)
         return _reserved(now, claims, made, ask)
 
     await ask.service.change(volume.id, reserve)
-    return Reply({"attachment": views.attachment(await _connected(ask, made, connector) if connector else made)})
+    shown = await _connected(ask, made, connector, beside_others=True) if connector else made
+    return Reply({"attachment": views.attachment(shown)})
 
 
 def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: AttachmentRecord, ask: Ask) -> Change:
     """Add a claim. A server may claim its volume once more, for a move. Raises: WrongState; Invalid."""
     again = made.server_id is not None and any(claim.server_id == made.server_id for claim in claims)
-    if not (again and volume.status in volume_states.CLAIMED):
+    if not (again and volume.status in volume_states.ATTACHED_AGAIN):
         volume_states.check(volume, "attach more" if volume.multiattach else "attach once")
     if volume.readonly and made.mode == "rw":
         raise Invalid(f"Invalid volume: volume {volume.id} is read-only and cannot be attached with mode rw.")
-    status = volume_states.by_claims([*claims, made])
+    status = volume.status if again and volume.status == "in-use" else "reserved"
     return Change(replace(volume, status=status, updated_at=ask.service.clock.now()), attach=[made])
 
 
@@ -88,9 +90,12 @@ async def update(ask: Ask) -> Reply:
     return Reply({"attachment": views.attachment(await _connected(ask, attachment, _checked(sent.connector)))})
 
 
-async def _connected(ask: Ask, attachment: AttachmentRecord, connector: dict[str, Any]) -> AttachmentRecord:
+async def _connected(
+    ask: Ask, attachment: AttachmentRecord, connector: dict[str, Any], *, beside_others: bool = False
+) -> AttachmentRecord:
     """Export a volume for an attachment: the connection is recorded first, then opened.
 
+    beside_others: the volume may be connected by other attachments, too.
     Raises: Conflict: a concurrent connection; NotFound: it was released concurrently.
     """
     exports = ask.service.exports
@@ -100,14 +105,15 @@ async def _connected(ask: Ask, attachment: AttachmentRecord, connector: dict[str
 
     def connect(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         found = _claim(claims, attachment.id)
-        _check_alone(volume, claims, found, ask)
+        if not beside_others:
+            _check_alone(volume, claims, found, ask)
         _check_connector(volume, found, connector)
         if found.export not in ("", secret):
             raise Conflict(f"Attachment {found.id} is being connected: ask again.")
         mode: str = "ro" if volume.readonly else found.mode or connector.get("mode") or "rw"
         now = replace(
             found,
-            status="attached" if found.status == "attached" else "attaching",
+            status="attaching",
             mode=mode,
             connector=connector,
             export=secret,
@@ -117,7 +123,7 @@ async def _connected(ask: Ask, attachment: AttachmentRecord, connector: dict[str
         )
         now = replace(now, connection={**reached, "data": {**reached["data"], **_described(now)}})
         connecting[:] = [now]
-        return _with(volume, claims, now, ask)
+        return _with(volume, now, "attaching", ask)
 
     def forget(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         return Change(volume, attach=[replace(_claim(claims, attachment.id), connection=None)])
@@ -149,7 +155,7 @@ async def act(ask: Ask) -> Reply:
         found = _claim(claims, attachment.id)
         if found.status == "reserved":
             raise WrongState(f"Invalid volume: attachment {found.id} has no connector yet.")
-        return _with(volume, claims, replace(found, status="attached"), ask)
+        return _with(volume, replace(found, status="attached"), "in-use", ask)
 
     await ask.service.change(attachment.volume_id, completed)
     return Reply(status=204)
@@ -166,10 +172,11 @@ async def delete(ask: Ask) -> Reply:
 async def _check_unused(ask: Ask, attachment: AttachmentRecord) -> None:
     """Raises: Conflict: a user detaches a volume in use, and could attach it elsewhere and read the guest's writes.
 
-    An attachment that its server does not use belongs to its creator. Source: Cinder's attachment_deletion_allowed.
+    An administrator may not, either: the host would keep the device. An attachment that its server does not use belongs
+    to its creator. Source: CVE-2023-2088, Cinder's attachment_deletion_allowed.
     """
     server = attachment.server_id
-    if ask.is_admin or not (server and attachment.connector):
+    if ask.is_from_service or not (server and attachment.connector):
         return
     if await ask.service.users.uses(ServerId(server), attachment.id):
         raise Conflict(f"Detach volume {attachment.volume_id} from server {server} by the compute API.")
@@ -198,10 +205,9 @@ def _claim(claims: list[AttachmentRecord], attachment_id: str) -> AttachmentReco
     raise Problem(404, f"Volume attachment {attachment_id} could not be found.")
 
 
-def _with(volume: VolumeRecord, claims: list[AttachmentRecord], changed: AttachmentRecord, ask: Ask) -> Change:
-    """Return the change of one attachment and of the volume's state."""
-    whole = [changed if claim.id == changed.id else claim for claim in claims]
-    status = volume_states.by_claims(whole) if volume.status in volume_states.CLAIMED else volume.status
+def _with(volume: VolumeRecord, changed: AttachmentRecord, status: str, ask: Ask) -> Change:
+    """Return the change of one attachment and of the volume's status, unless another operation has that."""
+    status = status if volume.status in volume_states.CLAIMED else volume.status
     return Change(replace(volume, status=status, updated_at=ask.service.clock.now()), attach=[changed])
 
 
@@ -217,18 +223,22 @@ def _checked(connector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_alone(volume: VolumeRecord, claims: list[AttachmentRecord], found: AttachmentRecord, ask: Ask) -> None:
-    """Raises: Conflict: a user connects a connected attachment. Source: Cinder's attachment_update."""
-    if ask.is_admin:
-        return
-    if found.server_id and found.connector:
+    """Raises: Conflict: it is connected elsewhere, or a user connects anew what a server uses.
+
+    Source: Cinder's attachment_update.
+    """
+    if found.server_id and found.connector and not ask.is_admin:
         raise Conflict(f"Attachment {found.id} is in use by server {found.server_id}: use the compute API.")
     if not volume.multiattach and any(claim.connector for claim in claims if claim.id != found.id):
         raise Conflict(f"Duplicate connectors detected on volume {volume.id}: it is connected by another attachment.")
 
 
 def _check_connector(volume: VolumeRecord, found: AttachmentRecord, connector: dict[str, Any]) -> None:
-    """Raises: WrongState: the volume has an error status; Invalid: read-write access to a read-only volume."""
-    if "error" in volume.status:
+    """Check that a volume can be connected.
+
+    Raises: WrongState: it is in error, or an image is written into it; Invalid: read-write access, and it is read-only.
+    """
+    if "error" in volume.status or volume_states.is_written_anew(volume):
         raise WrongState(f"Invalid volume: volume {volume.id} is {volume.status}.")
     if volume.readonly and (found.mode or connector.get("mode")) == "rw":
         raise Invalid(f"Invalid volume: volume {volume.id} is read-only and cannot be attached with mode rw.")

@@ -6,14 +6,16 @@ import msgspec
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Invalid
-from whimbrel.embedded.volume import views, volume_states
-from whimbrel.embedded.volume.fields import Key, Metadata, flag
+from whimbrel.embedded.volume import views, volume_sources, volume_states
+from whimbrel.embedded.volume.fields import Key, Metadata, Uuid, flag
 from whimbrel.embedded.volume.request import Ask
 from whimbrel.embedded.volume.service import Change
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
 from whimbrel.ports.services.images import Image
+
+REIMAGE_SINCE = 68
 
 
 class Upload(msgspec.Struct, kw_only=True):
@@ -23,6 +25,11 @@ class Upload(msgspec.Struct, kw_only=True):
     disk_format: str | None = None
     visibility: Literal["public", "private", "shared", "community"] | None = None
     protected: bool | str | None = None
+
+
+class Reimage(msgspec.Struct, kw_only=True):
+    image_id: Uuid
+    reimage_reserved: bool | str = False
 
 
 class ImageMetadata(msgspec.Struct, kw_only=True):
@@ -76,6 +83,30 @@ async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Reply:
         "protected": False,
     }
     return Reply({"os-volume_upload_image": shown}, 202)
+
+
+async def reimage(ask: Ask, record: VolumeRecord, sent: Reimage) -> Reply:
+    """Replace the content of a volume by that of an image. Source: Cinder's API.reimage."""
+    if ask.minor < REIMAGE_SINCE:
+        raise Problem(404, f"A volume is made anew from version 3.{REIMAGE_SINCE} on.")
+    what = "reimage reserved" if flag(sent.reimage_reserved, "reimage_reserved") else "reimage"
+
+    def check(volume: VolumeRecord, claims: list[AttachmentRecord]) -> None:
+        if len(claims) > 1:
+            raise Problem(409, "Cannot re-image a volume which is attached to more than one server.")
+        volume_states.check(volume, what)
+
+    check(*await ask.store.held_volume(record.id))
+    new = await volume_sources.imaged(ask, sent.image_id, record.size_gib, record)
+
+    def reimaging(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        check(volume, claims)
+        anew = replace(volume, status="downloading", upload_image_id=sent.image_id)
+        return Change(replace(anew, image_id=new.image_id, image_metadata=new.image_metadata, bootable=True))
+
+    await ask.change(record, reimaging)
+    ask.service.wake()
+    return Reply(status=202)
 
 
 async def set_image_metadata(ask: Ask, record: VolumeRecord, sent: ImageMetadata) -> Reply:

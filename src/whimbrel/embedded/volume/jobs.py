@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.embedded.volume.file_store import PART
 from whimbrel.embedded.volume.service import Change, VolumeService
-from whimbrel.embedded.volume.volume_states import by_claims
+from whimbrel.embedded.volume.volume_states import by_claims, is_written_anew
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, SnapshotRecord, VolumeRecord
 from whimbrel.ports.services.images import Image
 
@@ -20,9 +20,11 @@ RAW = ("raw", "iso", "ami", "ari", "aki")  # formats whose bytes are the disk's
 
 
 async def make(service: VolumeService, volume: VolumeRecord) -> None:
-    """Create a volume's file from its source."""
+    """Create a volume's file from its source, or replace it."""
     path, size_bytes = service.files.volume(volume.id), volume.size_gib * GIB
-    if volume.image_id:
+    if is_written_anew(volume) and volume.upload_image_id:
+        await _write_image(service, volume, volume.upload_image_id)
+    elif volume.image_id:
         await _make_of_image(service, volume, volume.image_id)
     elif volume.snapshot_id:
         await service.files.copy(service.files.snapshot(volume.snapshot_id), path, size_bytes)
@@ -40,11 +42,15 @@ async def _make_of_image(service: VolumeService, volume: VolumeRecord, image_id:
             return Change(replace(now, status="downloading") if now.status == "creating" else now)
 
         await service.change(volume.id, downloading)
-    path = service.files.volume(volume.id)
-    if await service.files.exists(path):
-        return
+    if not await service.files.exists(service.files.volume(volume.id)):
+        await _write_image(service, volume, image_id)
+
+
+async def _write_image(service: VolumeService, volume: VolumeRecord, image_id: str) -> None:
+    """Make the image the content of a volume's file, also of an existing one, which is replaced in one step."""
     image = await service.images.show(image_id)
     if image.disk_format in RAW:
+        path = service.files.volume(volume.id)
         await service.files.fill(path, volume.size_gib * GIB, service.images.read(image_id))
     else:
         await _convert(service, volume, image)

@@ -35,6 +35,7 @@ MICROVERSIONS: dict[int, str] = {
     64: "volumes show their encryption key: there is none",
     65: "volumes and snapshots show whether they count",
     66: "a volume in use is snapshot without force",
+    68: "the content of a volume can be replaced by an image",
     69: "shared_targets has three values",
 }
 

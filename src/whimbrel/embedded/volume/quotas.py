@@ -11,6 +11,9 @@ from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import VolumeUsage
 
+NONE_HERE = {"backups": 0, "backup_gigabytes": 0, "groups": 0}
+"""The limits of what Cinder has and this service has not."""
+
 Limit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 
@@ -25,7 +28,7 @@ async def show(ask: Ask) -> Reply:
 
 
 async def show_defaults(ask: Ask) -> Reply:
-    return Reply({"quota_set": {"id": _project(ask), **ask.service.limits}})
+    return Reply({"quota_set": {"id": _project(ask), **ask.service.limits, **NONE_HERE}})
 
 
 async def update(ask: Ask) -> Reply:
@@ -53,7 +56,7 @@ async def reset(ask: Ask) -> Reply:
 
 async def show_class(ask: Ask) -> Reply:
     """Show the default limits of projects."""
-    return Reply({"quota_class_set": {"id": ask.path("class_name"), **ask.service.limits}})
+    return Reply({"quota_class_set": {"id": ask.path("class_name"), **ask.service.limits, **NONE_HERE}})
 
 
 async def show_absolute(ask: Ask) -> Reply:
@@ -70,6 +73,10 @@ async def show_absolute(ask: Ask) -> Reply:
         "totalVolumesUsed": used.volumes,
         "totalSnapshotsUsed": used.snapshots,
         "totalGigabytesUsed": used.gigabytes,
+        "maxTotalBackups": limits["backups"],
+        "maxTotalBackupGigabytes": limits["backup_gigabytes"],
+        "totalBackupsUsed": 0,
+        "totalBackupGigabytesUsed": 0,
     }
     return Reply({"limits": {"rate": [], "absolute": absolute}})
 
@@ -83,7 +90,7 @@ def _project(ask: Ask) -> str:
 
 
 async def _limits(ask: Ask, project: str) -> dict[str, int]:
-    return {**ask.service.limits, **await ask.store.limits(project)}
+    return {**ask.service.limits, **NONE_HERE, **await ask.store.limits(project)}
 
 
 def _used(usage: VolumeUsage) -> dict[str, int]:

@@ -14,7 +14,7 @@ from whimbrel.domain.errors import Forbidden, NotFound, OverQuota, WorldError, W
 from whimbrel.embedded.volume.microversions import HEADER, VERSIONS
 from whimbrel.embedded.volume.service import Change, Decide, VolumeService
 from whimbrel.http.app import Shape
-from whimbrel.http.call import Admitted, project_principal
+from whimbrel.http.call import Admitted, is_from_service, project_principal
 from whimbrel.http.problem import Problem, problem_of
 from whimbrel.http.reply import Reply
 from whimbrel.http.request import Request
@@ -34,6 +34,7 @@ class Ask(Admitted):
 
     service: VolumeService
     minor: int
+    is_from_service: bool = False  # sent by a service of the cloud, on its own behalf or on a user's
 
     @property
     def store(self) -> VolumeStore:
@@ -45,7 +46,7 @@ class Ask(Admitted):
 
     @property
     def project_id(self) -> str:
-        """Return the project of the request: the requester's own, or for an administrator the one in the path."""
+        """Return the project of the request: the requester's own, or for a service the one in the path."""
         return str(self.request.params.get("project_id") or self.principal.project_id)
 
     @property
@@ -105,20 +106,25 @@ def admission(service: VolumeService) -> Callable[[Request, Route], Awaitable[As
     async def admit(request: Request, route: Route) -> Ask:
         minor = request.minor = VERSIONS.negotiate(request.headers.get("openstack-api-version", ""))
         principal = await project_principal(request, service.identity)
-        _check_project(request, principal)
+        from_service = await is_from_service(request, service.identity, principal)
+        _check_project(request, principal, from_service)
         if minor < route.since:
             raise Problem(404, f"This is there from version 3.{route.since} on.")
         if not route.rule(principal):
             raise Forbidden("Policy does not allow this to be performed.")
-        return Ask(service=service, request=request, principal=principal, minor=minor)
+        return Ask(service=service, request=request, principal=principal, minor=minor, is_from_service=from_service)
 
     return admit
 
 
-def _check_project(request: Request, principal: Principal) -> None:
-    """Raises: Problem: the path names another project than the token."""
+def _check_project(request: Request, principal: Principal, from_service: bool) -> None:
+    """Raises: Problem: the path names another project than the token.
+
+    Cinder refuses this to everybody. Here the cloud's own services make volumes of other projects.
+    """
     named = request.params.get("project_id", principal.project_id)
-    if named != principal.project_id and (len(named) > 255 or not principal.roles & ADMINS):
+    may_differ = from_service and principal.roles & ADMINS
+    if named != principal.project_id and (len(named) > 255 or not may_differ):
         raise Problem(400, "Malformed request url: the token is for another project.")
 
 

@@ -48,7 +48,9 @@ async def create(ask: Ask) -> Reply:
         updated_at=now,
     )
     await ask.store.add_type(record)
-    return Reply({"volume_type": views.volume_type(ask, record)})
+    shown = views.volume_type(ask, record)
+    shown.pop("qos_specs_id", None)  # Cinder does not add it to this answer
+    return Reply({"volume_type": shown})
 
 
 async def search(ask: Ask) -> Reply:

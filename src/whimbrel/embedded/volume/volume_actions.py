@@ -197,6 +197,7 @@ ACTIONS: dict[str, tuple[Action, type, bool]] = {
     "os-update_readonly_flag": (_set_readonly, ReadOnly, False),
     "os-retype": (_retype, Retype, False),
     "os-volume_upload_image": (images.upload, images.Upload, False),
+    "os-reimage": (images.reimage, images.Reimage, False),
     "os-set_image_metadata": (images.set_image_metadata, images.ImageMetadata, False),
     "os-show_image_metadata": (images.show_image_metadata, Anything, False),
     "os-unset_image_metadata": (images.unset_image_metadata, images.OneKey, False),

@@ -111,8 +111,12 @@ def _same_zone(sent: NewVolume, origin: VolumeRecord, record: VolumeRecord) -> s
 
 
 async def _of_image(ask: Ask, sent: NewVolume, image_id: str, record: VolumeRecord) -> VolumeRecord:
+    return await imaged(ask, image_id, _size(sent.size, None), record)
+
+
+async def imaged(ask: Ask, image_id: str, size: int, record: VolumeRecord) -> VolumeRecord:
+    """Return the record of a volume with this content and size in GiB. Raises: Invalid: the image does not fit."""
     image = await _image(ask, image_id)
-    size = _size(sent.size, None)
     least = max(image.min_disk_gib, -(-image.size_bytes // GIB))
     if size < least:
         raise Invalid(f"A volume of image {image_id} has at least {least} GiB; {size} GiB were asked for.")

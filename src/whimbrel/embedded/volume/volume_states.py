@@ -21,17 +21,22 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "upload in use": ("available", "in-use"),
     "reserve": ("available",),
     "attach once": ("available",),
-    "attach more": ("available", "in-use", "reserved", "attaching"),
+    "attach more": ("available", "in-use"),
     "unreserve": ("reserved", "attaching"),
     "begin detaching": ("in-use",),
     "roll detaching": ("detaching",),
     "retype": ("available", "in-use"),
     "make read-only": ("available",),
+    "reimage": ("available", "error"),
+    "reimage reserved": ("available", "error", "reserved"),
 }
 """Operation -> the states in which it is permitted."""
 
 CLAIMED = ("reserved", "attaching", "in-use", "detaching", "available")
 """States that are derived from a volume's claims."""
+
+ATTACHED_AGAIN = ("in-use", "reserved")
+"""States in which a server that has an attachment of a volume gets another one, for a move."""
 
 RESET_TO = ("available", "error", "in-use", "reserved", "attaching", "detaching", "error_deleting", "maintenance")
 """States that an administrator may set; not those that start a job."""
@@ -46,6 +51,11 @@ def check(volume: VolumeRecord, what: str) -> None:
         raise WrongState(
             f"Invalid volume: volume {volume.id} is {volume.status}; to {what} it must be {' or '.join(allowed)}."
         )
+
+
+def is_written_anew(volume: VolumeRecord) -> bool:
+    """Check whether the content of an existing volume is being replaced by an image."""
+    return volume.status == "downloading" and volume.upload_image_id is not None
 
 
 def by_claims(claims: Sequence[AttachmentRecord]) -> str:

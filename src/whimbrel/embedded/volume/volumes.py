@@ -31,12 +31,17 @@ class ChangedVolume(msgspec.Struct, kw_only=True):
     metadata: Metadata | msgspec.UnsetType | None = msgspec.UNSET
 
 
+NOT_CREATED = ("os-vol-", "volume_image_metadata")
+"""Fields that Cinder's extensions add to its other answers, but not to that of a creation."""
+
+
 async def create(ask: Ask) -> Reply:
     sent = await wrapped(ask, "volume", volume_sources.NewVolume, beside=("OS-SCH-HNT:scheduler_hints",))
     record = await volume_sources.planned(ask, sent)
     await ask.store.add_volume(record, ask.service.limits)
     ask.service.wake()
-    return Reply({"volume": await _shown(ask, record)}, 202)
+    shown = await _shown(ask, record)
+    return Reply({"volume": {key: value for key, value in shown.items() if not key.startswith(NOT_CREATED)}}, 202)
 
 
 async def show(ask: Ask) -> Reply:

@@ -11,26 +11,30 @@ from msgspec.structs import replace
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, MoveFacts, target_of
-from whimbrel.moves.needs.agent_releases import too_old
+from whimbrel.moves.needs.agent_releases import too_old, too_old_for_drives
 from whimbrel.moves.needs.attached import see_attached
 from whimbrel.moves.needs.groups import group_of, group_rule, group_state
 from whimbrel.moves.needs.hints import hinted_hosts
+from whimbrel.moves.needs.new_image import check_new_image, reason_against_image
 from whimbrel.moves.needs.pci_requests import devices_of_flavor, had_pci, requested_devices, wants_pci
 from whimbrel.moves.needs.reachability import networks_needed, storage_needed
+from whimbrel.moves.needs.resource_limits import check_resources
 from whimbrel.moves.needs.resource_request import of_move, of_ports
 from whimbrel.moves.needs.whole_group import request_of_all
-from whimbrel.moves.needs.zones import METADATA_KEY, is_policy, zone_request, zone_rule
+from whimbrel.moves.needs.zones import METADATA_KEY, host_rule, is_policy, zone_request
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import ResourceRequest
-from whimbrel.ports.placement.placement import GroupRule, ZoneRule
+from whimbrel.ports.placement.placement import GroupRule, HostRule
 from whimbrel.ports.stores.server_groups import ServerGroup
-from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.request import Request, RunningGuest
 from whimbrel.scheduling.requirements.server import resource_request
 
 __all__ = [
     "METADATA_KEY",
     "Needs",
     "check",
+    "check_new_image",
+    "check_resources",
     "group_rule",
     "had_pci",
     "is_policy",
@@ -38,9 +42,12 @@ __all__ = [
     "of_group",
     "of_ports",
     "of_server",
+    "reason_against_image",
     "requested_devices",
     "rules_of_claim",
+    "see_attached",
     "too_old",
+    "too_old_for_drives",
     "wants_pci",
     "zone_request",
 ]
@@ -61,10 +68,12 @@ async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str =
     facts = await see_attached(facts, server, cloud)
     zone = await zone_request(facts, cloud)
     source, fleet = facts.source, await cloud.fleets.now()
+    home = source or facts.home
     request = Request(
         resources=await of_move(facts, cloud),
-        home_cell=source.cell if source else None,
-        cells=frozenset({source.cell}) if source and not facts.leaves_cell else None,
+        home_cell=home.cell if home else None,
+        cells=frozenset({home.cell}) if home and not facts.leaves_cell else None,
+        live_from=source.cell if source and facts.live else None,
         networks=await networks_needed(facts, fleet, cloud),
         storage=await storage_needed(facts, fleet, cloud),
         zone=zone.zone,
@@ -80,9 +89,17 @@ async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str =
         hints=facts.hints,
         hinted=await hinted_hosts(facts.hints, cloud),
         wants_pci=wants_pci(facts),
+        live=_running_guest(facts),
         spread=source.slot if source else run,
     )
     return Needs(facts=replace(facts, zone_request=zone), request=request)
+
+
+def _running_guest(facts: MoveFacts) -> RunningGuest | None:
+    """Return the guest of a live move, once it has been examined."""
+    if facts.live is None or facts.live.guest is None or facts.source is None:
+        return None
+    return RunningGuest(host=facts.source.host, cpu=facts.live.guest.cpu)
 
 
 def of_group(group: ServerGroup, members: Sequence[Needs]) -> Needs:
@@ -90,11 +107,11 @@ def of_group(group: ServerGroup, members: Sequence[Needs]) -> Needs:
     return Needs(facts=members[0].facts, request=request_of_all(group, [member.request for member in members]))
 
 
-async def rules_of_claim(move: Move, cloud: Cloud) -> tuple[GroupRule | None, ZoneRule]:
-    """Return the rules of the target's claim: that of the server's group (None: it is in no group) and of the zone."""
+async def rules_of_claim(move: Move, cloud: Cloud) -> tuple[GroupRule | None, HostRule]:
+    """Return the rules of the target's claim: that of the server's group (None: it is in no group) and of the host."""
     target = target_of(move)
     group = await group_of(move.facts, move.subject, cloud)
-    return group_rule(group, target.provider) if group else None, zone_rule(target, cloud)
+    return group_rule(group, target.provider) if group else None, host_rule(target, cloud)
 
 
 def check(facts: MoveFacts, cloud: Cloud) -> None:

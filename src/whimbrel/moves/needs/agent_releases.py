@@ -1,4 +1,4 @@
-"""Which moves the agent of a host is too old for: those of servers with ports that request resources.
+"""Checks whether the agent of a host is too old for a server with ports that request resources, or a config drive.
 
 As in Nova, a source whose compute service is too old refuses the request, and a target is passed over.
 """
@@ -14,10 +14,22 @@ from whimbrel.ports.services.network import Port
 FIRST_WITH_REQUESTS = "0.1.0"
 """The first release whose agents move servers with ports that request resources."""
 
+FIRST_WITH_DRIVES = "0.2.0"
+"""The first release whose agents write config drives; older ones start guests without them."""
+
 
 async def too_old(host: Host, ports: Iterable[Port | MovedPort], cloud: Cloud) -> str | None:
     """Return the release of the host's agent if it is too old to move a server with these ports."""
-    if not host.session or not any(port.requests for port in ports):  # an agent without a session is of this release
+    return await _older(host, FIRST_WITH_REQUESTS, cloud) if any(port.requests for port in ports) else None
+
+
+async def too_old_for_drives(host: Host, cloud: Cloud) -> str | None:
+    """Return the release of the host's agent if it is too old for servers with config drives."""
+    return await _older(host, FIRST_WITH_DRIVES, cloud)
+
+
+async def _older(host: Host, first: str, cloud: Cloud) -> str | None:
+    if not host.session:  # an agent without a session is of this release
         return None
     release = (await cloud.cell(host.cell).hosts.agent(host)).release
-    return release if release and number_of(release) < number_of(FIRST_WITH_REQUESTS) else None
+    return release if release and number_of(release) < number_of(first) else None

@@ -13,9 +13,10 @@ from whimbrel.ports.services.network import Port
 
 async def see_attached(facts: MoveFacts, server: ServerId, cloud: Cloud) -> MoveFacts:
     """Return the facts with the server's ports, their requests, and its volumes."""
-    if facts.source is None:
+    home = facts.source or facts.home
+    if home is None:
         return await _see_requested(facts, cloud)
-    record = await cloud.cell(facts.source.cell).servers.get(server)
+    record = await cloud.cell(home.cell).servers.get(server)
     ports = await _ports_now(record.id, record.nics, cloud)
     return replace(facts, ports=ports, volumes=record.volumes, zone_pin=record.spec.zone_pin)
 

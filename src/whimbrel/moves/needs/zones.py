@@ -13,7 +13,7 @@ from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import HostName
 from whimbrel.moves.facts import Location, MoveFacts, ZoneRequest
 from whimbrel.ports.cloud import Cloud, ZonePolicy
-from whimbrel.ports.placement.placement import ZoneRule
+from whimbrel.ports.placement.placement import HostRule
 from whimbrel.ports.stores.zones import name_of
 
 EXTRA_SPEC: Final = "whimbrel:az_on_move"
@@ -45,10 +45,10 @@ async def zone_request(facts: MoveFacts, cloud: Cloud) -> ZoneRequest:
     return requested
 
 
-def zone_rule(target: Location, cloud: Cloud) -> ZoneRule:
-    """Return the rule for a claim: its host is still in the zone in which it was chosen, whatever was requested."""
+def host_rule(target: Location, cloud: Cloud) -> HostRule:
+    """Return the rule for a claim: its host is enabled, and in the zone in which it was chosen."""
     by_no_aggregate = {""} if target.zone == cloud.rules.default_availability_zone else set()
-    return ZoneRule(root=target.provider, zones=frozenset({target.zone} | by_no_aggregate))
+    return HostRule(root=target.provider, zones=frozenset({target.zone} | by_no_aggregate))
 
 
 async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneRequest | None:
@@ -99,26 +99,27 @@ async def zone_of_volumes(name: str, cloud: Cloud) -> str:
 
 
 async def _by_policy(facts: MoveFacts, cloud: Cloud) -> ZoneRequest:
-    if facts.source is None:
+    home = facts.source or facts.home
+    if home is None or home.zone is None:
         return ZoneRequest(because="it may be in any zone")
     if facts.leaves_zone:
         return ZoneRequest(because="it may leave its zone")
-    policy, by = await _policy(facts, facts.source.host, cloud)
-    name = await name_of(cloud.zones, facts.source.zone)
+    policy, by = await _policy(facts, home.host, cloud)
+    name = await name_of(cloud.zones, home.zone)
     if policy == "keep":
-        return ZoneRequest(zone=facts.source.zone, because=f"it stays in zone {name} ({by})")
+        return ZoneRequest(zone=home.zone, because=f"it stays in zone {name} ({by})")
     if policy == "prefer":
-        return ZoneRequest(preferred=facts.source.zone, because=f"it stays in zone {name} if there is room ({by})")
+        return ZoneRequest(preferred=home.zone, because=f"it stays in zone {name} if there is room ({by})")
     return ZoneRequest(because=f"it may be in any zone ({by})")
 
 
-async def _policy(facts: MoveFacts, host: HostName, cloud: Cloud) -> tuple[ZonePolicy, str]:
+async def _policy(facts: MoveFacts, host: HostName | None, cloud: Cloud) -> tuple[ZonePolicy, str]:
     """Return the policy for a zone that was not demanded, and its origin. Raises: Refused: an invalid policy."""
     if (said := facts.new_flavor.extra_specs.get(EXTRA_SPEC)) is not None:
         return _read(said, f"flavor {facts.new_flavor.name}"), f"{EXTRA_SPEC} = {said} of its flavor"
     if (own := cloud.rules.az_on_move_of_projects.get(facts.owner.project)) is not None:
         return own, f"az_on_move = {own} for its project"
-    if found := policies_at((await cloud.fleets.now()).aggregates, host):
+    if host and (found := policies_at((await cloud.fleets.now()).aggregates, host)):
         policy = min(found, key=_STRICTEST_FIRST.index)
         return policy, f"az_on_move = {policy} of its host's aggregate"
     return cloud.rules.az_on_move, f"az_on_move = {cloud.rules.az_on_move}"

@@ -22,20 +22,20 @@ async def return_source(move: Move, cloud: Cloud) -> None:
 async def claim_target(move: Move, cloud: Cloud) -> None:
     """Claim what the server needs on the target, its ports' bandwidth included, in one write.
 
-    Raises: Refused: the room was taken, the rule of the server's group forbids the host, the host's zone has changed,
-    or the target's cell was disabled.
+    Raises: Refused: the room was taken, the rule of the server's group forbids the host, the host was disabled or
+    its zone has changed, or the target's cell was disabled.
     """
     await _check_cell(move, cloud)
     target = target_of(move)
-    group, zone = await needs.rules_of_claim(move, cloud)
-    await cloud.placement.claim(move.order, ConsumerId(move.subject), move.facts.owner, target.parts, group, zone)
+    group, host = await needs.rules_of_claim(move, cloud)
+    await cloud.placement.claim(move.order, ConsumerId(move.subject), move.facts.owner, target.parts, group, host)
 
 
 async def _check_cell(move: Move, cloud: Cloud) -> None:
     """Raises: Refused: the cell was disabled since it was chosen."""
     facts, cell = move.facts, target_of(move).cell
-    keeps = facts.wanted_host or not facts.leaves_cell
-    if cell in closed(await cloud.fleets.now(), facts.source.cell if facts.source and keeps else None):
+    keeps, home = facts.wanted_host or not facts.leaves_cell, facts.source or facts.home
+    if cell in closed(await cloud.fleets.now(), home.cell if home and keeps else None):
         raise Refused(f"Cell {cell} was disabled meanwhile.")
 
 

@@ -4,6 +4,7 @@ In one cell the target reads them from the source. Hosts of different cells shar
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from uuid import UUID, uuid5
 
 from whimbrel.domain.errors import Superseded
@@ -12,6 +13,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.local_disks import names_of
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import Move, MoveFacts, carried_disks, key_at, sends_disk, source_of, target_of, target_spec
+from whimbrel.moves.steps.disk_copies import CopyWatch
 from whimbrel.moves.steps.guest import agent_at, see_replaced
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.images import Image
@@ -20,12 +22,16 @@ TRANSFER_IMAGE = "whimbrel:move"
 """The property that marks transfer images, the images that carry disks. Value: the id of the run."""
 
 
-async def finished(ask: Callable[[], Awaitable[Progress]]) -> Progress:
-    """Repeat a long order until its job is finished. The host delays its answers."""
+async def finished(
+    ask: Callable[[], Awaitable[Progress]], see: Callable[[int], Awaitable[None]] | None = None
+) -> Progress:
+    """Repeat a long order until its job is finished. The host delays its answers. see: gets the percentages."""
     while True:
         progress = await ask()
         if progress.finished:
             return progress
+        if see:
+            await see(progress.percent)
 
 
 async def build_disk(move: Move, cloud: Cloud) -> None:
@@ -58,7 +64,8 @@ async def _hand_over(move: Move, disk: DiskName, cloud: Cloud) -> None:
     source, target = source_of(move), target_of(move)
     giver, taker, spec = agent_at(cloud, source), agent_at(cloud, target), target_spec(move)
     export = await giver.export_disk(move.order, key_at(move, source), disk)
-    await finished(lambda: taker.import_disk(move.order, spec, export, disk))
+    watch = CopyWatch(move, cloud, disk, export.size_bytes)
+    await finished(lambda: taker.import_disk(move.order, spec, export, disk), watch.see)
     await giver.unexport_disk(move.order, key_at(move, source))
 
 
@@ -71,6 +78,23 @@ async def discard_carried(move: Move, cloud: Cloud) -> None:
         await drop_parcel(move, cloud)
 
 
+# Of a shelved server
+
+
+async def fetch_shelved(move: Move, cloud: Cloud) -> None:
+    """Make the disks from the images of the shelved server; swap is made anew. The images stay."""
+    agent, spec, images = agent_at(cloud, target_of(move)), target_spec(move), move.facts.shelved_images
+    for disk, image_id in images.items():
+        await finished(partial(agent.fetch_disk, move.order, spec, image_id, disk))
+    if set(names_of(spec)) > set(images):
+        await build_disk(move, cloud)
+
+
+async def discard_fetched(move: Move, cloud: Cloud) -> None:
+    await see_replaced(move, cloud)
+    await discard_built(move, cloud)
+
+
 # Between cells
 
 
@@ -79,8 +103,10 @@ async def _send(move: Move, disk: DiskName, cloud: Cloud) -> None:
     source, target, transfer_image = source_of(move), target_of(move), transfer_image_of(move, disk)
     giver, taker, spec = agent_at(cloud, source), agent_at(cloud, target), target_spec(move)
     await _register(move, transfer_image, cloud)
-    await finished(lambda: giver.upload_snapshot(move.order, key_at(move, source), transfer_image, disk))
-    await finished(lambda: taker.fetch_disk(move.order, spec, transfer_image, disk))
+    watch = CopyWatch(move, cloud, disk)
+    up, down = lambda percent: watch.see(percent // 2), lambda percent: watch.see(50 + percent // 2)
+    await finished(lambda: giver.upload_snapshot(move.order, key_at(move, source), transfer_image, disk), up)
+    await finished(lambda: taker.fetch_disk(move.order, spec, transfer_image, disk), down)
 
 
 async def _register(move: Move, transfer_image: str, cloud: Cloud) -> None:

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound, Unavailable
 from whimbrel.domain.guest import GuestSpec
+from whimbrel.domain.guest_agent import has_agent, requires_quiesce
 from whimbrel.moves import needs
 from whimbrel.moves.facts import Location, Move, key_at, old_flavor_of, source_of, target_of, target_spec, was_running
-from whimbrel.moves.steps import pci_devices, volumes
+from whimbrel.moves.steps import config_drives, pci_devices, plugging, shelved_images, volumes
 from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps.home_cell import home_record
 from whimbrel.ports.cloud import Cloud
@@ -47,7 +48,7 @@ async def start_on_source(move: Move, cloud: Cloud) -> None:
     if move.facts.volumes or record.volumes:
         await _define_source(move, agent, cloud)
     if was_running(move.facts):
-        await agent.start(move.order, key_at(move, source))
+        await plugging.start(move, source, cloud, must_run=True)
     else:
         await agent.stop(move.order, key_at(move, source), cloud.rules.shutdown_timeout_s)
 
@@ -62,7 +63,7 @@ async def _define_source(move: Move, agent: Agent, cloud: Cloud) -> None:
         spec = await equipped_source(move, cloud)
     except NotFound:
         guest = await agent.look(key_at(move, source_of(move)))
-        if guest and guest.power == "running":
+        if guest and guest.is_live:
             return
         await volumes.return_volumes(move, cloud)
         spec = await equipped_source(move, cloud)
@@ -75,14 +76,13 @@ async def start_on_target(move: Move, cloud: Cloud) -> None:
     agent = agent_at(cloud, target)
     await agent.define(move.order, await equipped_target(move, cloud))
     if was_running(move.facts):
-        await agent.start(move.order, key_at(move, target))
+        await plugging.start(move, target, cloud)
 
 
 async def destroy_on_target(move: Move, cloud: Cloud) -> None:
-    """Destroy the target's guest, once the source's guest and disk have been seen."""
+    """Destroy the target's guest, once the source's guest and disk, or the shelved images, have been seen."""
     target = target_of(move)
-    if move.facts.source is not None:
-        await _see(move, cloud, source_of(move))
+    await _see_origin(move, cloud)
     await agent_at(cloud, target).destroy(move.order, key_at(move, target))
 
 
@@ -94,21 +94,34 @@ async def destroy_on_source(move: Move, cloud: Cloud) -> None:
 
 
 async def see_replaced(move: Move, cloud: Cloud) -> None:
-    """Check before a destruction on the target: if the target's guest has disks, the source's guest must be whole.
+    """Check before a destruction on the target: if the target's guest has disks, what they were made of must be whole.
 
     Raises: Unavailable: it is not; destroy nothing.
     """
-    if move.facts.source is None:
+    if move.facts.source is None and not move.facts.shelved_images:
         return  # a create replaces no guest
     target = target_of(move)
     guest = await agent_at(cloud, target).look(key_at(move, target))
     if guest and (guest.has_disk or guest.disks):
+        await _see_origin(move, cloud)
+
+
+async def _see_origin(move: Move, cloud: Cloud) -> None:
+    """Raises: Unavailable: neither the source's guest nor the images of a shelved server are whole."""
+    if move.facts.source is not None:
         await _see(move, cloud, source_of(move))
+    else:
+        await shelved_images.see(move.facts.shelved_images, cloud)
+
+
+async def see_target(move: Move, cloud: Cloud) -> None:
+    """Raises: Unavailable: the target's guest is not whole."""
+    await _see(move, cloud, target_of(move))
 
 
 async def _see(move: Move, cloud: Cloud, location: Location) -> None:
     guest = await agent_at(cloud, location).look(key_at(move, location))
-    if guest is None or not guest.has_disk or guest.power == "reserved":
+    if guest is None or not guest.has_disk or guest.power in ("reserved", "incoming"):
         raise Unavailable(f"its other guest is not seen whole on {location.host}; nothing is destroyed")
 
 
@@ -122,6 +135,19 @@ async def equipped_target(move: Move, cloud: Cloud) -> GuestSpec:
         nics=await network.guest_nics(move, target_of(move), cloud),
         volumes=await volumes.guest_volumes(volumes.devices_at_target(facts), cloud),
         pci=await _whole_devices(move, target_of(move), cloud) if needs.wants_pci(facts) else (),
+        config_drive=await config_drives.at_target(move, cloud),
+    )
+
+
+async def arriving(move: Move, cloud: Cloud) -> GuestSpec:
+    """Return the target's guest with its devices for a live transfer: its ports are bound there inactively still."""
+    facts = move.facts
+    return replace(
+        target_spec(move),
+        nics=await network.arriving_nics(move, cloud),
+        volumes=await volumes.guest_volumes(volumes.devices_at_target(facts), cloud),
+        pci=await _whole_devices(move, target_of(move), cloud) if needs.wants_pci(facts) else (),
+        config_drive=facts.live.guest.config_drive if facts.live and facts.live.guest else None,
     )
 
 
@@ -133,14 +159,19 @@ async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
     return replace(
         target_spec(move),
         key=key_at(move, source),
+        image_id=record.image_id,
+        user_data=record.user_data,
         vcpus=old.vcpus,
         memory_mib=old.memory_mib,
         root_gib=old.root_gib,
         ephemeral_gib=old.ephemeral_gib,
         swap_mib=old.swap_mib,
+        guest_agent=has_agent(record.image_properties),
+        requires_quiesce=requires_quiesce(record.image_properties),
         nics=await network.guest_nics(move, source, cloud),
         volumes=await volumes.guest_volumes(record.volumes, cloud),
         pci=await _whole_devices(move, source, cloud) if needs.had_pci(facts) else (),
+        config_drive=await config_drives.at_source(move, record, cloud),
     )
 
 

@@ -10,20 +10,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from whimbrel.domain.ids import ServerId
+from whimbrel.domain.ids import CellName, ServerId
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import Location, Move, crosses_cells, source_of, target_of
+from whimbrel.moves.facts import Move, crosses_cells, home_of, target_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.servers import Servers
 
 
 async def records_at_home(move: Move, cloud: Cloud) -> Servers:
     """Return the store that has the server's home record now."""
-    location = source_of(move)
+    cell = home_of(move)
     if crosses_cells(move.facts):
         entry = await cloud.directory.entry(ServerId(move.subject))
-        return cloud.cell(entry.cell or location.cell).servers
-    return cloud.cell(location.cell).servers
+        return cloud.cell(entry.cell or cell).servers
+    return cloud.cell(cell).servers
 
 
 async def home_record(move: Move, cloud: Cloud) -> Server:
@@ -32,36 +32,36 @@ async def home_record(move: Move, cloud: Cloud) -> Server:
 
 async def copy_to_target(move: Move, cloud: Cloud) -> None:
     """Ensure that the target's cell has a copy of the record. It is not visible, and only this move may change it."""
-    source, target, server = source_of(move), target_of(move), ServerId(move.subject)
-    record = await cloud.cell(source.cell).servers.stand(move.order, server, "shared")
+    target, server = target_of(move), ServerId(move.subject)
+    record = await cloud.cell(home_of(move)).servers.stand(move.order, server, "shared")
     await cloud.cell(target.cell).servers.insert(move.order, _moved(record, {"cell": target.cell}), "frozen")
 
 
 async def erase_at_target(move: Move, cloud: Cloud) -> None:
     """Ensure that the source's record is the only one."""
-    await _erase(move, target_of(move), source_of(move), cloud)
+    await _erase(move, target_of(move).cell, home_of(move), cloud)
 
 
 async def erase_at_source(move: Move, cloud: Cloud) -> None:
     """Ensure that the target's record is the only one."""
-    await _erase(move, source_of(move), target_of(move), cloud)
+    await _erase(move, home_of(move), target_of(move).cell, cloud)
 
 
-async def _erase(move: Move, lost: Location, kept: Location, cloud: Cloud) -> None:
+async def _erase(move: Move, lost: CellName, kept: CellName, cloud: Cloud) -> None:
     server = ServerId(move.subject)
-    await cloud.cell(lost.cell).servers.erase(move.order, server)
-    await cloud.cell(kept.cell).servers.stand(move.order, server, "whole")
+    await cloud.cell(lost).servers.erase(move.order, server)
+    await cloud.cell(kept).servers.stand(move.order, server, "whole")
 
 
-async def switch(move: Move, was: Location, to: Location, fields: Mapping[str, Any], cloud: Cloud) -> None:
+async def switch(move: Move, was: CellName, to: CellName, fields: Mapping[str, Any], cloud: Cloud) -> None:
     """Make the record in the other cell the home record, with these fields changed."""
     server = ServerId(move.subject)
-    if (await cloud.directory.entry(server)).cell == to.cell:
-        await cloud.cell(to.cell).servers.stand(move.order, server, "shared")
+    if (await cloud.directory.entry(server)).cell == to:
+        await cloud.cell(to).servers.stand(move.order, server, "shared")
         return
-    record = await cloud.cell(was.cell).servers.stand(move.order, server, "frozen")
-    await cloud.cell(to.cell).servers.insert(move.order, _moved(record, fields), "shared")
-    await cloud.directory.switch(move.order, server, to.cell)
+    record = await cloud.cell(was).servers.stand(move.order, server, "frozen")
+    await cloud.cell(to).servers.insert(move.order, _moved(record, fields), "shared")
+    await cloud.directory.switch(move.order, server, to)
 
 
 def _moved(record: Server, fields: Mapping[str, Any]) -> Server:

@@ -3,14 +3,14 @@
 A port that its owner deletes or detaches meanwhile is skipped.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
-from whimbrel.domain.ids import ServerId
+from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.run import Run
 from whimbrel.domain.server_devices import GuestNic
@@ -59,6 +59,32 @@ async def guest_nics(move: Move, location: Location, cloud: Cloud) -> tuple[Gues
     return tuple(nics)
 
 
+async def arriving_nics(move: Move, cloud: Cloud) -> tuple[GuestNic, ...]:
+    """Return the nics for the target of a live migration, by the ports' bindings there, which are not active yet."""
+    target, nics = target_of(move), []
+    direct = any(port.nic.vnic_type == DIRECT for port in _ports(move))
+    devices = await pci_devices.held(move, target, cloud) if direct else {}
+    for port in _ports(move):
+        port_id = port.nic.port_id
+        bindings = await _unless_gone(move, cloud, port_id, cloud.network.bindings(port_id))
+        if bindings is None:
+            continue  # deleted by its owner
+        here = next((binding for binding in bindings if binding.host == target.host), None)
+        if here is None:
+            raise Unavailable(f"port {port_id} has no binding on {target.host} yet")
+        nics.append(
+            GuestNic(
+                port_id=port_id,
+                mac=port.nic.mac,
+                vif_type=here.vif_type,
+                vif_details=here.vif_details,
+                network_id=port.nic.network_id,
+                pci_address=next((one.address for one in devices.get(port_id, [])), None),
+            )
+        )
+    return tuple(nics)
+
+
 # A move
 
 
@@ -99,6 +125,19 @@ async def activate_target(move: Move, cloud: Cloud) -> None:
         await _activate(move, port, target, await _handed(move, port, target, cloud), cloud)
 
 
+async def activate_arrived(move: Move, cloud: Cloud) -> None:
+    """Activate the ports at the target of a live migration. What a delayed call has unbound there is bound again."""
+    await check_in_hand(move, cloud)
+    target = target_of(move)
+    for port in _ports(move):
+        port_id = port.nic.port_id
+        profile = {**port.profile, **await _handed(move, port, target, cloud)}
+        await _unless_gone(move, cloud, port_id, _serve(move, port, target, profile, cloud))
+        if source_of(move).zone != target.zone:
+            owner = await device_owner(target, cloud)
+            await _unless_gone(move, cloud, port_id, cloud.network.set_owner(port_id, owner))
+
+
 async def activate_source(move: Move, cloud: Cloud) -> None:
     await check_in_hand(move, cloud)
     for port in _ports(move):
@@ -111,27 +150,31 @@ async def _activate(move: Move, port: MovedPort, location: Location, profile: Ma
         if port.requests or port.nic.vnic_type == DIRECT:
             await _unless_gone(move, cloud, port_id, _bind_again(move, port_id, location, profile, cloud))
         return
-    is_back = location == source_of(move)
-    call = _serve_again(move, port, cloud) if is_back else network.activate_binding(port_id, location.host)
-    await _unless_gone(move, cloud, port_id, call)
+    whole = {**port.profile, **profile}
+    await _unless_gone(move, cloud, port_id, _serve(move, port, location, whole, cloud))
     if source_of(move).zone != target_of(move).zone:
         await _unless_gone(move, cloud, port_id, network.set_owner(port_id, await device_owner(location, cloud)))
 
 
-async def _serve_again(move: Move, port: MovedPort, cloud: Cloud) -> None:
-    """Activate a port at the source; bind it anew if a delayed unbinding of an earlier move deleted its binding.
+async def _serve(move: Move, port: MovedPort, location: Location, profile: Mapping[str, Any], cloud: Cloud) -> None:
+    """Activate a port at a location, with a binding that connects it.
 
-    A conductor that is delayed in between may bind, but does not activate.
+    Its binding was deleted, if a delayed unbinding of an earlier move arrived, or cleared, if another one was active
+    since: then it is made anew. A conductor that is delayed in between may bind, but does not activate.
     """
-    network, port_id, host = cloud.network, port.nic.port_id, source_of(move).host
-    try:
-        await network.activate_binding(port_id, host)
-    except NotFound:
-        if (await network.port(port_id)).device_id == move.subject:
-            await check_in_hand(move, cloud)
-            await network.create_binding(port_id, host, port.nic.vnic_type, dict(port.profile))
-            await check_in_hand(move, cloud)
-            await network.activate_binding(port_id, host)
+    network, port_id, host = cloud.network, port.nic.port_id, location.host
+    if not await is_connected_at(port_id, host, cloud):
+        if (await network.port(port_id)).device_id != move.subject:
+            return
+        await check_in_hand(move, cloud)
+        await network.create_binding(port_id, host, port.nic.vnic_type, profile)
+        await check_in_hand(move, cloud)
+    await network.activate_binding(port_id, host)
+
+
+async def is_connected_at(port_id: str, host: HostName, cloud: Cloud) -> bool:
+    """Check whether a port has a binding that connects it on a host, active or not. Raises: NotFound."""
+    return any(one.host == host and one.is_connected for one in await cloud.network.bindings(port_id))
 
 
 async def _bind_again(move: Move, port_id: str, location: Location, profile: Mapping[str, Any], cloud: Cloud) -> None:
@@ -184,16 +227,16 @@ async def make_ports(move: Move, cloud: Cloud) -> None:
 
 
 async def unmake_ports(move: Move, cloud: Cloud) -> None:
-    """Delete the ports that were created and release those that were taken."""
-    facts = move.facts
-    theirs = {requested.port_id for requested in facts.requested_nics}
-    await release(move, lambda port: port.id not in theirs, cloud)
+    """Delete the ports that were created, by their MACs, and release all others that name the server."""
+    made = {mac for mac in move.facts.macs if mac}
+    await release(move, lambda port: port.mac in made, cloud)
 
 
 async def learn_nics(move: Move, cloud: Cloud) -> MoveFacts:
     """Return the facts with the server's current ports, in the order of the requests."""
     facts = move.facts
     found = await cloud.network.ports_of([ServerId(move.subject)])
+    await _check_taken(move, {port.id for port in found}, cloud)
     names = await _names(facts, cloud)
     nics = []
     for requested, mac in zip(facts.requested_nics, facts.macs, strict=True):
@@ -204,9 +247,55 @@ async def learn_nics(move: Move, cloud: Cloud) -> MoveFacts:
     return replace(facts, ports=tuple(nics))
 
 
+async def _check_taken(move: Move, found: Collection[str], cloud: Cloud) -> None:
+    """Raises: Refused: another server has a requested port; Neutron may let two that ask at once both take it."""
+    for requested in move.facts.requested_nics:
+        if requested.port_id and requested.port_id not in found:
+            with suppress(NotFound):  # its owner deleted it
+                if (await cloud.network.port(requested.port_id)).device_id not in ("", move.subject):
+                    raise Refused(f"Port {requested.port_id} is still in use.")
+
+
 async def _names(facts: MoveFacts, cloud: Cloud) -> dict[str, str]:
     networks: list[NetworkInfo] = await cloud.network.networks(facts.owner.project)
     return {network.id: network.name for network in networks}
+
+
+# An offload, and the way back
+
+
+async def bind_anew(move: Move, cloud: Cloud) -> None:
+    """Bind the ports, which no host has, to the target."""
+    target = target_of(move)
+    owner = await device_owner(target, cloud)
+    for moved_port in _ports(move):
+        profile = await _handed(move, moved_port, target, cloud)
+        with suppress(NotFound):  # its owner deleted it
+            port = await cloud.network.port(moved_port.nic.port_id)
+            if port.device_id == move.subject:
+                await check_in_hand(move, cloud)  # after the read: if delayed here, the port has changed
+                await cloud.network.bind(port, target.host, profile, owner)
+
+
+async def unbind_anew(move: Move, cloud: Cloud) -> None:
+    """Bind the ports to no host again; their owner is as before, that of the server's last zone."""
+    home = move.facts.home
+    zone = (home.zone if home else None) or cloud.rules.default_availability_zone
+    owner = f"compute:{await name_of(cloud.zones, zone)}"
+    await unbind_all(move, {port.nic.port_id for port in _ports(move)}, cloud, owner)
+
+
+async def unbind_all(run: Run, ids: Collection[str], cloud: Cloud, owner: str | None = None) -> None:
+    """Bind these ports of the server to no host. Each is changed, so that a delayed call finds it changed.
+
+    owner: the new device owner; None: as it is.
+    """
+    seen = await cloud.network.ports_of([ServerId(run.subject)], with_requests=False)
+    await check_in_hand(run, cloud)
+    for port in seen:
+        if port.id in ids:
+            with suppress(NotFound):  # its owner deleted it
+                await cloud.network.unbind(port, dict.fromkeys(HANDED), owner or port.device_owner)
 
 
 # A delete

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain import server_states
 from whimbrel.domain.errors import LockLost, NotFound, WrongState
+from whimbrel.domain.ids import CellName
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import Location, Move, MoveFacts, source_of, target_of
 from whimbrel.moves.steps import volumes
@@ -18,18 +19,29 @@ from whimbrel.ports.cloud import Cloud
 async def show(run: Run, task_state: str, cloud: Cloud) -> None:
     """Set the task state of a server on a host while a move works on it."""
     assert has_facts(run, MoveFacts), "only lines of moves show something"
-    location = run.facts.source or run.facts.target
-    if location:
-        records = await records_at_home(run, cloud) if run.facts.source else cloud.cell(location.cell).servers
+    facts = run.facts
+    if facts.source or facts.home or facts.target:
+        has_record = facts.source or facts.home
+        records = await records_at_home(run, cloud) if has_record else cloud.cell(target_of(run).cell).servers
         await records.show_task(run.order, run.subject, task_state, cloud.clock.now())
 
 
 async def lock(move: Move, cloud: Cloud) -> None:
     """Lock the server, if it is idle and as it was at the request. Raises: WrongState: it is not."""
+    await lock_for("resize_prep", move, cloud)
+
+
+async def lock_migrating(move: Move, cloud: Cloud) -> None:
+    """Lock the server for a live migration, as `lock` does."""
+    await lock_for("migrating", move, cloud)
+
+
+async def lock_for(task_state: str, move: Move, cloud: Cloud) -> None:
+    """Lock the server as `lock` does; it shows this task_state."""
     source, now = source_of(move), cloud.clock.now()
     records = cloud.cell(source.cell).servers
     try:
-        await records.lock(move.order, move.subject, "resize_prep", move.facts.was, source.slot, now)
+        await records.lock(move.order, move.subject, task_state, move.facts.was, source.slot, now)
     except NotFound:
         raise WrongState(f"Instance {move.subject} was moved meanwhile.") from None  # to another cell
 
@@ -45,7 +57,7 @@ async def switch_home(move: Move, cloud: Cloud) -> None:
     facts = move.facts
     now = cloud.clock.now()
     fields = {
-        **_home(target_of(move)),
+        **location_fields(target_of(move)),
         "flavor": facts.new_flavor,
         "volumes": volumes.devices_at_target(facts),
         "vm_state": server_states.after(facts.was, "moved"),
@@ -53,19 +65,31 @@ async def switch_home(move: Move, cloud: Cloud) -> None:
         "launched_at": now,
         "updated_at": now,
     }
-    await _live(move, source_of(move), target_of(move), fields, cloud)
+    await live(move, source_of(move).cell, target_of(move).cell, fields, cloud)
+
+
+async def move_home(move: Move, cloud: Cloud) -> None:
+    """Write the new host and the zone pin into the record of a server that arrived live. Its state stays as it was."""
+    fields = {
+        **location_fields(target_of(move)),
+        **await _pin(move, cloud),
+        "volumes": volumes.devices_at_target(move.facts),
+        "updated_at": cloud.clock.now(),
+    }
+    await live(move, source_of(move).cell, target_of(move).cell, fields, cloud)
 
 
 async def switch_home_back(move: Move, cloud: Cloud) -> None:
     """Restore the source as the server's host, and the old flavor. `unlock` restores the vm_state."""
     facts = move.facts
-    fields = {**_home(source_of(move)), "flavor": facts.old_flavor, "launched_at": facts.launched_at}
-    await _live(move, target_of(move), source_of(move), fields, cloud)
+    fields = {**location_fields(source_of(move)), "flavor": facts.old_flavor, "launched_at": facts.launched_at}
+    await live(move, target_of(move).cell, source_of(move).cell, fields, cloud)
 
 
-async def _live(move: Move, was: Location, to: Location, fields: Mapping[str, Any], cloud: Cloud) -> None:
-    if was.cell == to.cell:
-        await cloud.cell(to.cell).servers.change_by_run(move.order, move.subject, fields)
+async def live(move: Move, was: CellName, to: CellName, fields: Mapping[str, Any], cloud: Cloud) -> None:
+    """Set these fields in the record, which goes from one cell to the other if they differ."""
+    if was == to:
+        await cloud.cell(to).servers.change_by_run(move.order, move.subject, fields)
     else:
         await switch(move, was, to, fields, cloud)
 
@@ -95,5 +119,5 @@ async def show_reverting(move: Move, cloud: Cloud) -> None:
         await show(move, "resize_reverting", cloud)
 
 
-def _home(location: Location) -> dict[str, Any]:
+def location_fields(location: Location) -> dict[str, Any]:
     return {"cell": location.cell, "host": location.host, "zone": location.zone, "slot": location.slot}

@@ -16,6 +16,7 @@ from whimbrel.domain.pci import PciRequest, TooFewDevices, choose
 from whimbrel.moves import needs
 from whimbrel.moves.facts import Location, Move, MoveFacts
 from whimbrel.moves.needs import Needs
+from whimbrel.moves.steps import claims
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import Assignment, Shortfall
 from whimbrel.saga.step import Decided
@@ -87,17 +88,50 @@ def next_alternate(facts: MoveFacts) -> MoveFacts | None:
     )
 
 
+MOST_CHOICES = 32
+"""The limit of new choices of a target: each time one of the servers that compete for hosts gets one."""
+
+
+def after_lost_claim(move: Move) -> MoveFacts | None:
+    """Return the facts for a new choice if the claim of a member of a server group was refused, else None.
+
+    Members that are created at once compete for hosts: what was chosen is outdated by the first claim.
+    """
+    facts = move.facts
+    refused = next((entry.step for entry in reversed(move.log) if entry.way == "do"), None)
+    if refused != claims.claim_target.__name__ or not facts.hints.get("group") or facts.choices >= MOST_CHOICES:
+        return None
+    return replace(facts, choices=facts.choices + 1, chooses_anew=True)
+
+
+def chooses_anew(facts: MoveFacts) -> bool:
+    return facts.chooses_anew
+
+
+async def choose_anew(move: Move, cloud: Cloud) -> Decided:
+    """Choose a target as `choose_target` does, knowing the claims of other members of the group."""
+    decided = await choose_target(move, cloud)
+    assert decided.facts, "a choice"
+    return Decided(replace(decided.facts, chooses_anew=False), decided.evidence)
+
+
 async def decide(asked: Needs, cloud: Cloud, most: int) -> Decision:
     """Choose up to `most` hosts; the first is the target, the others are alternates."""
     began = cloud.clock.now()
     fleet = await cloud.fleets.now()
     capacity = await cloud.placement.capacity(fleet.providers)
-    ranking = rank(asked.request, Snapshot(fleet, capacity, cloud.clock.now(), cloud.rules.scheduler))
+    found = await decide_on(Snapshot(fleet, capacity, cloud.clock.now(), cloud.rules.scheduler), asked, cloud, most)
+    cloud.meter.decided(cloud.clock.now() - began, bool(found.choices))
+    return found
+
+
+async def decide_on(snapshot: Snapshot, asked: Needs, cloud: Cloud, most: int) -> Decision:
+    """Choose up to `most` hosts of a snapshot."""
+    ranking = rank(asked.request, snapshot)
     choices, near_misses = await _look_closely(ranking, asked.facts, cloud, most)
     if not choices:
         near_misses |= await _explained(ranking, cloud)
     record = make_trace(ranking, near_misses, [choice.host for choice in choices])
-    cloud.meter.decided(cloud.clock.now() - began, bool(choices))
     return Decision(choices=tuple(choices), record=record)
 
 
@@ -198,10 +232,14 @@ async def _with_agent(
 ) -> tuple[Assignment, ...] | NearMiss:
     """Return the assignments if the host's agent is new enough for the move."""
     host = ranking.snapshot.fleet.hosts[location]
+    lacks = "does not move servers with ports that request resources"
     release = await needs.too_old(host, facts.ports, cloud) if facts.source else None
+    if release is None and facts.config_drive:
+        lacks = "does not write config drives"
+        release = await needs.too_old_for_drives(host, cloud)
     if release is None:
         return found
-    words = f"its agent is of release {release}, which does not move servers with ports that request resources"
+    words = f"its agent is of release {release}, which {lacks}"
     return NearMiss(Reason(constraint=AGENT, words=words), f"upgrade the agent of host {host.name}")
 
 

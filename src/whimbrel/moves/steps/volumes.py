@@ -1,11 +1,13 @@
 """The server's volumes: the target's attachment is made before the source's is deleted; the reverse on the way back.
 
 Invariant: a volume always has at least one attachment of its server, and is connected from one host only: the source's
-attachment is deleted while the guest is stopped, before the target's is connected. Volumes that the owner attached
-or detached before the verdict are in the record; confirm and revert both follow the record.
+attachment is deleted while the guest is stopped, before the target's is connected. The exceptions are a live migration,
+for which the guest exists on both hosts, and an evacuation, for which the source is dead. Volumes that the owner
+attached or detached before the verdict are in the record; confirm and revert both follow the record.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,7 +22,11 @@ from whimbrel.moves.steps.home_cell import home_record, records_at_home
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume
+from whimbrel.ports.stores.servers import Servers
 from whimbrel.ports.stores.zones import name_of
+
+SOURCE_STAYS_CONNECTED = ("live_migrate", "evacuate")
+"""The sagas that delete the source's attachments after the target's guest has started."""
 
 POLL_S = 1.0
 """The polling interval for a volume that is being created."""
@@ -31,14 +37,23 @@ POLL_S = 1.0
 async def attach_target(move: Move, cloud: Cloud) -> MoveFacts:
     """Ensure that each volume has an attachment for the target, not connected yet.
 
+    Beside a source's that stays connected it is made with its connection: it could not be connected later.
     Return the facts with these and the source's current attachments: an earlier roll-back may have made new ones.
     """
     facts = move.facts
     server, at_source = ServerId(move.subject), await _held_at_source(move, cloud)
-    held = await cloud.volumes.attachments(server)
+    recorded = {*at_source.values(), *(device.attachment_id for device in facts.volumes)}
+    held = [one for one in await cloud.volumes.attachments(server) if one.volume_id in _volume_ids(move)]
+    held = await _without_leftovers(move, held, recorded, cloud)
+    connector = await _connector(target_of(move), cloud) if move.saga in SOURCE_STAYS_CONNECTED else None
     made = {}
-    for volume_id in _volume_ids(move):
-        kept = await cloud.volumes.reserve(server, volume_id, _known(at_source, volume_id), held)
+    for device in facts.volumes:
+        volume_id, known = device.volume_id, _known(at_source, device.volume_id)
+        if connector:
+            at_target = {**connector, "mountpoint": device.device}
+            kept = await cloud.volumes.connect_another(server, volume_id, known, at_target, held)
+        else:
+            kept = await cloud.volumes.reserve(server, volume_id, known, held)
         made[volume_id] = kept.id
     devices = tuple(
         replace(device, attachment_id=at_source.get(device.volume_id, device.attachment_id)) for device in facts.volumes
@@ -69,10 +84,23 @@ async def hand_over(move: Move, cloud: Cloud) -> None:
     await connect_target(move, cloud)
 
 
+async def detach_source(move: Move, cloud: Cloud) -> None:
+    """Delete the source's attachments, which it may still have; the guest uses the target's by now."""
+    for device in move.facts.volumes:
+        await cloud.volumes.detach(device.attachment_id)
+
+
 async def connect_target(move: Move, cloud: Cloud) -> None:
     names = {device.volume_id: device.device for device in move.facts.volumes}
     made = {attachment: names.get(volume) for volume, attachment in move.facts.target_attachments.items()}
     await _connect(made, target_of(move), cloud)
+
+
+async def release_reserved(move: Move, cloud: Cloud) -> None:
+    """Delete the attachments that only reserved the volumes while the server had no host."""
+    await check_in_hand(move, cloud)
+    for device in move.facts.volumes:
+        await cloud.volumes.detach(device.attachment_id)
 
 
 async def complete_target(move: Move, cloud: Cloud) -> None:
@@ -111,18 +139,35 @@ async def return_volumes(move: Move, cloud: Cloud, *, anew: bool = True) -> None
 async def _at_source(move: Move, device: BlockDevice, cloud: Cloud, *, anew: bool) -> str:
     """Return the source's attachment: the existing one, or one reserved beside the target's."""
     source, server = source_of(move), ServerId(move.subject)
-    held = {one.id for one in await cloud.volumes.attachments(server, device.volume_id)}
+    held = await cloud.volumes.attachments(server, device.volume_id)
     given_up = {one.attachment_id for one in move.facts.volumes} if anew and moves_volumes(move.facts) else ()
-    if device.host == source.host and device.attachment_id in held and device.attachment_id not in given_up:
+    is_held = device.attachment_id in {one.id for one in held}
+    if device.host == source.host and is_held and device.attachment_id not in given_up:
         return device.attachment_id
-    targets = {device.attachment_id, move.facts.target_attachments.get(device.volume_id)}
-    return (await cloud.volumes.reserve(server, device.volume_id, [one for one in targets if one])).id
+    targets = [one for one in (device.attachment_id, move.facts.target_attachments.get(device.volume_id)) if one]
+    held = await _without_leftovers(move, held, targets, cloud)
+    return (await cloud.volumes.reserve(server, device.volume_id, targets, held)).id
+
+
+async def _without_leftovers(
+    move: Move, held: Sequence[Attachment], recorded: Collection[str], cloud: Cloud
+) -> list[Attachment]:
+    """Delete the attachments that are connected, not completed, and not recorded. Return the others.
+
+    Late requests of earlier moves made them, or an earlier try of this step. From which host they are connected cannot
+    be read from the volume service, so none is used again. A completed one may be in use: of a restored database.
+    """
+    leftovers = [one for one in held if one.id not in recorded and one.status == "attaching"]
+    if leftovers:
+        await _detach(move, leftovers, cloud)
+    return [one for one in held if one not in leftovers]
 
 
 async def _held_at_source(move: Move, cloud: Cloud) -> dict[str, str]:
     """Return the source's attachments in the record: volume -> attachment."""
-    source, record = source_of(move), await home_record(move, cloud)
-    return {device.volume_id: device.attachment_id for device in record.volumes if device.host == source.host}
+    source, record = move.facts.source, await home_record(move, cloud)
+    host = source.host if source else ""
+    return {device.volume_id: device.attachment_id for device in record.volumes if device.host == host}
 
 
 def _known(at_source: Mapping[str, str], volume_id: str) -> list[str]:
@@ -177,6 +222,7 @@ async def make_volumes(move: Move, cloud: Cloud) -> None:
                     volume_type=requested.volume_type,
                     image_id=requested.image_id,
                     snapshot_id=requested.snapshot_id,
+                    grant=facts.grant,
                 )
             )
             await _whole(volume, cloud)
@@ -216,7 +262,7 @@ async def learn_volumes(move: Move, cloud: Cloud) -> MoveFacts:
         for number, requested in enumerate(facts.requested_volumes)
     )
     attachments = {device.volume_id: device.attachment_id for device in devices}
-    return replace(facts, volumes=devices, target_attachments=attachments)
+    return replace(facts, volumes=devices, target_attachments=attachments, grant="")
 
 
 def device_names(asked: Sequence[str | None], kept: Collection[str]) -> list[str]:
@@ -256,6 +302,23 @@ def marks(move: Move) -> list[str]:
     ]
 
 
+# An offload
+
+
+async def reserve_all(run: Run, devices: Sequence[BlockDevice], records: Servers, cloud: Cloud) -> None:
+    """Keep the volumes by attachments without a host, and delete all others. The record first names the new ones."""
+    server, kept = ServerId(run.subject), []
+    held = await cloud.volumes.attachments(server)
+    for device in devices:
+        if device.host:
+            reserved = await cloud.volumes.reserve(server, device.volume_id, [device.attachment_id], held)
+            device = replace(device, attachment_id=reserved.id, host="")
+        kept.append(device)
+    await records.change_by_run(run.order, server, {"volumes": tuple(kept)})
+    for device in kept:
+        await _detach_others(run, device.volume_id, device.attachment_id, cloud)
+
+
 # A delete
 
 
@@ -264,9 +327,14 @@ async def detach_all(run: Run, cloud: Cloud) -> None:
 
 
 async def delete_with(record: Server, cloud: Cloud) -> None:
+    """Delete the volumes with delete_on_termination. As in Nova, one with snapshots or other servers is kept."""
     for device in record.volumes:
         if device.delete_on_termination:
-            await cloud.volumes.delete_volume(device.volume_id)
+            try:
+                await cloud.volumes.delete_volume(device.volume_id)
+            except Refused:
+                if await cloud.volumes.attachments(record.id, device.volume_id):
+                    raise  # a stale request has attached it again: detach it first
 
 
 # Inside
@@ -279,9 +347,13 @@ def _volume_ids(move: Move) -> list[str]:
 
 async def _connect(attachments: Mapping[str, str | None], location: Location, cloud: Cloud) -> None:
     """attachments: attachment -> device name in the guest."""
-    connector = await cloud.agent(location.cell, location.host).connector()
+    connector = await _connector(location, cloud)
     for attachment_id, device in attachments.items():
         await cloud.volumes.connect(attachment_id, {**connector, "mountpoint": device})
+
+
+async def _connector(location: Location, cloud: Cloud) -> dict[str, Any]:
+    return await cloud.agent(location.cell, location.host).connector()
 
 
 async def _detach_others(run: Run, volume_id: str, kept: str | None, cloud: Cloud) -> None:

@@ -16,6 +16,14 @@ UNBOUND = "unbound"
 BINDING_FAILED = "binding_failed"
 DEFAULT_GROUP = "default"
 
+ROUTER_INTERFACE = "network:router_interface"
+ROUTER_GATEWAY = "network:router_gateway"
+FLOATING_IP = "network:floatingip"
+DHCP = "network:dhcp"
+"""Device owners of the network's own ports. Their device_id is the router, the floating IP, or any name of the DHCP."""
+
+QUOTA_RESOURCES = ("network", "subnet", "port", "router", "floatingip", "security_group", "security_group_rule")
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Common fields. Times are seconds since 1970."""
@@ -45,6 +53,7 @@ class Network(Record, frozen=True, kw_only=True):
     mtu: int = 1500
     port_security_enabled: bool = True
     qos_policy_id: str | None = None
+    external: bool = False  # gateways of routers and floating IPs are on it
     segments: tuple[Segment, ...] = ()  # written by `add`, not by `change`
     subnets: tuple[str, ...] = ()  # ids; never written
 
@@ -114,6 +123,29 @@ class Port(Record, frozen=True, kw_only=True):
         return self.device_owner.startswith("compute:")
 
 
+class Router(Record, frozen=True, kw_only=True):
+    """Its interfaces and its gateway are ports, whose device_id is the router's id: see ROUTER_INTERFACE."""
+
+    admin_state_up: bool = True
+    enable_snat: bool = True  # packets that leave by the gateway get its address
+    routes: tuple[dict[str, str], ...] = ()  # "destination", "nexthop"
+
+
+class FloatingIp(Record, frozen=True, kw_only=True):
+    """An address of an external network, which a router translates to a fixed address of a port."""
+
+    floating_network_id: str
+    floating_port_id: str  # holds the address
+    floating_ip_address: str = ""  # of that port; chosen by the store
+    fixed_port_id: str | None = None  # None: not associated
+    fixed_ip_address: str | None = None  # None in a request: the only IPv4 address of the fixed port
+    router_id: str | None = None  # of the association; chosen by the store
+
+    @property
+    def status(self) -> str:
+        return "ACTIVE" if self.fixed_port_id else "DOWN"
+
+
 class SecurityGroup(Record, frozen=True, kw_only=True):
     stateful: bool = True
     is_default: bool = False
@@ -171,6 +203,22 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
+class Changed(msgspec.Struct, frozen=True):
+    """A record as it was read, and as it is to be."""
+
+    before: Record
+    now: Record
+
+
+class Removed(msgspec.Struct, frozen=True):
+    kind: type[Record]
+    id: str
+
+
+Write = Record | Changed | Removed
+"""One write of a transaction; a record is added."""
+
+
 class NetworkStore(Protocol):
     """Every method is one transaction. All raise Unavailable. Other errors: ports.services.network_errors."""
 
@@ -183,7 +231,8 @@ class NetworkStore(Protocol):
     async def add(self, records: Sequence[R]) -> list[R]:
         """Add records of one kind, all or none, and return them with the values that the store chose.
 
-        Raises: errors of the kind: addresses, MACs, VLANs or names that are taken; ...NotFound: a missing reference.
+        Raises: errors of the kind: addresses, MACs, VLANs or names that are taken; ...NotFound: a missing reference;
+        OverQuota.
         """
         ...
 
@@ -196,4 +245,24 @@ class NetworkStore(Protocol):
 
     async def remove(self, kind: type[R], record_id: str) -> R:
         """Remove a record with its parts and return it. Raises: ...NotFound; ...InUse."""
+        ...
+
+    async def write(self, writes: Sequence[Write]) -> list[Any]:
+        """Carry out several writes in this order, all or none; return their records. Raises: errors of each."""
+        ...
+
+    async def quota(self, project_id: str) -> dict[str, int]:
+        """Return the limits that were set for a project, by name of QUOTA_RESOURCES; -1: unlimited."""
+        ...
+
+    async def set_quota(self, project_id: str, most: Mapping[str, int] | None) -> None:
+        """Set these limits of a project, which `add` enforces; None: remove all of them."""
+        ...
+
+    async def limited_projects(self) -> list[str]:
+        """Return the projects that have limits of their own."""
+        ...
+
+    async def usage(self, project_id: str) -> dict[str, int]:
+        """Return how many records of each of QUOTA_RESOURCES a project has."""
         ...

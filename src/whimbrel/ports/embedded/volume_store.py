@@ -30,7 +30,7 @@ class VolumeRecord(msgspec.Struct, frozen=True, kw_only=True):
     image_id: str | None = None  # its source: at most one of these three is set
     snapshot_id: str | None = None
     source_volume_id: str | None = None
-    upload_image_id: str | None = None  # in status uploading: the image
+    upload_image_id: str | None = None  # uploading: to this image; downloading: its content becomes this one
     metadata: dict[str, str] = {}
     image_metadata: dict[str, str] = {}
     generation: int = 0

@@ -17,6 +17,11 @@ class BusAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BusAccesses(Protocol):
+    @property
+    def problem(self) -> str | None:
+        """Return why this process is not connected to the bus; "": it is; None: the cloud has no bus."""
+        ...
+
     async def grant(self, cell: CellName, host: HostName, public_key: str) -> BusAccess:
         """Return access for a host's key. Raises: Refused: the cloud has no bus; Unavailable."""
         ...
@@ -28,6 +33,8 @@ class BusAccesses(Protocol):
 
 class NoBus:
     """Implements BusAccesses for a cloud whose hosts are all in one process."""
+
+    problem = None
 
     async def grant(self, cell: CellName, host: HostName, public_key: str) -> BusAccess:
         raise Refused("This cloud has no bus: name its servers in the settings, [bus] urls, and start the API again.")

@@ -11,11 +11,18 @@ from typing import Protocol
 import msgspec
 
 from whimbrel.domain.host_description import HostDescription
-from whimbrel.domain.ids import HostName
+from whimbrel.domain.host_networks import HostNetworks
+from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.image_grant import ImageAccess
 
 BEAT_S = 5.0
 """The interval of heartbeats."""
+
+ANSWERED_WITHIN_S = 10.0
+"""How long the agent of a host that fences itself waits for the answer to a heartbeat, before it sends the next one."""
+
+SHORTEST_LEASE_S = 2 * (BEAT_S + ANSWERED_WITHIN_S)
+"""A shorter lease of such a host would be over after one heartbeat whose answer is lost."""
 
 
 class AgentHello(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +58,15 @@ class ImageGrant(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float  # seconds since 1970
 
 
+class MetadataAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a guest's request for its metadata, as HTTP."""
+
+    status: int
+    content_type: str = "text/plain"
+    body: bytes = b""
+    retry_after_s: int = 0  # when the guest may ask again; 0: it is not said
+
+
 class ControlPlane(Protocol):
     async def register(self, host: HostName, hello: AgentHello) -> Welcome:
         """Register a host and begin a new session of its agent; the sessions before it end."""
@@ -66,4 +82,17 @@ class ControlPlane(Protocol):
 
     async def image_grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
         """Return access to an image that an open run of a server on this host needs. Raises: Refused: none does."""
+        ...
+
+    async def guest_metadata(
+        self, host: HostName, server: ServerId, path: str, method: str = "GET", body: bytes = b""
+    ) -> MetadataAnswer:
+        """Answer a request of a guest on this host to the metadata service; no such path or method is an answer too.
+
+        Raises: Refused: the server is not on this host, and no run brings it there.
+        """
+        ...
+
+    async def network_state(self, host: HostName, known: str) -> HostNetworks | None:
+        """Return the networks of a host, as they are to be there. known: a digest; None: it has not changed."""
         ...

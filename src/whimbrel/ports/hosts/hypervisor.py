@@ -11,8 +11,21 @@ disks is fixed when it is reserved.
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
+from whimbrel.domain.console import ConsoleKind
 from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKey, GuestSpec
+from whimbrel.domain.guest_diagnostics import Diagnostics
+from whimbrel.domain.live_transfer import (
+    CpuFit,
+    GuestCpu,
+    LiveGuest,
+    Steering,
+    TransferOptions,
+    TransferProgress,
+    TransferTarget,
+)
+from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.ports.hosts.consoles import ConsoleStream
 
 Percent = Callable[[int], None]
 """Called by a long phase from time to time with 0 to 100."""
@@ -26,6 +39,10 @@ class Hypervisor(Protocol):
 
         Shares are those since the previous call; the first call may return none.
         """
+        ...
+
+    async def uptime(self) -> str:
+        """Return what the program `uptime` prints on the host. Raises: Refused: unknown here."""
         ...
 
     async def connector(self) -> dict[str, Any]:
@@ -63,6 +80,13 @@ class Hypervisor(Protocol):
         """Make a disk from a transfer image, grown to its size. Otherwise as import_disk."""
         ...
 
+    async def cache_image(self, image_id: str) -> None:
+        """Fetch an image, so that disks are made from it without the image service. Repeatable.
+
+        Raises: Refused: no such image, or one that no guest here can use.
+        """
+        ...
+
     async def export_disk(self, key: GuestKey, disk: DiskName = "root") -> DiskExport:
         """Export a disk of a stopped guest for reading until `unexport_disk`. Repeatable. Raises: Refused: it runs."""
         ...
@@ -78,23 +102,24 @@ class Hypervisor(Protocol):
     async def define(self, spec: GuestSpec) -> None:
         """Define the guest, stopped, with its disks and exactly these nics, volumes and PCI devices.
 
-        If it is defined already, a stopped guest is changed to `spec` and a running one is left as it is. Only a
+        If it is defined already, a stopped guest is changed to `spec`, and one with memory is left as it is. Only a
         reserved guest can be defined, even without a root disk. Raises: NotFound: no reservation, or a disk is missing
         or partial.
         Refused: see `domain.device_assignment`.
         """
         ...
 
-    async def start(self, key: GuestKey) -> None:
-        """Ensure that the guest is running.
+    async def start(self, key: GuestKey, paused: bool = False) -> None:
+        """Ensure that the guest is running. paused: if it is off, start it paused: its nics are there, it does not run.
 
         Raises: Refused: another slot of the same server runs here; a running guest uses one of its PCI devices; it has
-        no root disk and no volume with boot_index 0.
+        no root disk and no volume with boot_index 0; it waits for a live transfer, or has left by one; it is suspended,
+        or paused and is to run.
         """
         ...
 
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
-        """Ensure that the guest is not running: request a shutdown, after `timeout_s` power off."""
+        """Ensure that the guest is off: request a shutdown, after `timeout_s` power off. Saved memory is discarded."""
         ...
 
     async def reboot(self, key: GuestKey, hard: bool) -> None:
@@ -103,6 +128,108 @@ class Hypervisor(Protocol):
 
     async def destroy(self, key: GuestKey) -> None:
         """Remove guest, disks and reservation of this slot. Idempotent."""
+        ...
+
+    # Pausing
+
+    async def pause(self, key: GuestKey) -> None:
+        """Ensure that a running guest is paused, with its memory. Raises: Refused: it does not run."""
+        ...
+
+    async def suspend(self, key: GuestKey) -> None:
+        """Ensure that a live guest is suspended: it does not run, and its memory is kept on disk.
+
+        Until it is resumed or rebooted hard it does not start or change, and it keeps no other slot from running.
+        Raises: Refused: it is stopped.
+        """
+        ...
+
+    async def resume(self, key: GuestKey) -> None:
+        """Ensure that a paused or suspended guest runs again, with its memory. Raises: Refused: it is stopped."""
+        ...
+
+    async def diagnostics(self, key: GuestKey) -> Diagnostics:
+        """Measure a live guest. Raises: Refused: it does not run."""
+        ...
+
+    async def inject_nmi(self, key: GuestKey) -> None:
+        """Send a live guest a non-maskable interrupt. Raises: Refused: it does not run."""
+        ...
+
+    # Rescue: the guest boots from a disk of its own, and gets its own disk back as it is
+
+    async def create_rescue_disk(self, key: GuestKey, rescue: RescueDisk, percent: Percent) -> None:
+        """Make the rescue disk of a defined guest, as large as its image. One of another image is made anew.
+
+        Raises: Refused: the guest boots from one of another image.
+        """
+        ...
+
+    async def enter_rescue(self, key: GuestKey) -> None:
+        """Ensure that a stopped guest boots from its rescue disk. Raises: Refused: it is not off; NotFound: no disk."""
+        ...
+
+    async def leave_rescue(self, key: GuestKey) -> None:
+        """Ensure that a stopped guest boots as it is defined; a reboot from outside (hard) does so too.
+
+        No guest is fine. Raises: Refused: it is in rescue and not off.
+        """
+        ...
+
+    async def discard_rescue_disk(self, key: GuestKey) -> None:
+        """Remove the rescue disk. Idempotent. Raises: Refused: the guest boots from it."""
+        ...
+
+    async def set_password(self, key: GuestKey, user: str, password: str) -> None:
+        """Set the password of a user of the guest, by QEMU's guest agent. Repeatable.
+
+        Raises: NotFound; NoGuestAgent: none answers; Refused: the guest does not run, or its agent refuses.
+        """
+        ...
+
+    # Live transfers, see domain.live_transfer. A transfer goes on when the process that started it dies, or fails as a
+    # whole; the guest is always at exactly one of both hosts.
+
+    async def examine(self, key: GuestKey) -> LiveGuest:
+        """Return what a target must know of a guest. Raises: NotFound; Refused: it does not run."""
+        ...
+
+    async def compare_cpu(self, cpu: GuestCpu) -> CpuFit:
+        """Check whether this host can run a guest that sees this processor."""
+        ...
+
+    async def receive(self, spec: GuestSpec, live: LiveGuest) -> TransferTarget:
+        """Make a reserved guest incoming: with room for its disks, and with exactly the devices of `spec`.
+
+        Repeatable; a guest that has arrived is left as it is. Raises: NotFound: no reservation. Refused: see
+        `domain.device_assignment`; this hypervisor cannot receive it.
+        """
+        ...
+
+    async def start_transfer(self, key: GuestKey, target: TransferTarget, options: TransferOptions) -> None:
+        """Begin to copy a live guest to a target that waits for it; a transfer to this target goes on.
+
+        Raises: Refused: the guest does not run, cannot be moved, or is being transferred to another target.
+        """
+        ...
+
+    async def transfer_progress(self, key: GuestKey, target: str) -> TransferProgress:
+        """Return the transfer of a guest to the target with this address, as it is now."""
+        ...
+
+    async def steer_transfer(self, key: GuestKey, steering: Steering) -> None:
+        """Change the transfer under way. Repeatable; none is fine. Raises: Refused: not possible with this one."""
+        ...
+
+    async def end_transfer(self, key: GuestKey) -> None:
+        """Cancel the transfer under way, and return when there is none; a guest that has left stays where it is.
+
+        Raises: Refused: it is in post-copy, and can only go on.
+        """
+        ...
+
+    async def settle_arrival(self, key: GuestKey) -> None:
+        """Make the definition of an arrived guest permanent. Repeatable. Raises: NotFound: it has not arrived."""
         ...
 
     # Devices: changed in the definition, and at once in a running guest. All repeatable.
@@ -129,13 +256,46 @@ class Hypervisor(Protocol):
         """
         ...
 
+    async def swap_volume(self, key: GuestKey, volume_id: str, new: GuestVolume, percent: Percent) -> None:
+        """Copy a live guest's volume to another one, which it uses from then on.
+
+        new: by its own id, attachment and connection. The guest keeps the old id, name and position for it; the host
+        disconnects the old one. Repeatable: it joins a copy under way, which goes on when the call is cancelled.
+        Raises: NotFound; Refused: the guest does not run or has no such volume; the copy failed.
+        """
+        ...
+
+    async def end_volume_swap(self, key: GuestKey, volume_id: str, attachment_id: str) -> None:
+        """End the copy of a volume under way, and disconnect the new one; no copy, and no guest, is fine.
+
+        attachment_id: of the new volume. Raises: Refused: the guest uses that one already.
+        """
+        ...
+
+    async def release_volumes(self) -> None:
+        """Disconnect the volumes that no live guest uses, such as those of guests that ended by themselves.
+
+        Repeatable; operations on a guest do it for the guest.
+        """
+        ...
+
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
         """Return the last `lines` lines of the serial console. None: all that is kept."""
+        ...
+
+    async def connect_console(self, key: GuestKey, kind: ConsoleKind) -> ConsoleStream:
+        """Connect to a console of a live guest. The connection ends with the guest's process here.
+
+        A serial line has one connection: a newer one ends it. A screen has several.
+
+        Raises: NotFound; Refused: the guest does not run, or has no such console.
+        """
         ...
 
     def read_snapshot(self, key: GuestKey, percent: Percent, disk: DiskName = "root") -> AsyncIterator[bytes]:
         """Yield a disk's current contents as one image file (qcow2 for real disks), in chunks.
 
-        Raises: Refused: not the root disk, and the guest runs.
+        A running guest with an agent freezes its file systems for the instant of the copy, if it can.
+        Raises: Refused: not the root disk, and the guest runs; it requires to be frozen, and cannot.
         """
         ...

@@ -38,8 +38,8 @@ class GroupRule(msgspec.Struct, frozen=True, kw_only=True):
     root: ProviderId  # of the host that the claim is on
 
 
-class ZoneRule(msgspec.Struct, frozen=True, kw_only=True):
-    """The condition of a claim that its host is still in the zone in which it was chosen."""
+class HostRule(msgspec.Struct, frozen=True, kw_only=True):
+    """The conditions of a claim on its host: it is not disabled, and still in the zone in which it was chosen."""
 
     root: ProviderId  # of the host that the claim is on
     zones: frozenset[str]  # accepted zone ids; "": hosts that no aggregate puts into a zone
@@ -104,6 +104,10 @@ class Placement(Consumers, Protocol):
         """Return all providers with their free capacity: a snapshot for a scheduler; do not modify it."""
         ...
 
+    async def inventories(self) -> dict[ProviderId, dict[str, Inventory]]:
+        """Return the inventories of all providers by resource class."""
+        ...
+
     async def capacity(self, hosts: Sequence[ProviderId]) -> HostCapacity:
         """Return the capacity of these root providers in columns. A tuple that was passed before takes microseconds."""
         ...
@@ -121,15 +125,15 @@ class Placement(Consumers, Protocol):
         owner: Owner,
         want: Mapping[ProviderId, Resources],
         group: GroupRule | None = None,
-        zone: ZoneRule | None = None,
+        host: HostRule | None = None,
     ) -> None:
         """Make `want` the whole claim of `consumer`, replacing any other. Repeatable.
 
         group: the rule to keep. The consumer is then a server, which counts as being on that host for its group until
         it, or the run that gets the claim by hand_over, releases the claim. None: its location for the group stays.
-        zone: the condition on the host's zone.
-        Raises: Refused: no room, the group's rule would be violated, or the host's zone has changed; Superseded;
-        Unavailable.
+        host: the conditions on the host.
+        Raises: Refused: no room, the group's rule would be violated, the host is disabled, or its zone has changed;
+        Superseded; Unavailable.
         """
         ...
 
@@ -167,6 +171,10 @@ class Placement(Consumers, Protocol):
 
     async def allocations(self, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
         """Return the claims of these consumers, None: of all."""
+        ...
+
+    async def held_by(self, project: ProjectId) -> dict[str, int]:
+        """Return what the consumers of a project have together, by resource class."""
         ...
 
     async def owners(self, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:

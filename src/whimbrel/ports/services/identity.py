@@ -4,7 +4,7 @@ Invariant: a requester's roles include all implied ones, so that no other code e
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -86,15 +86,104 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     role_id: str
 
 
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    domain_id: str
+    name: str
+    description: str = ""
+
+
+class GroupAssignment(msgspec.Struct, frozen=True, kw_only=True):
+    """A role that all members of a group have in a project."""
+
+    group_id: str
+    project_id: ProjectId
+    role_id: str
+
+
+class ApplicationCredential(msgspec.Struct, frozen=True, kw_only=True):
+    """A login of a program, as one user in one project. It ends with the user's roles there."""
+
+    id: str
+    user_id: UserId
+    project_id: ProjectId
+    name: str
+    secret_hash: str
+    roles: list[str]  # names, implied ones included; a token has those of them that the user still has
+    description: str = ""
+    unrestricted: bool = False  # whether its tokens may manage application credentials
+    expires_at: float | None = None  # seconds since 1970; None: never
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
+    """A secret of a user for another protocol, e.g. of type "ec2". The service only stores it."""
+
+    id: str
+    user_id: UserId
+    type: str
+    blob: str
+    project_id: ProjectId | None = None
+
+
+class CatalogRegion(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    description: str = ""
+    parent_region_id: str | None = None
+
+
+class CatalogService(msgspec.Struct, frozen=True, kw_only=True):
+    """A service that administrators have added to the catalog."""
+
+    id: str
+    type: str
+    name: str = ""
+    description: str = ""
+    enabled: bool = True
+
+
+class CatalogEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint of an added service. interface: "public", "internal" or "admin"."""
+
+    id: str
+    service_id: str
+    interface: str
+    url: str
+    region_id: str | None = None
+    enabled: bool = True
+
+
+class RegisteredLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """The limit of every project on a resource of a service, unless it has one of its own. -1: none."""
+
+    id: str
+    service_id: str
+    resource_name: str
+    default_limit: int
+    region_id: str = ""  # "": in all regions
+    description: str | None = None
+
+
+class ProjectLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """The limit of one project, or of one domain, instead of the registered one. -1: none."""
+
+    id: str
+    registered_limit_id: str
+    resource_limit: int
+    project_id: str | None = None
+    domain_id: str | None = None
+    description: str | None = None
+
+
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     principal: Principal
     methods: list[str]
     audit_ids: list[str]  # its own, then that of the first token of the chain
     issued_at: float
+    application_credential_id: str | None = None  # from which the token was issued
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token to issue. project_id None: unscoped."""
+    """A token to issue. project_id None: unscoped. application_credential_id: the project and roles are its own."""
 
     text: str
     user_id: str
@@ -102,6 +191,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     methods: Sequence[str]
     audit_ids: Sequence[str]
     expires_at: float
+    application_credential_id: str | None = None
 
 
 class Population(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +206,19 @@ class Population(msgspec.Struct, frozen=True, kw_only=True):
 
 Changes = Mapping[str, Any]
 """Field name -> new value."""
+
+Record = TypeVar(
+    "Record",
+    Domain,
+    Group,
+    ApplicationCredential,
+    Credential,
+    CatalogRegion,
+    CatalogService,
+    CatalogEndpoint,
+    RegisteredLimit,
+    ProjectLimit,
+)
 
 
 class IdentityStore(Identity, Protocol):
@@ -134,7 +237,27 @@ class IdentityStore(Identity, Protocol):
         """Write all or nothing. Raises: Conflict: it is populated already."""
         ...
 
-    async def domains(self) -> list[Domain]: ...
+    # Domains, groups, credentials, the catalog and limits. An id that others refer to cannot be removed: Conflict.
+
+    async def records(self, kind: type[Record], **wanted: Any) -> list[Record]:
+        """Return the records of this kind with these field values, by name."""
+        ...
+
+    async def record(self, kind: type[Record], record_id: str) -> Record: ...
+
+    async def add(self, *records: Record) -> None:
+        """Add all or none. Raises: Conflict: also if one refers to something that does not exist."""
+        ...
+
+    async def change(self, kind: type[Record], record_id: str, changes: Changes) -> Record:
+        """Change a record and return it. enabled=False of a domain revokes the tokens of its users and projects."""
+        ...
+
+    async def remove(self, kind: type[Record], record_id: str) -> None:
+        """Remove a record; the tokens of an application credential, and those that a group's roles permitted, too."""
+        ...
+
+    # Users
 
     async def users(self, **wanted: Any) -> list[User]:
         """Return the users with these field values, by name."""
@@ -189,7 +312,31 @@ class IdentityStore(Identity, Protocol):
         ...
 
     async def unassign(self, assignment: Assignment) -> None:
-        """Remove an assignment. Raises: NotFound."""
+        """Remove an assignment, and the user's application credentials of the project. Raises: NotFound."""
+        ...
+
+    async def members(self, group_id: str) -> list[User]:
+        """Return the members of a group, by name."""
+        ...
+
+    async def groups_of(self, user_id: str) -> list[Group]: ...
+
+    async def join(self, group_id: str, user_id: str) -> None:
+        """Make a user a member of a group. Repeatable. Raises: NotFound."""
+        ...
+
+    async def leave(self, group_id: str, user_id: str) -> None:
+        """End a membership, and what depends on it as in `unassign`. Raises: NotFound: the user is no member."""
+        ...
+
+    async def group_assignments(self, **wanted: Any) -> list[GroupAssignment]: ...
+
+    async def assign_to_group(self, assignment: GroupAssignment) -> None:
+        """Repeatable. Raises: NotFound: no such group, project or role."""
+        ...
+
+    async def unassign_from_group(self, assignment: GroupAssignment) -> None:
+        """Remove an assignment; otherwise as `unassign`, for each member. Raises: NotFound."""
         ...
 
     async def issue(self, wanted: NewToken) -> Grant:

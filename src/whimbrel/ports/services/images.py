@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from whimbrel.ports.embedded.metadefs import MetadefStore
 from whimbrel.ports.stores.pages import Page
 
 
@@ -20,6 +21,9 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None  # a project; default over HTTP: the requester's project
     visibility: str = "private"
     properties: dict[str, str] = {}
+    created_at: float = 0.0  # seconds since 1970; 0: unknown
+    updated_at: float = 0.0
+    protected: bool = False  # by its owner: it cannot be deleted
 
 
 class AllImages(Protocol):
@@ -29,6 +33,10 @@ class AllImages(Protocol):
 
 
 class Images(AllImages, Protocol):
+    async def with_properties(self, properties: Mapping[str, str]) -> list[Image]:
+        """Return the images of all projects that have these properties, the newest first. Raises: Unavailable."""
+        ...
+
     async def show(self, image_id: str) -> Image:
         """Raises: NotFound; Unavailable."""
         ...
@@ -45,8 +53,12 @@ class Images(AllImages, Protocol):
         """Store the file and make the image active; no effect if it is active."""
         ...
 
+    async def set_properties(self, image_id: str, properties: Mapping[str, str]) -> None:
+        """Make these the properties of an image. Idempotent. Raises: NotFound; Refused: the service forbids one."""
+        ...
+
     async def delete(self, image_id: str) -> None:
-        """Delete an image. Idempotent."""
+        """Delete an image. Idempotent. Raises: Refused: it is protected; Unavailable."""
         ...
 
 
@@ -69,10 +81,11 @@ class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
     tags: list[str] = []
     generation: int = 0  # increases with every change; a change names the one that it read
     stored: "StoredFile | None" = None
+    held: str | None = None  # why its file cannot be used: "uploading": staged, not imported yet; "deactivated"
 
     @property
     def status(self) -> str:
-        return "active" if self.stored else "queued"
+        return self.held or ("active" if self.stored else "queued")
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +140,7 @@ class ImageQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 25
 
 
-class ImageStore(Protocol):
+class ImageStore(MetadefStore, Protocol):
     """The records of the embedded image service, without the images' files.
 
     All methods raise Unavailable.
@@ -154,8 +167,8 @@ class ImageStore(Protocol):
         """Write all fields except `stored`. Raises: NotFound; Conflict: changed since it was read."""
         ...
 
-    async def attach_file(self, image_id: str, stored: StoredFile, now: float) -> None:
-        """Make a queued image active. Raises: NotFound; Conflict: it has a file."""
+    async def attach_file(self, image_id: str, stored: StoredFile, now: float, held: str | None = None) -> None:
+        """Make a queued image active, or hold its file. Raises: NotFound; Conflict: it has a file."""
         ...
 
     async def remove(self, image_id: str) -> StoredFile | None:

@@ -12,7 +12,11 @@ import msgspec
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.domain.server_devices import FixedIp, Nic
 from whimbrel.ports.placement.assignments import Group
+from whimbrel.ports.services.network_proxies import NetworkProxies
 from whimbrel.ports.stores.pages import PortHolders
+
+UNCONNECTED = ("unbound", "binding_failed")
+"""VIF types of bindings that connect nothing."""
 
 
 class NetworkInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +28,20 @@ class NetworkInfo(msgspec.Struct, frozen=True, kw_only=True):
     subnets: tuple[str, ...] = ()
     physnets: tuple[str, ...] = ()  # of its segments
     mtu: int | None = None
+
+
+class Subnet(msgspec.Struct, frozen=True, kw_only=True):
+    """A subnet, with the fields that are in the metadata of guests."""
+
+    id: str
+    network_id: str
+    cidr: str
+    version: int  # of IP
+    gateway: str | None = None
+    enable_dhcp: bool = False
+    ipv6_address_mode: str | None = None
+    name_servers: tuple[str, ...] = ()
+    routes: tuple[tuple[str, str], ...] = ()  # destination (CIDR) and next hop, besides the default route
 
 
 class PortRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +84,14 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: tuple[str, ...] = ()
     requests: tuple[PortRequest, ...] = ()
     same_subtree: tuple[str, ...] = ()  # ids of requests
+    is_enabled: bool = True  # its admin state
     revision: int | None = None  # increases with every change; None: not provided
     has_groups: bool = False  # the requests came as groups: profile.allocation is a map
+
+    @property
+    def is_connected(self) -> bool:
+        """Check whether its active binding connects it."""
+        return bool(self.host) and self.vif_type not in UNCONNECTED
 
     def as_nic(self, label: str | None, *, tag: str | None, is_ours: bool) -> Nic:
         """Return the nic for a server's record. label: the network's name. is_ours: made for the server."""
@@ -112,14 +136,23 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     vnic_type: str = "normal"
     profile: dict[str, Any] = {}
 
+    @property
+    def is_connected(self) -> bool:
+        """Check whether it connects the port: one that has lost its activity, or that failed, does not."""
+        return self.vif_type not in UNCONNECTED
 
-class Network(PortHolders, Protocol):
+
+class Network(PortHolders, NetworkProxies, Protocol):
     async def networks(self, project: ProjectId, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
-        """Return the networks that a project may use. ids: only these of them."""
+        """Return the networks that a project sees: its own, shared and external ones. ids: only these of them."""
         ...
 
     async def segments(self, network_id: str) -> dict[str, str]:
         """Return subnet id -> segment id for a routed network; empty for other networks."""
+        ...
+
+    async def subnets(self, ids: Collection[str]) -> list[Subnet]:
+        """Return these subnets; missing ones are omitted."""
         ...
 
     async def security_groups(self, project: ProjectId) -> dict[str, str]:
@@ -146,7 +179,10 @@ class Network(PortHolders, Protocol):
         ...
 
     async def take_port(self, port_id: str, server: ServerId, device_owner: str) -> Port:
-        """Assign a free port to this server. Idempotent. Raises: Refused: it is in use; NotFound."""
+        """Assign a free port to this server. Idempotent. Raises: Refused: it is in use; NotFound.
+
+        Neutron may let two servers that ask at the same moment both succeed; one of them loses the port again.
+        """
         ...
 
     async def set_owner(self, port_id: str, device_owner: str) -> None:
@@ -169,10 +205,25 @@ class Network(PortHolders, Protocol):
         """
         ...
 
+    async def unbind(self, port: Port, profile: Mapping[str, Any], device_owner: str) -> None:
+        """Delete all bindings of a port, which stays its server's. profile: merged as `bind` does.
+
+        port: as it was read. The port is changed even if it has no binding: a stale call finds it changed.
+        Raises: Conflict: it was changed since it was read; NotFound.
+        """
+        ...
+
     async def set_security_groups(self, port: Port, groups: Sequence[str]) -> None:
         """Set a port's security groups, by id. port: as it was read.
 
         Raises: Refused: no such group; Conflict: it was changed since it was read; NotFound.
+        """
+        ...
+
+    async def set_fixed_ips(self, port: Port, addresses: Sequence[FixedIp]) -> None:
+        """Set a port's addresses; "": any of this subnet. port: as it was read.
+
+        Raises: Refused: no address is left, or it is taken; Conflict: it was changed since it was read; NotFound.
         """
         ...
 
@@ -181,14 +232,19 @@ class Network(PortHolders, Protocol):
         ...
 
     async def create_binding(self, port_id: str, host: HostName, vnic_type: str, profile: Mapping[str, Any]) -> Binding:
-        """Ensure a binding on this host with this profile; a new one is inactive, an existing one keeps its activity.
+        """Ensure a connected binding on this host with this profile.
 
+        A new one is inactive, unless the port has no active one; an existing one keeps its activity.
         Raises: Refused: it cannot be bound there; NotFound.
         """
         ...
 
     async def activate_binding(self, port_id: str, host: HostName) -> None:
-        """Activate the binding of this host. Raises: NotFound: there is none."""
+        """Activate the binding of this host. The one that loses its activity is cleared: it connects nothing.
+
+        A cleared binding stays so when it is activated: `create_binding` makes it anew.
+        Raises: NotFound: there is none.
+        """
         ...
 
     async def delete_bindings(self, ports: Sequence[str], host: HostName) -> None:

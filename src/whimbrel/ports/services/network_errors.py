@@ -39,6 +39,34 @@ class QosRuleNotFound(NotFound):
     """There is no such rule of a policy."""
 
 
+class RouterNotFound(NotFound):
+    """There is no such router."""
+
+
+class FloatingIPNotFound(NotFound):
+    """There is no such floating IP."""
+
+
+class RouterInterfaceNotFound(NotFound):
+    """The router has no such port."""
+
+
+class RouterInterfaceNotFoundForSubnet(NotFound):
+    """The router has no port on the subnet."""
+
+
+class ExternalGatewayForFloatingIPNotFound(NotFound):
+    """No router connects the port's subnet with the external network."""
+
+
+class BadRequest(Invalid):
+    """The request is not valid for routers and floating IPs."""
+
+
+class InvalidRoutes(Invalid):
+    """A router cannot have these routes."""
+
+
 class InvalidInput(Invalid):
     """The request is not valid here."""
 
@@ -91,10 +119,6 @@ class PortBindingAlreadyActive(Conflict):
     """This binding is the active one."""
 
 
-class PortBindingError(Conflict):
-    """Nothing on this host can connect the port."""
-
-
 class SecurityGroupInUse(Conflict):
     """Ports are in the group."""
 
@@ -121,3 +145,51 @@ class QosRulesConflict(Conflict):
 
 class PortBound(Conflict):
     """The MAC of a bound port cannot be changed."""
+
+
+class RouterInUse(Conflict):
+    """The router has interfaces."""
+
+
+class RouterInterfaceInUseByFloatingIP(Conflict):
+    """Floating IPs reach ports of the subnet by this interface."""
+
+
+class RouterExternalGatewayInUseByFloatingIp(Conflict):
+    """Floating IPs are reached by this gateway."""
+
+
+class RouterInterfaceInUseByRoute(Conflict):
+    """Routes of the router lead by this interface."""
+
+
+class FloatingIPPortAlreadyAssociated(Conflict):
+    """The fixed address has a floating IP of this network."""
+
+
+class ExternalNetworkInUse(Conflict):
+    """Routers have their gateway on the network."""
+
+
+class ExternalIpAddressExhausted(Conflict):
+    """The external network has no free IPv4 address."""
+
+
+class GatewayIpInUse(Conflict):
+    """A router has the address of the subnet's gateway."""
+
+
+class PortInUse(Conflict):
+    """Another device has the port."""
+
+
+class ServicePortInUse(Conflict):
+    """A port of a router or of a floating IP is deleted by these."""
+
+
+class SubnetMismatchForPort(Conflict):
+    """The port has no address of the subnet."""
+
+
+class OverQuota(Conflict):
+    """The project would have more than its quota."""

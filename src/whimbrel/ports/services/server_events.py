@@ -19,6 +19,6 @@ class ServerEvents(Protocol):
     def tell(self, events: Sequence[ServerEvent]) -> None:
         """Queue these events for delivery, in this order, without waiting.
 
-        Undelivered events are lost when the process dies: read the port to be sure.
+        Undelivered events are lost when the process dies: `reconcilers.changed_ports` reads the ports.
         """
         ...

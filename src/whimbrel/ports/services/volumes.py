@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import msgspec
 
 from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.ports.services.volume_proxies import VolumeProxies
+from whimbrel.ports.services.volume_snapshots import Snapshots
 from whimbrel.ports.stores.pages import Page
 
 
@@ -25,6 +27,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     is_multiattach: bool = False
     image_metadata: dict[str, str] = {}  # of its source image
     metadata: dict[str, str] = {}
+    migration_status: str = ""  # "migrating" to another volume | "target:ID" of that volume ...; "": none
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +52,7 @@ class NewVolume(msgspec.Struct, frozen=True, kw_only=True):
     image_id: str | None = None
     snapshot_id: str | None = None
     source_volume_id: str | None = None
+    grant: str = ""  # of its user: see ports.services.user_grants
 
 
 MARK = "whimbrel:made_for"
@@ -83,7 +87,7 @@ class VolumeUses(Protocol):
         ...
 
 
-class Volumes(Attachments, VolumeUses, Protocol):
+class Volumes(Attachments, VolumeUses, Snapshots, VolumeProxies, Protocol):
     async def volume(self, volume_id: str) -> Volume:
         """Raises: NotFound."""
         ...
@@ -99,12 +103,29 @@ class Volumes(Attachments, VolumeUses, Protocol):
         """
         ...
 
+    async def has_type(self, type_id: str, project: ProjectId | None, grant: str = "") -> bool:
+        """Check whether a user may make volumes of the type with this name or id: private ones are for some projects.
+
+        project: of the user; None: an administrator, who may use all types. grant: of the user.
+        """
+        ...
+
     async def made(self, project: ProjectId, marks: Sequence[str]) -> list[Volume]:
         """Return the volumes of a project that were made with one of these marks."""
         ...
 
     async def delete_volume(self, volume_id: str) -> None:
-        """Delete a volume. Idempotent. Raises: Refused: it is in use."""
+        """Delete a volume. Idempotent. Raises: Refused: it is in use, or has snapshots."""
+        ...
+
+    async def reimage(self, volume_id: str, image_id: str) -> None:
+        """Begin to replace the content of a volume by an image. It is `downloading` until that is done, then as before.
+
+        It must be reserved by one attachment, or unattached; a failure leaves it in `error`. Not idempotent: repeated
+        while it is `downloading`, it is refused; afterwards it begins again.
+        Raises: Refused: it is in another state, or the image does not fit; Conflict: it has several attachments;
+        NotFound.
+        """
         ...
 
     async def attachments(self, server: ServerId, volume_id: str | None = None) -> list[Attachment]:
@@ -127,10 +148,22 @@ class Volumes(Attachments, VolumeUses, Protocol):
         """
         ...
 
+    async def connect_another(
+        self, server: ServerId, volume_id: str, known: Sequence[str], connector: Mapping[str, Any],
+        held: Sequence[Attachment] | None = None,
+    ) -> Attachment:  # fmt: skip
+        """Ensure a connected attachment of this server to this volume besides the known ones, which may be connected.
+
+        A volume that only one server may have is connected from a second host in this way only: `connect` refuses it.
+        Arguments and errors: as in `reserve` and `connect`.
+        """
+        ...
+
     async def connect(self, attachment_id: str, connector: Mapping[str, Any]) -> Attachment:
         """Set the host of an attachment and connect it. connector: {"host": ..., "ip": ..., ...}.
 
-        Idempotent. Raises: NotFound; Refused.
+        Idempotent. Raises: NotFound; Refused; Conflict: another attachment of the volume is connected, and only one
+        server may have it.
         """
         ...
 
@@ -140,4 +173,12 @@ class Volumes(Attachments, VolumeUses, Protocol):
 
     async def detach(self, attachment_id: str) -> None:
         """Delete an attachment and its connection. Idempotent."""
+        ...
+
+    async def complete_migration(self, volume_id: str, new_volume_id: str, *, failed: bool = False) -> str:
+        """Report that a server uses the target of a volume's migration, or that it cannot: failed.
+
+        Return the id of the volume that it uses then. Its attachment to the target becomes one to that volume. Nothing
+        is changed if the migration has ended, so that a late report does no harm. Idempotent.
+        """
         ...

@@ -1,6 +1,6 @@
 """Flavors, keypairs, quota limits and aggregates. Each method is one transaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -109,8 +109,27 @@ class Keypairs(Protocol):
 
 
 class Quotas(Protocol):
+    @property
+    def are_settable(self) -> bool:
+        """Whether limits are set here; False: they are set in Keystone, and the methods that set some do nothing."""
+        ...
+
     async def limits(self, project_id: ProjectId, user_id: UserId | None = None) -> dict[str, int]:
-        """Return the effective limits: the project's own, else the default class's, else Nova's defaults."""
+        """Return the effective limits: the project's own, else the default class's, else Nova's defaults.
+
+        Raises, here and below: Unavailable: Keystone has the limits and does not answer.
+        """
+        ...
+
+    async def shown(self, project_id: ProjectId, user_id: UserId | None = None) -> dict[str, int]:
+        """Return the limits as users see them."""
+        ...
+
+    async def resource_limits(self, project_id: ProjectId, classes: Collection[str]) -> dict[str, int]:
+        """Return the limits on the amounts that a project has of these resource classes in Placement.
+
+        Classes without a limit, and those that are counted as cores and ram, are left out.
+        """
         ...
 
     async def set_limits(self, project_id: ProjectId, limits: Mapping[str, int], user_id: UserId | None = None) -> None:

@@ -21,11 +21,18 @@ class CellInfo(msgspec.Struct, frozen=True, kw_only=True):
     disabled_reason: str | None = None
     physnets: frozenset[str] | None = None  # the physical networks that its hosts reach; None: all
     storage: frozenset[str] | None = None  # the storage back ends that its hosts reach; None: all
+    migration_network: str | None = None  # on which its hosts transfer live guests to other cells'; None: none
     in_settings: bool = False  # otherwise a command added it
     created_at: float = 0.0
 
     def reaches_network(self, physnet: str) -> bool:
         return self.physnets is None or physnet in self.physnets
+
+    def transfers_to(self, other: "CellInfo") -> bool:
+        """Check whether hosts of this cell reach those of another for live migrations."""
+        return self.name == other.name or (
+            self.migration_network is not None and self.migration_network == other.migration_network
+        )
 
     def reaches_storage(self, backend: str) -> bool:
         return self.storage is None or backend in self.storage

@@ -128,6 +128,14 @@ class Fleet:
         """Return the hosts with an attribute that passes a test; the test is called once for each distinct value."""
         return self._coded(attribute).where(test)
 
+    def values(self, attribute: str) -> Collection[Any]:
+        """Return the distinct values of an attribute."""
+        return self._coded(attribute).values
+
+    def numbers(self, attribute: str, of: Mapping[Any, int]) -> Numbers:
+        """Return a number for each host, by its value of an attribute."""
+        return self._coded(attribute).numbers(of)
+
     def named(self, names: Sequence[HostName]) -> Mask:
         mask = np.zeros(len(self), np.bool_)
         mask[[self.row[name] for name in names if name in self.row]] = True
@@ -220,6 +228,14 @@ class _Coded:
     def of(self, value: Hashable) -> Mask:
         mask: Mask = self._column == self._codes.get(value, -1)
         return mask
+
+    @property
+    def values(self) -> Collection[Hashable]:
+        return self._codes.keys()
+
+    def numbers(self, of: Mapping[Any, int]) -> Numbers:
+        numbers: Numbers = np.array([of[value] for value in self._codes], np.int64)[self._column]
+        return numbers
 
     def where(self, test: Callable[[Any], bool]) -> Mask:
         mask: Mask = np.array([test(value) for value in self._codes], np.bool_)[self._column]

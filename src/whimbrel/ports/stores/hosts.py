@@ -6,14 +6,14 @@ from typing import Protocol
 import msgspec
 
 from whimbrel.domain.guest import Order
-from whimbrel.domain.host import Host
+from whimbrel.domain.host import ForcedDown, Host
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.stores.fleet import Load
 
 SAID_BY_THE_HOST = (
     *("driver", "vcpus", "memory_mib", "disk_gib"),
-    *("hypervisor_type", "hypervisor_version", "cpu_info", "host_ip", "numa"),
+    *("hypervisor_type", "hypervisor_version", "cpu_info", "host_ip", "numa", "self_fence_s"),
 )
 """The fields that `register` renews. The others are set by operators or when the row is made."""
 
@@ -126,9 +126,18 @@ class Hosts(Protocol):
         ...
 
     async def set_service(
-        self, name: HostName, *, enabled: bool, disabled_reason: str | None, forced_down: bool
+        self,
+        name: HostName,
+        *,
+        enabled: bool,
+        disabled_reason: str | None,
+        forced_down: bool | None,
+        word: ForcedDown | None = None,
     ) -> Host:
-        """Set the operator's settings. Raises: NotFound."""
+        """Set the operator's settings. forced_down: None: it stays as it is, with the word.
+
+        word: who forced it down, and why; None: unknown. Raises: NotFound.
+        """
         ...
 
     async def build_failed(self, order: Order, name: HostName, now: float) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
+from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Action, Facts, Run, Verdict
 from whimbrel.domain.server import Server
 
@@ -38,11 +38,22 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     project_id: ProjectId | None = None  # of the requester, as os-migrations filters
     user_id: UserId | None = None
     statuses: Sequence[str] | None = None
+    states: Sequence[str] | None = None  # open, parked, done, undone
     only_open: bool = False  # open or parked
+    source_host: HostName | None = None  # of moves; also runs of which the journal does not know it: read their facts
     changed_since: float | None = None
     changed_before: float | None = None
     after: RunId | None = None  # marker: return runs after it
     limit: int | None = None
+
+
+class ItemStart(msgspec.Struct, frozen=True, kw_only=True):
+    """The item of a maintenance that a run moves, and the version of the maintenance that was read."""
+
+    maintenance_id: str
+    version: int
+    position: int
+    reason: str | None = None
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +97,15 @@ class LastProof(msgspec.Struct, frozen=True, kw_only=True):
     unseen: int  # how much was not checked
 
 
+class Backlog(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be announced to other services, and what was."""
+
+    marked: int  # runs and requests
+    oldest: float | None  # the earliest change of one of them, seconds since 1970
+    sent: int  # notifications, all time
+    dropped: int  # notifications that were too old, or without a record; all time
+
+
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of runs, for monitoring."""
 
@@ -95,6 +115,57 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     ended: Mapping[tuple[str, str], int]  # (saga, done | refused | reverted | asked) -> runs, all time
     takeovers: int  # all time
     proof: LastProof | None = None  # None: none yet
+    backlog: Backlog | None = None  # None: nothing is announced
+
+
+class RunPosition(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a run is, without its facts and its log."""
+
+    id: RunId
+    number: int
+    saga: str
+    subject: ServerId
+    project_id: ProjectId
+    user_id: UserId
+    state: str
+    way: str
+    at: str
+    epoch: int
+    tries: int
+    updated_at: float
+    finished_at: float | None
+    progress_at: float | None  # when the progress of a long step was last saved
+
+
+class NotedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request on a server, with the project and user of the server."""
+
+    number: int
+    name: str
+    server_id: ServerId
+    project_id: ProjectId
+    user_id: UserId
+
+
+class JournalCursor(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a reader has read: numbers of the last run and request, and the end of the run that ended last."""
+
+    run: int = 0
+    request: int = 0
+    ended: float = 0.0
+
+    def at_least(self, other: "JournalCursor") -> "JournalCursor":
+        return JournalCursor(
+            run=max(self.run, other.run), request=max(self.request, other.request), ended=max(self.ended, other.ended)
+        )
+
+
+class JournalNews(msgspec.Struct, frozen=True, kw_only=True):
+    """What is open, and what began or ended since a cursor. What ended or was noted shortly before it is repeated."""
+
+    runs: list[RunPosition]
+    requests: list[NotedRequest]
+    cursor: JournalCursor
 
 
 class Journal(Protocol):
@@ -107,14 +178,21 @@ class Journal(Protocol):
         new_server: Server | None = None,
         before: QuotaUsage | None = None,
         beside: RunId | None = None,
+        behind: Sequence[RunId] = (),
+        before_queued: bool = False,
+        item: ItemStart | None = None,
     ) -> Run[Facts]:
         """Save run, action, quota usage and a new server's record in one transaction. Return the run with its number.
 
         A new server joins the group in its hints.
         before: the quota usage of an existing server as the caller read it. beside: a parked run of the subject that
         stays parked; it gets no verdict before this run is over.
-        Raises: Conflict: the subject has another run that is not over, is deleted, or has another quota usage;
-        OverQuota; Invalid: the new server's group is gone; Unavailable.
+        behind: exactly the open runs of the subject, the one under way first, then the queued ones in order of their
+        numbers: this run is queued, and taken when they are over. before_queued: it begins before the queued ones.
+        item: of a running maintenance: the run is bound to it.
+        Raises: Busy: the subject has another run that is not over, or not those; Conflict: it is deleted, or has
+        another quota usage; Superseded: the maintenance has changed; OverQuota; Invalid: the new server's group is
+        gone; Unavailable.
         """
         ...
 
@@ -149,6 +227,29 @@ class Journal(Protocol):
         ...
 
     async def find(self, which: RunFilter) -> list[Run]: ...
+
+    async def newest_ends(self, saga: str, source_host: HostName, since: float) -> tuple[int, list[Run]]:
+        """Of each subject's newest run of a saga from a host that ended since then, count the done; return the undone.
+
+        The cost in rows is that of the undone.
+        """
+        ...
+
+    async def highest_ticket(self) -> int:
+        """Return the highest ticket of the open runs; 0: none has drawn one."""
+        ...
+
+    async def note_progress(self, run_id: RunId, epoch: int, document: bytes, now: float) -> None:
+        """Save how far a long step of a run is, for users. Nothing is decided by it: an older epoch changes nothing."""
+        ...
+
+    async def progress(self, run_ids: Sequence[RunId]) -> dict[RunId, bytes]:
+        """Return the last saved progress of these runs; a run without one is missing."""
+        ...
+
+    async def set_status(self, run_id: RunId, was: str, status: str, now: float) -> bool:
+        """Change the status of a run that is over, if it is `was`. Return whether it was."""
+        ...
 
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
         """Take open runs that are due: each under a new epoch, leased to `owner` until now + lease_s.
@@ -207,6 +308,10 @@ class Journal(Protocol):
         """Make an open run due now, under a new epoch, and clear its problem."""
         ...
 
+    async def hasten(self, server_id: ServerId, now: float) -> bool:
+        """Make the open run of a server due now if it pauses before its next try. Return whether it did."""
+        ...
+
     async def expired(self, parked_before: float) -> list[Run]:
         """Return the runs parked before that time."""
         ...
@@ -233,4 +338,23 @@ class Journal(Protocol):
 
     async def tally(self, now: float) -> Tally:
         """Count runs. The cost does not depend on their number."""
+        ...
+
+    async def stalled(self, failing_since: float, working_since: float, limit: int) -> list[Run]:
+        """Return open runs that do not go on, the longest at their step first.
+
+        That is: they stopped at a bug, or have failed at their step since `failing_since` or earlier, or have been at
+        it since `working_since` or earlier. Queued runs are left out: they wait for another run.
+        """
+        ...
+
+    async def end(self) -> JournalCursor:
+        """Return the present end of the journal, from which `news` continues."""
+        ...
+
+    async def news(self, since: JournalCursor, also: Sequence[RunId]) -> JournalNews:
+        """Return the open runs, those of `also`, and all runs and requests that are newer than the cursor.
+
+        also: runs that were open at the last reading: they may be parked now.
+        """
         ...

@@ -55,3 +55,10 @@ class Devices(Protocol):
         Raises: Superseded.
         """
         ...
+
+    async def hand(self, order: Order, host: HostName, giver: GuestKey, taker: GuestKey) -> None:
+        """Make all devices of one guest those of another on the same host, for the same requests. Idempotent.
+
+        Raises: Superseded.
+        """
+        ...

@@ -1,6 +1,6 @@
 """Servers' records in one cell. Each method is one transaction; each change of a run names its order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -42,7 +42,10 @@ class ServerQuery(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float | None = None
     launched_at: float | None = None
     terminated_at: float | None = None
+    launched_before: float | None = None  # those that were launched at all
+    ended_since: float | None = None  # and those that have not ended
     deleted: bool | None = False  # None: both
+    soft_deleted: bool | None = None  # False: without them. True: with them, also if only deleted ones are wanted
     ids: Sequence[ServerId] | None = None
     sort: Sequence[tuple[str, str]] = (("created_at", "desc"), ("id", "desc"))  # (field of Server, asc|desc)
     zone_order: Sequence[str] = ()  # zone ids in sort order; others come first
@@ -73,8 +76,8 @@ class Servers(ServerIds, Holds, Protocol):
         """Return the records of `find`, and for which of them the directory must confirm this cell as home."""
         ...
 
-    async def count(self, host: HostName) -> int:
-        """Count the servers on a host. A frozen copy is counted neither here nor as the load of a host."""
+    async def count(self, host: HostName, without: Collection[ServerId] = ()) -> int:
+        """Count the servers on a host, but those named. A frozen copy is counted neither here nor as a host's load."""
         ...
 
     async def insert(self, order: Order, server: Server, standing: RecordState = "whole") -> None:

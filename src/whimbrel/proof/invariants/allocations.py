@@ -9,7 +9,7 @@ from whimbrel.proof.due_allocations import NOTHING, Claims, Due, Roots, due
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence, shown
 from whimbrel.proof.violation import Kind, Violation
 
-CHANGE_CLAIMS = ("delete", "attach_interface", "detach_interface", "heal_ports", "repair")
+CHANGE_CLAIMS = ("delete", "attach_interface", "detach_interface", "heal_ports", "repair", "shelve", "shelve_offload")
 """Operations that change the claims of their server: these may be as before or as after."""
 
 
@@ -101,7 +101,7 @@ def guests_are_claimed(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterato
     held = [*seen.own, *(part for claims in seen.of_runs.values() for part in claims)]
     trees = {snapshot.roots.get(provider) for provider, _ in held}
     for host, guest in seen.guests:
-        if snapshot.root(host) not in trees:
+        if snapshot.root(host) not in trees and not seen.is_left_behind(host, guest):
             sentence = f"a guest of server {seen.id} is on {host}, where nothing is claimed for it"
             yield Violation(invariant="I3", kind=Kind.UNCLAIMED_GUEST, subject=seen.id,
                             about=f"{host}/{guest.key.slot}",

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
+from whimbrel.domain.server_states import POWER_OF
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence, shown
 from whimbrel.proof.violation import Kind, Violation
-
-POWER_OF = {"active": "running", "stopped": "stopped"}
 
 
 def count(seen: ServerEvidence) -> int:
@@ -29,7 +28,7 @@ def one_guest(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violati
 
 def runs_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     """Holds at every instant, whatever run is open."""
-    running = [one for one in seen.guests if one[1].power == "running"]
+    running = [one for one in seen.guests if one[1].is_live]
     if len(running) > 1:
         hosts = " and on ".join(sorted(host for host, _ in running))
         sentence = f"server {seen.id} runs {len(running)} times: on {hosts}"
@@ -95,9 +94,9 @@ def _is_kept(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violatio
 
 
 def of_a_step(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    """Check that each guest belongs to a step of an open run."""
+    """Check that each guest belongs to a step of an open run, or was left behind by an evacuation."""
     for host, guest in seen.guests if seen.runs else ():
-        if not seen.is_explained(host, guest.key):
+        if not (seen.is_explained(host, guest.key) or seen.is_left_behind(host, guest)):
             run = seen.runs[0]
             yield _orphan(seen, host, guest, f"{run.saga} {run.id} has none there")
 

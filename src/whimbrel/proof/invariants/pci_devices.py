@@ -10,7 +10,7 @@ from whimbrel.domain.server import Server
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Kind, Violation
 
-LIVING = ("active", "stopped", "resized")
+LIVING = ("active", "paused", "suspended", "stopped", "resized", "rescued")
 
 
 def count(seen: ServerEvidence) -> int:

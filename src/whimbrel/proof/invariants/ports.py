@@ -7,6 +7,9 @@ from whimbrel.ports.services.network import Port
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Kind, Violation
 
+UNBINDING = ("shelve", "shelve_offload", "unshelve", "delete")
+"""The runs during which a server's ports may be bound to no host."""
+
 
 def count(seen: ServerEvidence) -> int:
     nics = seen.record.nics if seen.record else ()
@@ -46,18 +49,34 @@ def _is_taken_back(port: Port, seen: ServerEvidence) -> bool:
 def _not_served(seen: ServerEvidence, ports: Sequence[Port]) -> Iterator[Violation]:
     home = seen.home
     for port in ports:
-        if not port.host and not (home is None and seen.is_settled):
+        if not port.host and not (home is None and seen.is_settled) and not _may_be_unbound(seen):
             yield _violation(seen, Kind.UNBOUND_PORT, port, f"port {port.id} of server {seen.id} is bound to no host")
         elif home and port.host != home.host:
             yield _violation(seen, Kind.PORT_ELSEWHERE, port, f"port {port.id} of server {seen.id} is bound to"
                              f" {port.host}, and its server is on {home.host}")  # fmt: skip
+        elif home and not port.is_connected:
+            sentence = (
+                f"port {port.id} of server {seen.id} is bound to {port.host} ({port.vif_type}): nothing connects it"
+            )
+            yield _violation(seen, Kind.UNBOUND_PORT, port, sentence)
+
+
+def _may_be_unbound(seen: ServerEvidence) -> bool:
+    """Check whether its ports are being unbound, or bound again, or it is offloaded, whatever else changes it."""
+    is_offloaded = seen.record is not None and seen.record.vm_state == "shelved_offloaded"
+    return is_offloaded or any(run.saga in UNBINDING for run in seen.runs)
 
 
 def _left_over(seen: ServerEvidence) -> Iterator[Violation]:
     """Report bindings and ports that stale requests or failed runs left in the network service."""
     named = seen.named_ports
     due = {seen.home.host if seen.home else None, seen.way_back[0] if seen.way_back else None}
-    for port in named if seen.home else ():
+    is_offloaded = seen.is_settled and seen.record is not None and seen.record.host is None
+    for port in named if is_offloaded else ():
+        if port.host:
+            yield _violation(seen, Kind.PORT_ELSEWHERE, port, f"port {port.id} of server {seen.id} is bound to"
+                             f" {port.host}, and its server is on no host")  # fmt: skip
+    for port in named if seen.home or is_offloaded else ():
         for binding in seen.bindings.get(port.id, ()):
             if not binding.is_active and binding.host not in due:
                 sentence = f"port {port.id} of server {seen.id} is still bound to {binding.host}, inactively"

@@ -12,6 +12,10 @@ from whimbrel.proof.violation import Kind, Violation
 Counted = tuple[int, int]
 """(cpus, MiB)."""
 
+_NOTHING: Counted = (0, 0)
+_SETTING_ASIDE = ("soft_delete", "restore")
+"""Sagas after or before which a server counts for nothing."""
+
 _LARGER, _NEW = quota_usage.book_larger.__name__, quota_usage.book_new.__name__
 _NAMES = tuple(step.name for step in RESIZE.steps)
 _AFTER = _NAMES[_NAMES.index(_NEW) + 1 :]
@@ -26,7 +30,10 @@ def counts_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Viola
     if seen.record is None or seen.entry is None:
         return
     resize = seen.move if seen.move and changes_size(seen.move.facts) else None
-    due = _while_resized(resize) if resize else (_of(seen.record.flavor),)
+    due = _while_resized(resize) if resize else (seen.record.counted,)
+    if any(run.saga in _SETTING_ASIDE for run in seen.runs) or seen.record.vm_state == "deleted":
+        # A deleted record does not show whether the server was soft-deleted before; its entry is erased next.
+        due = (_of(seen.record.flavor), _NOTHING)
     booked = seen.entry.vcpus, seen.entry.memory_mib
     if booked in due:
         return

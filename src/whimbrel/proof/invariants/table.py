@@ -19,19 +19,19 @@ from whimbrel.proof.invariants import (
 from whimbrel.proof.violation import Violation
 
 WORDS: Mapping[str, str] = {
-    "I1": "a server has one guest, where its record says, and at most one that runs",
+    "I1": "a server has one guest, on the host of its record, and at most one that runs",
     "I2": "a server has exactly one home: directory, record and host agree",
     "I3": "what Placement holds for servers and moves is what they own",
-    "I4": "nothing is held for nobody: no claim, and no image that nobody fills",
-    "I5": "no provider is over capacity, and what is used of it is what is held",
+    "I4": "no claim, and no unfinished image, is without an owner",
+    "I5": "no provider is over capacity, and its usage is the sum of its claims",
     "I6": "each port has one active binding, on its guest's host once settled",
     "I7": "a volume is attached for the server whose record says so, and its guest has it",
     "I8": "a PCI device has one owner",
     "I9": "zone and group rules hold",
-    "I10": "quota use is quota use recomputed",
+    "I10": "the quota usage is the one that a recount finds",
     "I11": "epochs only rise",
-    "I12": "what is under way is in hand or can be taken, and nothing else locks a server",
-    "I14": "who was refused was told why",
+    "I12": "an open run has a conductor or can get one, and nothing else locks a server",
+    "I14": "a refusal has a recorded reason",
 }
 """I13, that a revert restores exactly, needs the earlier state: tests check it, not a proof of a running cloud."""
 
@@ -54,6 +54,7 @@ OF_SERVERS = (
     Invariant("I3", allocations.under_its_name, lambda seen: len(seen.own)),
     Invariant("I4", allocations.of_somebody, lambda seen: len(seen.own)),
     Invariant("I4", images.awaited, images.count),
+    Invariant("I1", images.kept, images.count),
     Invariant("I6", ports.bound_once, ports.count),
     Invariant("I7", volumes.attached_once, volumes.count),
     Invariant("I8", pci_devices.as_asked, pci_devices.count),

@@ -37,7 +37,8 @@ def used_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[
     there = {one.id: one.volume_id for one in seen.attachments}
     kept = {one.id for one in seen.attachments if one.status == "reserved"} if seen.home else set()
     for device in seen.record.volumes:
-        if device.attachment_id in kept:
+        is_recorded = seen.record.vm_state == "error" and not device.host  # of a root volume in error after a rebuild
+        if device.attachment_id in kept and not is_recorded:
             sentence = f"the attachment {device.attachment_id} by which server {seen.id} uses volume"
             yield Violation(invariant="I7", kind=Kind.LOOSE_ATTACHMENT, subject=seen.id, about=device.volume_id,
                             sentence=f"{sentence} {device.volume_id} keeps it only, and is connected to no host",

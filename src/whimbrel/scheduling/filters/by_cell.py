@@ -41,6 +41,10 @@ def closed(fleet: Fleet, home: CellName | None) -> set[CellName]:
 
 def reach(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     fleet = snapshot.fleet
+    if request.live_from is not None and request.live_from in fleet.cells:
+        source = fleet.cells[request.live_from]
+        words = f"its cell does not share a migration network with cell {source.name}"
+        yield Constraint(REACH, _cells(fleet, source.transfers_to), words, suggestion=_network_of(fleet, source))
     for physnet, what in request.networks.items():
         by_cell = _cells(fleet, partial(_on_network, physnet))
         words = f"it does not reach the physical network of {what}"
@@ -57,6 +61,11 @@ def _may_leave(host_index: int) -> str:
 
 def _enabled(fleet: Fleet) -> Suggestion:
     return lambda host_index: f"its cell enabled (whimbrel cell enable {fleet.hosts[host_index].cell})"
+
+
+def _network_of(fleet: Fleet, source: CellInfo) -> Suggestion:
+    named = f"'{source.migration_network}' for" if source.migration_network else "the same for both cells,"
+    return lambda place: f"migration_network = {named} {fleet.hosts[place].cell} in cloud.toml"
 
 
 def _on_network(physnet: str, cell: CellInfo) -> bool:

@@ -1,4 +1,4 @@
-"""Constraints of the request itself: its cells, zone, networks, storage, excluded hosts, requested host.
+"""Constraints of the request itself: its cells, zone, networks, storage, excluded hosts, requested host, running guest.
 
 Always enabled.
 """
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.filters.by_cell import cells, reach
+from whimbrel.scheduling.filters.by_running_guest import running_guest
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
@@ -26,6 +27,7 @@ def asked(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
             ZONE, fleet.in_zone(request.zone), f"in another availability zone{because}", suggestion=_other_zone
         )
     yield from reach(request, snapshot)
+    yield from running_guest(request, snapshot)
 
 
 def _other_zone(host_index: int) -> str:

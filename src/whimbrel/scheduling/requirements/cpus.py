@@ -49,6 +49,16 @@ def cpus_of(options: Options, vcpus: int, asked: Mapping[str, int]) -> Cpus:
     )
 
 
+def dedicated_cpus(specs: Mapping[str, str], properties: Mapping[str, str], vcpus: int) -> frozenset[int]:
+    """Return which of a guest's CPUs are dedicated to it. Requests that would be refused have none."""
+    options = Options(specs, properties)
+    try:
+        policy = _policy(options)
+        return frozenset(range(vcpus)) if policy == "dedicated" else _mask(options, policy, vcpus)
+    except Invalid:
+        return frozenset()
+
+
 def _policy(options: Options) -> str | None:
     flavors, images = options.of_flavor("cpu_policy", POLICIES), options.of_image("cpu_policy", POLICIES)
     stricter = {"shared": ("mixed", "dedicated"), "mixed": ("dedicated",)}

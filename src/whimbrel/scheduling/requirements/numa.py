@@ -8,6 +8,7 @@ dedicated CPUs and large pages imply one node by default.
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
@@ -46,6 +47,17 @@ def nodes_of(flavor: Flavor, properties: Mapping[str, str]) -> tuple[NumaNode, .
         raise Invalid(f"'numa_nodes' cannot be '{count}': it is a whole number from 1 to 999.")
     nodes = _uneven(flavor, int(count), said) if said else _even(flavor, int(count))
     return tuple(nodes)
+
+
+def cells_of(flavor: Flavor, properties: Mapping[str, str]) -> list[tuple[frozenset[int], int]]:
+    """Return the cpus and MiB of each requested node; none: no topology was requested. Raises: as nodes_of."""
+    nodes, said = nodes_of(flavor, properties), _said(flavor.extra_specs, properties)
+    ends = list(accumulate((node.cpus for node in nodes), initial=0))
+    sets = [
+        cpu_set(*said["cpus", number], flavor.vcpus) if said else frozenset(range(*ends[number : number + 2]))
+        for number in range(len(nodes))
+    ]
+    return [(cpus, node.memory_mib) for cpus, node in zip(sets, nodes, strict=True)]
 
 
 def _wants_one(options: Options) -> bool:

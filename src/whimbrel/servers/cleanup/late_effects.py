@@ -21,11 +21,13 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import Nic
 from whimbrel.moves.facts import Move, MoveFacts, moves_of
+from whimbrel.moves.named_devices import without_claims
 from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps import volumes
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.network import Port, own_ports
+from whimbrel.ports.services.volumes import Attachment
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.evidence_reader import is_ended
 from whimbrel.saga.engine import Engine
@@ -37,7 +39,7 @@ from whimbrel.servers.devices import interfaces
 from whimbrel.servers.devices.interface_facts import InterfaceFacts
 from whimbrel.servers.devices.interfaces import ATTACH_INTERFACE
 
-STATES = ("active", "stopped", "error")
+STATES = ("active", "paused", "suspended", "rescued", "stopped", "error", "shelved", "shelved_offloaded")
 """While a server waits for a verdict, only ports are rebound: its move has resources not in the record."""
 
 
@@ -73,14 +75,21 @@ def is_misbound(facts: CleanupFacts) -> bool:
 
 
 async def give_back_ports(run: Tidying, cloud: Cloud) -> None:
-    """Activate the bindings of misbound ports on the server's host. Undoable, so that no verdict waits for long: if
-    the network service fails, this run ends. A stale request acts like one more hand-over of the move.
+    """Activate the bindings of misbound ports on the server's host, made anew if they were cleared.
+
+    Undoable, so that no verdict waits for long: if the network service fails, this run ends. A stale request acts like
+    one more hand-over of the move.
     """
     facts = run.facts
     assert facts.host, "it lives somewhere"
     for port_id in facts.orphans.misbound:
         await check_in_hand(run, cloud)
         with suppress(NotFound):  # its owner is deleting it
+            here = next((one for one in await cloud.network.bindings(port_id) if one.host == facts.host), None)
+            if here and not here.is_connected:
+                await check_in_hand(run, cloud)
+                await cloud.network.create_binding(port_id, facts.host, here.vnic_type, here.profile)
+                await check_in_hand(run, cloud)
             await cloud.network.activate_binding(port_id, facts.host)
 
 
@@ -91,6 +100,8 @@ async def let_go_strays(run: Tidying, cloud: Cloud) -> None:
     for port_id, host in (*found.bindings, *await _left_bound(run, cloud)):
         await check_in_hand(run, cloud)
         await cloud.network.delete_bindings([port_id], host)
+    if found.bound:
+        await network.unbind_all(run, found.bound, cloud)
     ports = await cloud.network.ports_of([run.subject]) if found.ports else []
     await check_in_hand(run, cloud)
     await _release_ports(run.subject, [port for port in ports if port.id in found.ports], cloud)
@@ -149,8 +160,7 @@ async def clean_up(cloud: Cloud, engine: Engine, requester: Requester, server: S
     """
     if server.task_state is not None:
         return False
-    if server.vm_state in interfaces.STATES and (nic := await lost_nic(server, cloud)):
-        await interfaces.detach(cloud, engine, requester, server, nic)
+    if await detach_lost(cloud, engine, requester, server):
         return True
     if not await orphans.see(server, cloud):
         return False
@@ -158,6 +168,14 @@ async def clean_up(cloud: Cloud, engine: Engine, requester: Requester, server: S
         return False  # the findings may be those of a move
     await operation.accept(cloud, engine, requester, server, CLEANUP, "tidy", None, STATES)
     return True
+
+
+async def detach_lost(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> bool:
+    """Start to detach a nic with a deleted port; return whether there is one. Raises: as `clean_up`."""
+    nic = await lost_nic(server, cloud) if server.vm_state in interfaces.STATES else None
+    if nic:
+        await interfaces.detach(cloud, engine, requester, server, nic.port_id)
+    return nic is not None
 
 
 async def clean_up_waiting(cloud: Cloud, engine: Engine, requester: Requester, move: Run) -> bool:
@@ -182,10 +200,9 @@ async def _clean_up_after(create: Move, cloud: Cloud) -> bool:
         return await _clean_up_after_create(create, cloud)
     if not await is_ended(cloud, create.subject):
         return False  # not deleted, whatever other sources say: prove reports it
-    held = await cloud.volumes.attachments(create.subject)
+    ports, held = await _left_behind(create, cloud)
     for one in held:
         await cloud.volumes.detach(one.id)
-    ports = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])
     await _release_ports(create.subject, ports, cloud)
     known = {device.volume_id for device in create.facts.volumes}  # its owner may have chosen to keep those
     made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
@@ -195,10 +212,16 @@ async def _clean_up_after(create: Move, cloud: Cloud) -> bool:
     return bool(held or ports or late)
 
 
+async def _left_behind(create: Move, cloud: Cloud) -> tuple[list[Port], list[Attachment]]:
+    """Return the ports and attachments of a server that is gone, without the claims of others."""
+    there = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])
+    held = await cloud.volumes.attachments(create.subject)
+    return await without_claims(create.subject, there, held, (), cloud)
+
+
 async def _clean_up_after_create(create: Move, cloud: Cloud) -> bool:
     made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
-    held = await cloud.volumes.attachments(create.subject)
-    ports = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])
+    ports, held = await _left_behind(create, cloud)
     await network.unmake_ports(create, cloud)
     await volumes.unmake_volumes(create, cloud)
     return bool(made or held or ports)

@@ -3,12 +3,16 @@
 Invariant: a port is released only when no guest has it; the record is authoritative, and is written last.
 """
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, NotFound, WrongState
 from whimbrel.domain.ip_addresses import mac_of
+from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import GuestNic, Nic, RequestedNic
+from whimbrel.domain.server_devices import FloatingAddress, GuestNic, Nic, RequestedNic
 from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud, Requester
@@ -17,6 +21,7 @@ from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import edit, lookup, operation
+from whimbrel.servers.devices import device_turns
 from whimbrel.servers.devices.interface_claims import (
     choose_claim,
     claim_as_before,
@@ -34,7 +39,7 @@ from whimbrel.servers.devices.interface_facts import (
     nic_of,
 )
 
-STATES = ("active", "stopped")
+STATES = ("active", "paused", "stopped")
 
 REFRESHES = 3
 """Attempts to update addresses in a record against concurrent changes."""
@@ -71,7 +76,10 @@ async def have_port(run: InterfaceOperation, cloud: Cloud) -> None:
 
 
 async def let_go_port(run: InterfaceOperation, cloud: Cloud) -> None:
+    """Release the port, unless the server's record has it: then another operation has attached it."""
     facts = run.facts
+    if facts.requested.port_id and await _is_recorded(run, cloud):
+        return
     await _release(run, cloud, is_ours=facts.requested.port_id is None)
 
 
@@ -127,10 +135,13 @@ async def record_plugged(run: InterfaceOperation, cloud: Cloud) -> None:
 # Detach
 
 
-async def check_plugged(run: InterfaceOperation, cloud: Cloud) -> None:
-    """Check again under the server's lock."""
-    if all(nic.port_id != nic_of(run).port_id for nic in (await _record(run, cloud)).nics):
-        raise NotFound(f"Port id {nic_of(run).port_id} could not be found.")
+async def check_plugged(run: InterfaceOperation, cloud: Cloud) -> InterfaceFacts:
+    """Check again under the server's lock. Return the facts with the nic, which may have been attached meanwhile."""
+    port_id = run.facts.requested.port_id
+    for nic in (await _record(run, cloud)).nics:
+        if nic.port_id == port_id:
+            return replace(run.facts, nic=run.facts.nic or nic)
+    raise NotFound(f"Port id {port_id} could not be found.")
 
 
 async def plug_again(run: InterfaceOperation, cloud: Cloud) -> None:
@@ -173,6 +184,13 @@ async def _record(run: InterfaceOperation, cloud: Cloud) -> Server:
     return await operation.records(run, cloud).get(run.subject)
 
 
+async def _is_recorded(run: InterfaceOperation, cloud: Cloud) -> bool:
+    try:
+        return any(nic.port_id == run.facts.requested.port_id for nic in (await _record(run, cloud)).nics)
+    except NotFound:
+        return False
+
+
 async def _others(run: InterfaceOperation, cloud: Cloud) -> tuple[Nic, ...]:
     """Return the record's other nics, with the current addresses of their ports."""
     now = {port.id: port.addresses for port in await cloud.network.ports_of([run.subject])}
@@ -189,14 +207,13 @@ _DETACH = "compute_detach_interface"
 
 ATTACH_INTERFACE = Saga(
     "attach_interface",
-    1,
+    2,
     InterfaceFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, in_request=True, after=(have_port, set_claim, plug_nic)),
+        # The response shows its addresses, also if it is not the turn of this run yet.
+        Step(have_port, undo=let_go_port, in_request=True, event=_ATTACH, after=(plug_nic,)),
+        Step(operation.lock, undo=operation.unlock, in_request=True, in_turn=True, after=(set_claim, plug_nic)),
         Step(check_unplugged, only_if=names_port, in_request=True),
-        Step(
-            have_port, undo=let_go_port, in_request=True, event=_ATTACH, after=(plug_nic,)
-        ),  # the response shows its addresses
         Step(learn_nic),
         Step(choose_claim, event=_ATTACH),
         Step(set_claim, undo=claim_as_before, only_if=changes_claim, event=_ATTACH),
@@ -208,10 +225,10 @@ ATTACH_INTERFACE = Saga(
 
 DETACH_INTERFACE = Saga(
     "detach_interface",
-    1,
+    2,
     InterfaceFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, in_request=True, after=(unplug_nic,)),
+        Step(operation.lock, undo=operation.unlock, in_request=True, in_turn=True, after=(unplug_nic,)),
         Step(check_plugged, in_request=True),
         Step(see_claim),
         Step(unplug_nic, undo=plug_again, event=_DETACH),
@@ -239,12 +256,28 @@ async def attach(
     """Start to attach an interface by port or network. Return its port, or None if it is deleted already.
     Raises: WrongState; Conflict; Unavailable; errors of the network service.
     """
-    run = await operation.accept(
-        cloud, engine, requester, server, ATTACH_INTERFACE, "attach_interface", None, STATES,
-        requested=requested, zone=await _zone(cloud, server), security_groups=security_groups, devices=True,
-        mac="" if requested.port_id else mac_of(cloud.ids.uuid()),
-    )  # fmt: skip
-    return await find_port(run, cloud)
+    mac = "" if requested.port_id else mac_of(cloud.ids.uuid())
+
+    async def accept(record: Server, before: Sequence[Run]) -> InterfaceOperation:
+        held = {nic.port_id for nic in record.nics} | {run.facts.requested.port_id for run in arriving(before)}
+        if requested.port_id and requested.port_id in held:
+            raise WrongState(f"Port {requested.port_id} is still in use.")
+        return await operation.accept(
+            cloud, engine, requester, record, ATTACH_INTERFACE, "attach_interface", None, STATES, **_turn(before),
+            requested=requested, zone=await _zone(cloud, record), security_groups=security_groups, devices=True,
+            mac=mac,
+        )  # fmt: skip
+
+    return await find_port(await device_turns.take(cloud, server, accept), cloud)
+
+
+def arriving(runs: Iterable[Run]) -> list[InterfaceOperation]:
+    """List those runs that are about to attach an interface."""
+    return [
+        run
+        for run in runs
+        if run.saga == ATTACH_INTERFACE.name and run.way == "forward" and has_facts(run, InterfaceFacts)
+    ]
 
 
 async def check_room(cloud: Cloud, server: Server, port: Port) -> None:
@@ -253,19 +286,52 @@ async def check_room(cloud: Cloud, server: Server, port: Port) -> None:
         await find_assignment(cloud, server, port)
 
 
-async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Server, nic: Nic) -> None:
-    """Start to detach an interface. Raises: WrongState; Conflict; Unavailable."""
-    await operation.accept(
-        cloud, engine, requester, server, DETACH_INTERFACE, "detach_interface", None, STATES,
-        requested=RequestedNic(port_id=nic.port_id), zone=await _zone(cloud, server), nic=nic, devices=True,
-    )  # fmt: skip
+async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Server, port_id: str) -> None:
+    """Start to detach an interface, also one that is being attached; nothing if it is being detached.
+    Raises: NotFound: the server does not have it; WrongState; Conflict; Unavailable.
+    """
+
+    async def accept(record: Server, before: Sequence[Run]) -> None:
+        if any(_detaches(run, port_id) for run in before):
+            return
+        nic = next((nic for nic in record.nics if nic.port_id == port_id), None)
+        if nic is None and not await _is_arriving(port_id, before, cloud):
+            raise NotFound(f"Port id {port_id} could not be found.")
+        await operation.accept(
+            cloud, engine, requester, record, DETACH_INTERFACE, "detach_interface", None, STATES, **_turn(before),
+            requested=RequestedNic(port_id=port_id), zone=await _zone(cloud, record), nic=nic, devices=True,
+        )  # fmt: skip
+
+    is_known = any(nic.port_id == port_id for nic in server.nics)
+    await device_turns.take(cloud, server, accept, look_first=not is_known)
+
+
+def _detaches(run: Run, port_id: str) -> bool:
+    is_detach = run.saga == DETACH_INTERFACE.name and run.way == "forward"
+    return is_detach and has_facts(run, InterfaceFacts) and run.facts.requested.port_id == port_id
+
+
+async def _is_arriving(port_id: str, before: Sequence[Run], cloud: Cloud) -> bool:
+    """Check whether one of these runs attaches this port. The port of a network is known by its MAC."""
+    runs = arriving(before)
+    mac = (await cloud.network.port(port_id)).mac if runs else ""
+    return any(run.facts.requested.port_id == port_id or run.facts.mac == mac for run in runs)
+
+
+def _turn(before: Sequence[Run]) -> dict[str, Any]:
+    """Return the arguments of `operation.accept` that queue an operation behind those before it."""
+    return {"behind": [run.id for run in before], "oldest": 2} if before else {}
 
 
 async def refresh(cloud: Cloud, server: Server) -> None:
     """Update the record with the current addresses of its ports. Raises: Conflict: it changes too often."""
     for _ in range(REFRESHES):
         now = {port.id: port.addresses for port in await cloud.network.ports_of([server.id])}
-        nics = tuple(replace(nic, addresses=now.get(nic.port_id, nic.addresses)) for nic in server.nics)
+        floating = await floating_addresses(cloud, [server])
+        nics = tuple(
+            replace(nic, addresses=now.get(nic.port_id, nic.addresses), floating=floating.get(nic.port_id, ()))
+            for nic in server.nics
+        )
         if nics == server.nics:
             return
         try:
@@ -274,6 +340,17 @@ async def refresh(cloud: Cloud, server: Server) -> None:
         except Conflict:
             server = await lookup.find(cloud, server.id)
     raise Conflict(f"server {server.id} is changed all the time")
+
+
+async def floating_addresses(cloud: Cloud, servers: Sequence[Server]) -> dict[str, tuple[FloatingAddress, ...]]:
+    """Return the floating addresses of the servers' ports, by port."""
+    ports = [nic.port_id for server in servers for nic in server.nics]
+    found: dict[str, tuple[FloatingAddress, ...]] = {}
+    for floating in await cloud.network.floating_ips(ports=ports) if ports else ():
+        if floating.port_id and floating.fixed_address:
+            address = FloatingAddress(floating.address, floating.fixed_address)
+            found[floating.port_id] = (*found.get(floating.port_id, ()), address)
+    return found
 
 
 async def _zone(cloud: Cloud, server: Server) -> str:

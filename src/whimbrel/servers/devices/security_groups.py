@@ -43,7 +43,11 @@ async def remove(cloud: Cloud, server: Server, group: str, names: Mapping[str, s
 async def _record(cloud: Cloud, server: Server, names: Mapping[str, str]) -> None:
     ports = await own_devices.ports_of(server, cloud)
     groups = tuple(dict.fromkeys(group for port in ports for group in port.security_groups))
-    fields = {"security_groups": groups, "security_group_names": tuple(names.get(group, group) for group in groups)}
+    fields = {
+        "security_groups": groups,
+        "security_group_names": tuple(names.get(group, group) for group in groups),
+        "has_no_security_groups": bool(ports) and not groups,
+    }
     for _ in range(TRIES):
         try:
             await edit.change(cloud, server, fields)

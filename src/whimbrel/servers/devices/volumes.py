@@ -4,13 +4,16 @@ Invariant: an attachment is released only when no guest has the volume; the reco
 last. These operations borrow the lock of a waiting move: verdicts are accepted again when they are over.
 """
 
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.local_disks import kept_devices
-from whimbrel.domain.operation_facts import OperationFacts
-from whimbrel.domain.run import Run
+from whimbrel.domain.operation_facts import OperationFacts, is_placed
+from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice, free_disk_names
 from whimbrel.moves.steps import volumes
@@ -21,8 +24,9 @@ from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import edit, operation
+from whimbrel.servers.devices import device_turns
 
-STATES = ("active", "stopped", "resized")
+STATES = ("active", "paused", "stopped", "resized", "shelved", "shelved_offloaded")
 
 
 class VolumeFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,6 +37,7 @@ class VolumeFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True)
 
 
 VolumeOperation = Run[VolumeFacts]
+Kind = TypeVar("Kind", bound=VolumeFacts)
 
 
 def is_at_once(facts: VolumeFacts) -> bool:
@@ -63,25 +68,40 @@ async def check_usable(cloud: Cloud, server: Server, volume: Volume) -> None:
         )
 
 
-def check_free(server: Server, device: BlockDevice) -> None:
-    """Raises: Invalid: the server has this volume; WrongState: it has another volume with this device name."""
-    if any(held.volume_id == device.volume_id for held in server.volumes):
-        raise Invalid(f"Invalid volume: volume {device.volume_id} is already attached to server {server.id}.")
-    if device.device in device_names(server):
-        raise WrongState(f"The supplied device path ({device.device}) is in use.")
+def check_free(server: Server, volume_id: str, before: Sequence[Run] = ()) -> None:
+    """before: the operations before this one. Raises: Invalid: the server has this volume."""
+    if any(held.volume_id == volume_id for held in (*server.volumes, *arriving(before))):
+        raise Invalid(f"Invalid volume: volume {volume_id} is already attached to server {server.id}.")
 
 
-def device_names(server: Server) -> set[str]:
-    return {held.device for held in server.volumes} | kept_devices(server.has_local_root, server.flavor)
+def free_name(server: Server, before: Sequence[Run] = ()) -> str:
+    """Return the first free device name; the attachments of the runs before keep theirs."""
+    held = {one.device for one in (*server.volumes, *arriving(before))}
+    return next(free_disk_names(held | kept_devices(server.has_local_root, server.flavor)))
 
 
-def free_name(server: Server) -> str:
-    return next(free_disk_names(device_names(server)))
+def arriving(runs: Iterable[Run]) -> list[BlockDevice]:
+    """List the devices that these runs are about to attach."""
+    return [
+        run.facts.device
+        for run in runs
+        if run.saga == ATTACH_VOLUME.name and run.way == "forward" and has_facts(run, VolumeFacts)
+    ]
 
 
-async def check_still_free(run: VolumeOperation, cloud: Cloud) -> None:
-    """Check again under the server's lock."""
-    check_free(await _record(run, cloud), run.facts.device)
+async def with_arriving(cloud: Cloud, server: Server) -> list[BlockDevice]:
+    """List the devices of a server, also those that are being attached."""
+    runs = await device_turns.before_next(cloud, server.id)
+    known = {device.volume_id for device in server.volumes}
+    return [*server.volumes, *(device for device in arriving(runs) if device.volume_id not in known)]
+
+
+async def check_still_free(run: VolumeOperation, cloud: Cloud) -> VolumeFacts:
+    """Check again under the server's lock. Return the facts with a free device name."""
+    server, device = await _record(run, cloud), run.facts.device
+    check_free(server, device.volume_id)
+    taken = any(held.device == device.device for held in server.volumes)
+    return replace(run.facts, device=replace(device, device=free_name(server)) if taken else device)
 
 
 async def check_volume(run: VolumeOperation, cloud: Cloud) -> None:
@@ -89,10 +109,13 @@ async def check_volume(run: VolumeOperation, cloud: Cloud) -> None:
     await check_usable(cloud, await _record(run, cloud), await cloud.volumes.volume(run.facts.device.volume_id))
 
 
-async def check_attached(run: VolumeOperation, cloud: Cloud) -> None:
-    """Check again under the server's lock."""
-    if run.facts.device not in (await _record(run, cloud)).volumes:
-        raise WrongState(f"Volume {run.facts.device.volume_id} was attached anew or detached meanwhile.")
+async def check_attached(run: VolumeOperation, cloud: Cloud) -> VolumeFacts:
+    """Check again under the server's lock. Return the facts with the device, which may have been attached meanwhile."""
+    facts = run.facts
+    for held in (await _record(run, cloud)).volumes:
+        if held.id == facts.device.id and facts.device.attachment_id in ("", held.attachment_id):
+            return replace(facts, device=held)
+    raise WrongState(f"Volume {facts.device.volume_id} was attached anew or detached meanwhile.")
 
 
 # Attach
@@ -116,7 +139,7 @@ async def let_go_volume(run: VolumeOperation, cloud: Cloud) -> None:
         await cloud.volumes.detach(attachment.id)
 
 
-async def learn_attachment(run: VolumeOperation, cloud: Cloud) -> VolumeFacts:
+async def learn_attachment(run: Run[Kind], cloud: Cloud) -> Kind:
     facts = run.facts
     held = await cloud.volumes.attachments(run.subject, facts.device.volume_id)
     if not held:
@@ -173,10 +196,10 @@ _DETACH = "compute_detach_volume"
 
 ATTACH_VOLUME = Saga(
     "attach_volume",
-    1,
+    2,
     VolumeFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, in_request=True,
+        Step(operation.lock, undo=operation.unlock, in_request=True, in_turn=True,
              after=(reserve_volume, reserve_volume_later, attach_to_guest)),
         Step(check_still_free, in_request=True),
         Step(reserve_volume, undo=let_go_volume, only_if=is_at_once, in_request=True, event=_ATTACH,
@@ -185,21 +208,22 @@ ATTACH_VOLUME = Saga(
         Step(reserve_volume_later, undo=let_go_volume, only_if=is_for_later, event=_ATTACH,
              after=(attach_to_guest,)),
         Step(learn_attachment),
-        Step(connect_volume, event=_ATTACH),  # ends with the reservation
-        Step(attach_to_guest, undo=detach_from_guest, event=_ATTACH),
-        Step(complete_volume, event=_ATTACH),
+        # A server on no host only reserves the volume: an unshelve connects it.
+        Step(connect_volume, only_if=is_placed, event=_ATTACH),  # ends with the reservation
+        Step(attach_to_guest, undo=detach_from_guest, only_if=is_placed, event=_ATTACH),
+        Step(complete_volume, only_if=is_placed, event=_ATTACH),
     ),
     forward_only=(Step(record_attached, event=_ATTACH),),
 )  # fmt: skip
 
 DETACH_VOLUME = Saga(
     "detach_volume",
-    1,
+    2,
     VolumeFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, in_request=True, after=(detach_from_guest,)),
+        Step(operation.lock, undo=operation.unlock, in_request=True, in_turn=True, after=(detach_from_guest,)),
         Step(check_attached, in_request=True),
-        Step(detach_from_guest, undo=attach_to_guest, event=_DETACH),
+        Step(detach_from_guest, undo=attach_to_guest, only_if=is_placed, event=_DETACH),
     ),
     forward_only=(
         Step(end_attachments, event=_DETACH),
@@ -213,34 +237,51 @@ DETACH_VOLUME = Saga(
 
 async def attach(
     cloud: Cloud, engine: Engine, requester: Requester, server: Server, device: BlockDevice, *, at_once: bool
-) -> None:
-    """Start to attach a volume. device: without an attachment. at_once: reserve the volume before this returns.
+) -> BlockDevice:
+    """Start to attach a volume. device: without an attachment. at_once: reserve the volume before this returns, if it
+    is its turn. Return the device with its name.
     Raises: Invalid; WrongState; Conflict; Unavailable; at once also errors of the volume service.
     """
-    check_free(server, device)
-    beside = await _waiting_move(cloud, server)
-    await operation.accept(
-        cloud, engine, requester, server, ATTACH_VOLUME, "attach_volume", None, STATES,
-        beside=beside, device=device, at_once=at_once, devices=True,
-    )  # fmt: skip
+
+    async def accept(record: Server, before: Sequence[Run]) -> VolumeOperation:
+        check_free(record, device.volume_id, before)
+        named = replace(device, device=free_name(record, before))
+        return await operation.accept(
+            cloud, engine, requester, record, ATTACH_VOLUME, "attach_volume", None, STATES,
+            **await turn(cloud, record, before), device=named, at_once=at_once, devices=True,
+        )  # fmt: skip
+
+    return (await device_turns.take(cloud, server, accept)).facts.device
 
 
 async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Server, device: BlockDevice) -> None:
-    """Start to detach a volume. Raises: WrongState; Conflict; Unavailable."""
-    beside = await _waiting_move(cloud, server)
-    await operation.accept(
-        cloud,
-        engine,
-        requester,
-        server,
-        DETACH_VOLUME,
-        "detach_volume",
-        None,
-        STATES,
-        beside=beside,
-        device=device,
-        devices=True,
-    )
+    """Start to detach a volume, also one that is being attached.
+    Raises: Invalid: it is being detached; WrongState; Conflict; Unavailable.
+    """
+
+    async def accept(record: Server, before: Sequence[Run]) -> None:
+        if any(_detaches(run, device) for run in before):
+            raise Invalid(
+                f"Invalid volume: Unable to detach volume {device.volume_id}. Volume status must be 'in-use' and"
+                " attach_status must be 'attached' to detach. Currently: status: 'detaching'."
+            )
+        await operation.accept(
+            cloud, engine, requester, record, DETACH_VOLUME, "detach_volume", None, STATES,
+            **await turn(cloud, record, before), device=device, devices=True,
+        )  # fmt: skip
+
+    await device_turns.take(cloud, server, accept)
+
+
+def _detaches(run: Run, device: BlockDevice) -> bool:
+    is_detach = run.saga == DETACH_VOLUME.name and run.way == "forward"
+    return is_detach and has_facts(run, VolumeFacts) and run.facts.device.id == device.id
+
+
+async def turn(cloud: Cloud, server: Server, before: Sequence[Run]) -> dict[str, Any]:
+    """Return the arguments of `operation.accept`: beside a waiting move, and queued behind those before it."""
+    oldest = 2 if before or server.host is None else 1
+    return {"beside": await _waiting_move(cloud, server), "behind": [run.id for run in before], "oldest": oldest}
 
 
 async def set_delete_on_termination(cloud: Cloud, server: Server, device: BlockDevice, wanted: bool) -> None:

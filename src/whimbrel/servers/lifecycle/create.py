@@ -5,15 +5,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from whimbrel.domain import server_states
-from whimbrel.domain.errors import OverQuota
+from whimbrel.domain import quota_excess, server_states
 from whimbrel.domain.ids import HostName
+from whimbrel.domain.quota_excess import Increase
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
 from whimbrel.moves.facts import Move, MoveFacts, needs_disks, requests_nics, requests_volumes, target_of
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.steps import build_failures, claims, disk, guest, pci_devices, ports, volumes
-from whimbrel.moves.steps.target import choose_target, next_alternate
+from whimbrel.moves.steps.target import after_lost_claim, choose_anew, choose_target, chooses_anew, next_alternate
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.journal import Limits, QuotaUsage
@@ -79,15 +79,17 @@ async def activate(move: Move, cloud: Cloud) -> None:
     await cloud.cell(target_of(move).cell).servers.unlock(move.order, move.subject, fields)
 
 
+_SCHEDULE = "conductor_schedule_and_build_instances"
 _EVENT = "compute__do_build_and_run_instance"
 
 CREATE = Saga(
     "create",
-    1,
+    2,
     MoveFacts,
     undoable=(
         Step(greet, undo=bury, in_request=True, after=(place,)),  # the undo leaves it in error, in the directory
-        Step(choose_target, again=next_alternate, event="conductor_schedule_and_build_instances", passive=True),
+        Step(choose_target, again=next_alternate, anew=after_lost_claim, event=_SCHEDULE, passive=True),
+        Step(choose_anew, only_if=chooses_anew, event=_SCHEDULE, passive=True),
         Step(claims.claim_target, undo=claims.release_target, event=_EVENT, after=(guest.prepare_target,)),
         Step(build_failures.trust_host, undo=build_failures.count_failure, idle=True),
         Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=needs.wants_pci, event=_EVENT,
@@ -126,6 +128,7 @@ async def accept(
     """
     for server in servers[:1]:
         needs.check(_facts(server, host), cloud)
+    await needs.check_resources([_facts(server, host) for server in servers], cloud)
     limits = await cloud.quotas.limits(requester.project_id)
     if len(servers) > 1:
         await _check_all(cloud, requester, servers, limits)
@@ -137,14 +140,14 @@ async def accept(
 async def _check_all(cloud: Cloud, requester: Requester, servers: Sequence[Server], limits: dict[str, int]) -> None:
     """Refuse all if the quota does not cover all; each is checked again when its usage is recorded."""
     used = await cloud.directory.usage(requester.project_id)
-    wanted = {
-        "instances": used.instances + len(servers),
-        "cores": used.cores + sum(server.flavor.vcpus for server in servers),
-        "ram": used.ram_mib + sum(server.flavor.memory_mib for server in servers),
-    }
-    over = [f"{name}: {amount} of {limits[name]}" for name, amount in wanted.items() if 0 <= limits[name] < amount]
-    if over:
-        raise OverQuota(f"Quota exceeded for {', '.join(over)} would be used")
+    cores, ram_mib = (sum(getattr(server.flavor, name) for server in servers) for name in ("vcpus", "memory_mib"))
+    quota_excess.check(
+        (
+            Increase("instances", len(servers), used.instances, limits["instances"]),
+            Increase("cores", cores, used.cores, limits["cores"]),
+            Increase("ram", ram_mib, used.ram_mib, limits["ram"]),
+        )
+    )
 
 
 async def _accept(
@@ -156,7 +159,7 @@ async def _accept(
     limits: dict[str, int],
     note: str | None,
 ) -> None:
-    run = new_run(cloud, engine, requester, server, CREATE, _facts(server, host))
+    run = new_run(cloud, engine, requester, server, CREATE, _facts(server, host, requester.grant))
     action = replace(new_action(cloud, requester, server, "create", run.id), message=note)
     run = await cloud.journal.accept(
         run,
@@ -173,7 +176,7 @@ async def _accept(
     await engine.begin(run)
 
 
-def _facts(server: Server, host: HostName | None) -> MoveFacts:
+def _facts(server: Server, host: HostName | None, grant: str = "") -> MoveFacts:
     return MoveFacts(
         owner=Owner(server.project_id, server.user_id),
         name=server.name,
@@ -188,4 +191,6 @@ def _facts(server: Server, host: HostName | None) -> MoveFacts:
         requested_nics=server.requested_nics,
         requested_volumes=server.requested_volumes,
         security_groups=server.security_groups,
+        config_drive=server.config_drive,
+        grant=grant,
     )

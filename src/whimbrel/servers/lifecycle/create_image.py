@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from whimbrel.domain.errors import Superseded
 from whimbrel.domain.operation_facts import Operation, OperationFacts
 from whimbrel.domain.server import Server
+from whimbrel.moves.steps import shelved_images
 from whimbrel.moves.steps.disk import finished
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.images import Image
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
+
+STATES = ("active", "paused", "suspended", "stopped")
 
 
 def image_of(run: Operation) -> str:
@@ -22,16 +25,23 @@ def image_of(run: Operation) -> str:
 
 
 async def register_image(run: Operation, cloud: Cloud) -> None:
-    facts = run.facts
+    await register(run, cloud, "qcow2")
+
+
+async def register(run: Operation, cloud: Cloud, disk_format: str, **properties: str) -> None:
+    """Create the image of a run, which is not active yet. properties: besides those of the facts.
+
+    Raises: Superseded: the run was turned back meanwhile.
+    """
     image = Image(
         id=image_of(run),
-        name=facts.image_name,
+        name=run.facts.image_name,
         status="queued",
-        disk_format="qcow2",
+        disk_format=disk_format,
         size_bytes=0,
         checksum=None,
-        owner=facts.image_owner,
-        properties=facts.image_properties,
+        owner=run.facts.image_owner,
+        properties={**run.facts.image_properties, **properties},
     )
     await cloud.images.create(image)
     # The image service knows no epochs: a delayed process may get here after the undo.
@@ -41,7 +51,7 @@ async def register_image(run: Operation, cloud: Cloud) -> None:
 
 
 async def delete_image(run: Operation, cloud: Cloud) -> None:
-    await cloud.images.delete(image_of(run))
+    await shelved_images.discard([image_of(run)], cloud)
 
 
 async def upload_snapshot(run: Operation, cloud: Cloud) -> None:
@@ -72,7 +82,7 @@ async def accept(
     """Start a snapshot; return the id of its image. Raises: WrongState; Conflict; Unavailable."""
     image_id = cloud.ids.uuid()
     await operation.accept(
-        cloud, engine, requester, server, SNAPSHOT, "createImage", "image_uploading", ("active", "stopped"),
+        cloud, engine, requester, server, SNAPSHOT, "createImage", "image_uploading", STATES,
         image_id=image_id, image_name=name, image_owner=server.project_id, image_properties=dict(properties),
     )  # fmt: skip
     return image_id

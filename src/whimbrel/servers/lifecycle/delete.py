@@ -2,11 +2,20 @@
 
 from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable, WrongState
-from whimbrel.domain.operation_facts import Operation, OperationFacts, has_devices, is_placed
+from whimbrel.domain.operation_facts import (
+    Operation,
+    OperationFacts,
+    has_devices,
+    has_shelved_images,
+    holds_devices,
+    is_in_cell,
+    is_placed,
+)
 from whimbrel.domain.server import Server
-from whimbrel.moves import requests
+from whimbrel.moves import live_requests, requests
+from whimbrel.moves.live_migrate import LIVE_MIGRATE
 from whimbrel.moves.migration_status import MOVE_SAGAS
-from whimbrel.moves.steps import claims, ports, volumes
+from whimbrel.moves.steps import claims, ports, shelved_images, volumes
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
@@ -15,8 +24,8 @@ from whimbrel.servers.cleanup.late_effects import made_macs
 
 
 async def mark_deleting(run: Operation, cloud: Cloud) -> None:
-    """Lock the server in any state. Without a host there is no lock: its open run already excludes others."""
-    if is_placed(run.facts):
+    """Lock the server in any state. Without a cell there is no lock: its open run already excludes others."""
+    if is_in_cell(run.facts):
         await operation.lock(run, cloud)
     elif (await cloud.directory.entry(run.subject)).cell:
         raise WrongState(f"Instance {run.subject} has found a host meanwhile.")
@@ -63,22 +72,31 @@ async def erase_entry(run: Operation, cloud: Cloud) -> None:
     await cloud.directory.erase(run.order, run.subject, cloud.clock.now())
 
 
+async def drop_images(run: Operation, cloud: Cloud) -> None:
+    """Delete the images of a shelved server."""
+    await shelved_images.delete(run.facts.shelved_images, cloud)
+
+
+_EVENT = "compute_terminate_instance"
+
 DELETE: Saga[OperationFacts] = Saga(
     "delete",
-    1,
+    2,
     OperationFacts,
     undoable=(),
     forward_only=(
         Step(mark_deleting, in_request=True),
-        Step(destroy_guest, only_if=is_placed, event="compute_terminate_instance"),
-        Step(let_go_volumes, only_if=has_devices, event="compute_terminate_instance"),
-        Step(let_go_ports, only_if=has_devices, event="compute_terminate_instance"),
-        Step(release_devices, only_if=has_devices, event="compute_terminate_instance"),
-        Step(claims.release_server, event="compute_terminate_instance"),
-        Step(close_record, unlocks=True, only_if=is_placed, event="compute_terminate_instance"),
-        Step(erase_entry, event="compute_terminate_instance"),
+        Step(destroy_guest, only_if=is_placed, event=_EVENT),
+        Step(let_go_volumes, only_if=holds_devices, event=_EVENT),
+        Step(let_go_ports, only_if=holds_devices, event=_EVENT),
+        Step(release_devices, only_if=has_devices, event=_EVENT),
+        Step(claims.release_server, event=_EVENT),
+        Step(drop_images, only_if=has_shelved_images, event=_EVENT),
+        Step(close_record, unlocks=True, only_if=is_in_cell, event=_EVENT),
+        Step(erase_entry, event=_EVENT),
     ),
 )
+"""Version 2 also deletes servers that were shelved and offloaded: they are in a cell and on no host."""
 
 
 async def accept(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
@@ -90,6 +108,13 @@ async def accept(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
     except Conflict:
         await cloud.directory.want_delete(server.id, requester.request_id, requester.user_id)
         await _hasten(cloud, engine, requester, server)
+
+
+async def reclaim(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    """Delete a soft-deleted server, unless it is not that any more.
+    Raises: WrongState; Conflict; Unavailable.
+    """
+    await _start(cloud, engine, requester, server)
 
 
 async def follow_up(cloud: Cloud, engine: Engine) -> int:
@@ -118,7 +143,11 @@ async def _start_or_hasten(cloud: Cloud, engine: Engine, requester: Requester, s
 
 
 async def _start(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
-    await operation.accept(cloud, engine, requester, server, DELETE, "delete", "deleting", server_states.VM_STATES)
+    is_offloaded = server.cell is not None and server.host is None
+    await operation.accept(
+        cloud, engine, requester, server, DELETE, "delete", "deleting", server_states.VM_STATES,
+        before_queued=True, shelved_images=server.shelved_images, oldest=2 if is_offloaded else 1,
+    )  # fmt: skip
 
 
 async def _hasten(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
@@ -129,6 +158,8 @@ async def _hasten(cloud: Cloud, engine: Engine, requester: Requester, server: Se
     try:
         if run.state == "parked" and run.saga in MOVE_SAGAS:
             await requests.confirm(cloud, engine, requester, server)
+        elif run.saga == LIVE_MIGRATE.name:
+            await live_requests.abort(cloud, engine, requester, server, run)
         elif run.way == "forward" and not run.is_foreign and engine.registry.of(run).may_turn_back(run.at):
             await requests.turn_back(cloud, engine, run.id)
     except (Conflict, Invalid):

@@ -50,6 +50,8 @@ def _rest(server: Server, query: ServerQuery) -> bool:
         (query.ids is None or server.id in query.ids)
         and (query.changed_since is None or server.updated_at >= query.changed_since)
         and (query.changed_before is None or server.updated_at <= query.changed_before)
+        and (query.launched_before is None or (server.launched_at or query.launched_before) < query.launched_before)
+        and (query.ended_since is None or server.terminated_at is None or server.terminated_at >= query.ended_since)
         and tags >= set(query.tags)
         and (not query.tags_any or bool(tags & set(query.tags_any)))
         and (not query.not_tags or not tags >= set(query.not_tags))

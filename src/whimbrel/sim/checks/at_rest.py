@@ -13,8 +13,10 @@ from whimbrel.moves.facts import moves_of
 from whimbrel.ports.services.volumes import MARK
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.proof.invariants.images import SHELVED
 from whimbrel.servers.lifecycle.create import CREATE
 from whimbrel.servers.lifecycle.create_image import SNAPSHOT, image_of
+from whimbrel.servers.lifecycle.image_of_volumes import SNAPSHOT_VOLUMES
 from whimbrel.servers.lookup import listing
 from whimbrel.sim.checks.invariants import Invariants
 from whimbrel.sim.cloud.cloud import IMAGE, World
@@ -40,6 +42,7 @@ async def problems(world: World, *, journal_is_whole: bool = True) -> list[str]:
         *await _ports(world, live),
         *await _attachments(world, live),
         *(await _made(world, live) if journal_is_whole else ()),
+        *await _shelved(world, live),
     ]
 
 
@@ -111,7 +114,15 @@ async def _attachments(world: World, live: Live) -> list[str]:
 
 
 async def _made(world: World, live: Live) -> list[str]:
-    return [*await _volumes(world, live), *await _images(world)]
+    return [*await _volumes(world, live), *await _images(world, live)]
+
+
+async def _shelved(world: World, live: Live) -> list[str]:
+    """Check that each shelved server can be restored, whatever became of the journal."""
+    there = world.images.ids()
+    kept = {one: s for s in live.values() if s.vm_state in SHELVED for one in s.shelved_images.values()}
+    statuses = {one: (await world.images.show(one)).status if one in there else "lost" for one in kept}
+    return [f"image {one} of shelved server {kept[one].id} is {it}" for one, it in statuses.items() if it != "active"]
 
 
 async def _volumes(world: World, live: Live) -> list[str]:
@@ -131,9 +142,10 @@ async def _noted(world: World) -> set[str]:
     return {device.volume_id for run in moves_of(made) if run.state == "done" for device in run.facts.volumes}
 
 
-async def _images(world: World) -> list[str]:
-    taken = await world.cloud.journal.find(RunFilter(sagas=(SNAPSHOT.name,)))
+async def _images(world: World, live: Live) -> list[str]:
+    taken = await world.cloud.journal.find(RunFilter(sagas=(SNAPSHOT.name, SNAPSHOT_VOLUMES.name)))
     meant = {IMAGE, *(image_of(run) for run in taken if run.state == "done" and has_facts(run, OperationFacts))}
+    meant |= {one for s in live.values() if s.vm_state in SHELVED for one in s.shelved_images.values()}
     there = set(world.images.ids())
     left = [f"image {one} is left of what came to nothing" for one in sorted(there - meant)]
     left += [f"image {one} of a snapshot is not there" for one in sorted(meant - there)]

@@ -9,12 +9,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
 from whimbrel.domain.pci import HeldDevice
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
+from whimbrel.moves.evacuate import EVACUATE
+from whimbrel.moves.evacuation_facts import ARRIVED
 from whimbrel.ports.placement.placement import Allocation
 from whimbrel.ports.stores.directory import Entry
 from whimbrel.ports.stores.journal import RunFilter
@@ -22,6 +26,8 @@ from whimbrel.sim.checks.invariants import Hosts, Invariants, rows_of
 from whimbrel.sim.checks.observed_servers import Rows
 
 Read = TypeVar("Read")
+
+_ARRIVED = RunFilter(sagas=(EVACUATE.name,), statuses=(ARRIVED,))
 
 LATEST_RUNS = 3
 """How many of a server's newest runs are checked: a finished run may have left something."""
@@ -42,7 +48,9 @@ class Watch(Invariants):
         ended = sorted(self._going - going)
         self._going = going
         latest = [run for server in ended for run in await self._latest(server)]
-        await self._look_at((*sorted(going), *ended), [*open_runs, *latest], after)
+        arrived = await self._world.cloud.journal.find(_ARRIVED)
+        among = [run for run in arrived if run.subject in going]
+        await self._look_at((*sorted(going), *ended), [*open_runs, *latest, *among], after)
 
     async def look_at(self, server: ServerId, after: str) -> None:
         """Check the invariants for one server, with or without an open run. Raises: Violation."""
@@ -60,8 +68,11 @@ class Watch(Invariants):
         self._complain(await self._problems(runs, servers, self._seen_hosts), after)
 
     async def _open_or_latest(self, server: ServerId) -> list[Run]:
+        """Return its open runs, with evacuations that left a guest behind; or else its latest."""
         find = self._world.cloud.journal.find
-        return await find(RunFilter(subject=server, only_open=True)) or await self._latest(server)
+        if open_runs := await find(RunFilter(subject=server, only_open=True)):
+            return [*open_runs, *await find(replace(_ARRIVED, subject=server))]
+        return await self._latest(server)
 
     async def _latest(self, server: ServerId) -> list[Run]:
         return await self._world.cloud.journal.find(RunFilter(subject=server, limit=LATEST_RUNS))

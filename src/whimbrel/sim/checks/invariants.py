@@ -14,16 +14,20 @@ from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId
 from whimbrel.domain.pci import HeldDevice
-from whimbrel.domain.run import Run
+from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
+from whimbrel.moves.evacuate import EVACUATE
+from whimbrel.moves.evacuation_facts import EvacuationFacts, left_behind
+from whimbrel.moves.live_migrate import LIVE_MIGRATE
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.placement.placement import Allocation
+from whimbrel.ports.services.volumes import Attachment
 from whimbrel.ports.stores.directory import Entry, Usage
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.proof import violation as proof
-from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence, hosts_of_transfers
 from whimbrel.proof.invariants import allocations, guests, pci_devices, ports
 from whimbrel.proof.invariants.providers import counted, within_capacity
 from whimbrel.proof.invariants.runs import has_reason, rising
@@ -94,7 +98,7 @@ class Invariants:
             *await self._of_servers(runs, servers, hosts),
             *await self._once("capacity", ("placement",), self._capacity),
             *self._rising(runs),
-            *self._volumes(),
+            *await self._volumes(),
             *await self._foreign_devices(),
             *self._reasons(runs),
         ]
@@ -112,7 +116,7 @@ class Invariants:
         return self._world.simulated.guests()
 
     def _running(self) -> list[tuple[HostName, Guest]]:
-        return [(host, guest) for host, guest in self._guests() if guest.power == "running"]
+        return [(host, guest) for host, guest in self._guests() if guest.is_live]
 
     async def _devices(self) -> list[tuple[HostName, HeldDevice]]:
         found: list[tuple[HostName, HeldDevice]] = []
@@ -159,7 +163,7 @@ class Invariants:
         collector = Seen(servers, runs)
         collector.collect_claims(await self._allocations(runs, servers))
         collector.collect_guests(self._guests())
-        collector.collect_attachments(self._world.remains.volumes.everything())
+        collector.collect_attachments(await self._attachments())
         collector.collect_devices(await self._devices())
         await collector.collect_ports(self._world.cloud.network)
         if len(self._world.plan.cells) > 1:
@@ -175,19 +179,69 @@ class Invariants:
         """I5: the usage of each provider is the sum of its allocations."""
         return [f"I5: {counted(one).sentence}" for one in await self._world.placement.miscounts()]
 
-    def _volumes(self) -> list[str]:
-        """I7: a volume is connected to one host, and the guest may run there."""
+    async def _volumes(self) -> list[str]:
+        """I7: a volume is connected to one host, and the guest may run there; to two only inside a live migration.
+
+        The source of an evacuation, where the guest cannot run any more, does not count.
+        """
         connected: dict[str, set[str]] = {}
-        for one, host in self._world.remains.volumes.everything():
+        servers: dict[str, ServerId] = {}
+        for one, host in await self._attachments():
             if host is not None:
                 connected.setdefault(one.volume_id, set()).add(host)
-        problems = [f"I7: volume {name} is connected to {on}" for name, on in connected.items() if len(on) > 1]
+                servers[one.volume_id] = one.server
+        twice = {name: on for name, on in connected.items() if len(on) > 1}
+        lawful = hosts_of_transfers(await self._transfers()) if twice else {}
+        dead = await self._dead_sources() if twice else {}
+        problems = [
+            f"I7: volume {name} is connected to {on}"
+            for name, on in twice.items()
+            if len(on - dead.get(servers[name], set())) > 1 and not on <= lawful.get(servers[name], frozenset())
+        ]
+        hosts = {one.id: host for one, host in await self._attachments()}
         for host, guest in self._running():
-            loose = [name for name in guest.volumes if connected.get(name) != {host}]
+            used = self._world.hypervisors[host].volumes_of(guest.key)
             problems += [
-                f"I7: {guest.key.server} runs on {host} with volume {name}, which is not connected" for name in loose
+                f"I7: {guest.key.server} runs on {host} with volume {one.volume_id}, which is not connected"
+                for one in used
+                if hosts.get(one.attachment_id) != host
             ]
         return problems
+
+    async def _attachments(self) -> list[tuple[Attachment, str | None]]:
+        """Return all attachments, each with the host that uses it.
+
+        A stale request of a live migration or an evacuation may connect a volume after the move was rolled back: an
+        attachment that was never completed, on a host without a running guest of the server, is used by none. The
+        reconciler of late effects deletes it.
+        """
+        everything = self._world.remains.volumes.everything()
+        if not any(host and one.status == "attaching" for one, host in everything):
+            return everything
+        sagas = (LIVE_MIGRATE.name, EVACUATE.name)
+        moved = {run.subject for run in await self._world.cloud.journal.find(RunFilter(sagas=sagas))}
+        running = {(guest.key.server, host) for host, guest in self._running()}
+        return [
+            (
+                one,
+                None
+                if one.status == "attaching" and one.server in moved and (one.server, host) not in running
+                else host,
+            )
+            for one, host in everything
+        ]
+
+    async def _dead_sources(self) -> dict[ServerId, set[str]]:
+        """Return the sources of evacuations that began and were not cleared, whichever servers are looked at."""
+        found: dict[ServerId, set[str]] = {}
+        for run in await self._world.cloud.journal.find(RunFilter(sagas=(EVACUATE.name,))):
+            if has_facts(run, EvacuationFacts) and run.facts.evidence:
+                found.setdefault(run.subject, set()).update(host for host, _ in left_behind([run]))
+        return found
+
+    async def _transfers(self) -> list[Run]:
+        """Return all open live migrations, whichever servers are looked at."""
+        return await self._world.cloud.journal.find(RunFilter(sagas=(LIVE_MIGRATE.name,), only_open=True))
 
     async def _foreign_devices(self) -> list[str]:
         """I8: no running guest has a device that another guest holds."""
@@ -221,7 +275,7 @@ async def usage_differs(cloud: Cloud, runs: Sequence[Run]) -> list[str]:
         total = totals.get(entry.project_id, Usage())
         if entry.deleted_at is None:
             total = Usage(
-                instances=total.instances + 1,
+                instances=total.instances + bool(entry.vcpus or entry.memory_mib),
                 cores=total.cores + entry.vcpus,
                 ram_mib=total.ram_mib + entry.memory_mib,
             )
@@ -256,27 +310,33 @@ async def books(world: World) -> dict[str, Any]:
             for key, disk, has in host.disks()
             if disk != "root"
         ),
+        "rescue_disks": sorted(
+            (host, guest.key.server, guest.key.slot, guest.rescue is not None, guest.in_rescue)
+            for host, guest in world.simulated.guests()
+            if guest.rescue or guest.in_rescue
+        ),
         "quota": {entry.server_id: (entry.vcpus, entry.memory_mib) for entry in entries.values()},
-        "ports": [
-            (
-                port.id,
-                port.device_id,
-                port.device_owner,
-                port.host,
-                port.profile,
-                len(await world.cloud.network.bindings(port.id)),
-            )
-            for port in sorted(world.remains.network.everything(), key=lambda port: port.id)
-        ],
+        "ports": await _ports(world),
         "attachments": sorted(
             ((one.server, one.volume_id, host, one.status) for one, host in world.remains.volumes.everything()),
             key=lambda line: (*line[:2], line[2] or "", line[3]),
         ),
         "volumes": sorted(world.remains.volumes.ids()),
+        "migrations": world.remains.volumes.migrations(),
+        "snapshots": sorted(one.id for one in world.remains.volumes.snapshots()),
         "pci": await _held_devices(world),
         "images": sorted(world.images.ids()),
         "records": await rows_of(world),
     }
+
+
+async def _ports(world: World) -> list[tuple[Any, ...]]:
+    """Return the ports by id, each with its owner, its place, and the number of its bindings."""
+    bindings_of = world.cloud.network.bindings
+    return [
+        (port.id, port.device_id, port.device_owner, port.host, port.profile, len(await bindings_of(port.id)))
+        for port in sorted(world.remains.network.everything(), key=lambda port: port.id)
+    ]
 
 
 def _comparable(server: Server) -> Server:

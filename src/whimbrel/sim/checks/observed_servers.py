@@ -11,6 +11,7 @@ from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
 from whimbrel.domain.pci import HeldDevice
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
+from whimbrel.moves.evacuation_facts import left_behind
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.placement import Allocation
 from whimbrel.ports.services.network import Binding, Network, Port
@@ -38,9 +39,9 @@ class Seen:
     def __init__(self, servers: Sequence[Server], runs: Iterable[Run]) -> None:
         self._servers = {server.id: server for server in servers}
         self._runs: dict[ServerId, list[Run]] = defaultdict(list)
+        self._ended: dict[ServerId, list[Run]] = defaultdict(list)
         for run in runs:
-            if not run.is_over:
-                self._runs[run.subject].append(run)
+            (self._ended if run.is_over else self._runs)[run.subject].append(run)
         self._held: dict[str, Claims] = defaultdict(list)
         self._guests: dict[ServerId, list[tuple[HostName, Guest]]] = defaultdict(list)
         self._attachments: dict[ServerId, list[tuple[Attachment, str | None]]] = defaultdict(list)
@@ -110,6 +111,7 @@ class Seen:
             bindings={port.id: self._bindings[port.id] for port in ports},
             attachments=tuple(attachment for attachment, _ in attachments),
             devices=tuple(self._devices.get(one, ())),
+            left_behind=left_behind([*runs, *self._ended.get(one, ())]),
             connected={attachment.id: host for attachment, host in attachments if host is not None},
         )
 
@@ -126,6 +128,6 @@ def seen_of(seen: ObservedEvidence) -> Iterator[str]:
         if len(active) > 1:
             yield f"I6: port {port_id} of server {seen.id} is active on {' and '.join(active)}"
     if seen.is_settled and record:
-        recorded = {device.attachment_id: device.host for device in record.volumes}
+        recorded = {device.attachment_id: device.host for device in record.volumes if device.host}
         if recorded != seen.connected:
             yield f"I7: server {seen.id} is said to have {recorded}, and is connected by {seen.connected}"

@@ -3,8 +3,9 @@
 The world keeps what survives a crash of the control plane: databases, key-value stores, hosts. `engine` makes the rest.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as with_fields
 from random import Random
 from typing import Any
 
@@ -19,11 +20,14 @@ from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
 from whimbrel.adapters.sql.global_.cells import SqlCells
+from whimbrel.adapters.sql.global_.console_tokens import SqlConsoleTokens
 from whimbrel.adapters.sql.global_.directory import SqlDirectory
 from whimbrel.adapters.sql.global_.flavors import SqlFlavors
 from whimbrel.adapters.sql.global_.host_keys import SqlHostKeys
+from whimbrel.adapters.sql.global_.image_fetches import SqlImageFetches
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.global_.keypairs import SqlKeypairs
+from whimbrel.adapters.sql.global_.maintenances import SqlMaintenances
 from whimbrel.adapters.sql.global_.processes import SqlProcesses
 from whimbrel.adapters.sql.global_.quotas import SqlQuotas
 from whimbrel.adapters.sql.global_.restores import SqlRestores
@@ -49,10 +53,12 @@ from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.sim.world import equipment
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.hosts import SimulatedWorld
-from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor
 from whimbrel.sim.world.ids import SeededIds
 from whimbrel.sim.world.images import MemoryImages
 from whimbrel.sim.world.network import SimulatedNetwork
+from whimbrel.sim.world.phases import Times
+from whimbrel.sim.world.power_switch import PowerSwitches
 from whimbrel.sim.world.volumes import SimulatedVolumes
 
 PROJECT = ProjectId("11111111111141118111111111111111")
@@ -76,7 +82,11 @@ class Plan:
     rules: Rules = field(default_factory=lambda: Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0))
     times: Times = field(default_factory=Times)
     seed: int = 0
+    cpu_infos: Mapping[str, str] = field(default_factory=dict)  # host -> its processor; none: unknown
     equipped: bool = False  # with a network, a volume, and a NIC with bandwidth on each host
+    fenced: bool = False  # with a fence device for each host
+    seen_at: float = 1e12  # by default the simulated clock jumps, and hosts never miss a heartbeat
+    self_fence_s: float | None = None  # how long a host may be cut off before it stops its guests
     functions: bool = False  # also with virtual functions on each host, and a port for one
 
     def homes(self) -> Iterator[tuple[HostName, CellName]]:
@@ -115,6 +125,17 @@ class Remains:
         return Remains(databases, self.store.copy(), clock, ids, images, self.network.copy(ids), self.volumes.copy(ids))
 
 
+class ReachableAgents(dict[HostName, HostAgent]):
+    """The agents that answer now."""
+
+    def __init__(self, agents: Mapping[HostName, HostAgent], disconnected: Collection[HostName]) -> None:
+        super().__init__(agents)
+        self._disconnected = disconnected
+
+    def get(self, host: HostName, default: Any = None) -> Any:
+        return default if host in self._disconnected else super().get(host, default)
+
+
 class World:
     """A simulated cloud with the flavors SMALL and LARGE. Make it with `await World.build(...)`.
 
@@ -125,10 +146,13 @@ class World:
         self.plan = plan
         self.remains = remains
         self.registry: SagaRegistry = SAGAS  # sagas that its engines run
+        self.disconnected: set[HostName] = set()  # hosts whose agents do not answer
         self.simulated = SimulatedWorld()
         self.placement = SqlPlacement(remains.databases["placement"])
         self.images = remains.images
         self.hypervisors = {host: self._hypervisor(host, cell) for host, cell in plan.homes()}
+        fenced = [host for host, _ in plan.homes() if plan.fenced]
+        self.fences = PowerSwitches(fenced, self.simulated, remains.clock)
         self.cloud = self._cloud()
 
     @classmethod
@@ -144,10 +168,21 @@ class World:
 
     async def copy(self) -> "World":
         """Return a copy of the world without the memory of its processes."""
-        world = World(self.plan, self.remains.copy())
+        return await self._continued_by(World(self.plan, self.remains.copy()))
+
+    async def with_times(self, times: Times) -> "World":
+        """Return a world on the same remains whose hosts take these times."""
+        return await self._continued_by(World(with_fields(self.plan, times=times), self.remains))
+
+    async def _continued_by(self, world: "World") -> "World":
+        """Bring the simulated hosts of another world into the state of this one's."""
         world.simulated.double_runs += self.simulated.double_runs
+        world.simulated.dirty_rates |= self.simulated.dirty_rates
+        for host in self.disconnected:
+            world.disconnect(host)
         for hypervisor in world.hypervisors.values():
             await hypervisor.guests()  # a hypervisor reads its store on first use
+        world.simulated.off |= self.simulated.off
         return world
 
     def _hypervisor(self, name: HostName, cell: CellName) -> SimulatedHypervisor:
@@ -165,6 +200,7 @@ class World:
                 disk_gib=plan.disk_gib,
                 hypervisor_type="simulated",
                 hypervisor_version=1,
+                cpu_info=plan.cpu_infos.get(name, "{}"),
             ),
             images=self.images,
         )
@@ -176,11 +212,13 @@ class World:
         return Cloud(
             clock=remains.clock,
             ids=remains.ids,
-            journal=SqlJournal(global_, SAGAS),
+            journal=SqlJournal(global_, SAGAS, self.plan.rules.notifications.enabled),
             directory=SqlDirectory(global_),
             cells=cells,
             cell_infos=infos,
             host_keys=SqlHostKeys(global_),
+            console_tokens=SqlConsoleTokens(global_),
+            image_fetches=SqlImageFetches(global_),
             fleets=KnownFleet(cells, infos, aggregates, remains.clock, self.plan.rules),
             placement=self.placement,
             images=self.images,
@@ -193,23 +231,25 @@ class World:
             server_groups=SqlServerGroups(global_),
             zones=SqlZones(global_),
             restores=SqlRestores(global_),
+            maintenances=SqlMaintenances(global_),
             processes=SqlProcesses(global_, self.remains.clock),
             rules=self.plan.rules,
+            fences=self.fences,
         )
 
+    def _agent(self, host: HostName) -> HostAgent:
+        remains = self.remains
+        return HostAgent(host, self.hypervisors[host], remains.store, self.images, remains.clock)
+
     def _cell(self, name: CellName) -> Cell:
-        remains, database = self.remains, self.remains.databases[f"cell_{name}"]
-        agents = {
-            host: HostAgent(host, self.hypervisors[host], remains.store, self.images, remains.clock)
-            for host, cell in self.plan.homes()
-            if cell == name
-        }
+        database = self.remains.databases[f"cell_{name}"]
+        agents = {host: self._agent(host) for host, cell in self.plan.homes() if cell == name}
         return Cell(
             name=name,
             servers=SqlServers(database),
             hosts=SqlHosts(database, name),
             devices=SqlDevices(database),
-            agents=LocalAgents(agents),
+            agents=LocalAgents(ReachableAgents(agents, self.disconnected)),
         )
 
     async def _fill(self) -> None:
@@ -230,9 +270,13 @@ class World:
                 vcpus=plan.vcpus,
                 memory_mib=plan.memory_mib,
                 disk_gib=plan.disk_gib,
-                seen_at=1e12,  # the simulated clock jumps; these hosts never miss a heartbeat
+                cpu_info=plan.cpu_infos.get(name, "{}"),
+                seen_at=plan.seen_at,
+                self_fence_s=plan.self_fence_s,
             )
             await cloud.cell(cell).hosts.register(host)
+            if plan.self_fence_s:
+                await cloud.cell(cell).hosts.raise_sessions({name: 1})
             await cloud.placement.register_host(host.id, name, of_host(host, cloud.rules))
             if plan.equipped:
                 await equipment.add_host_nic(self.placement, name, host.id, ProviderId(cloud.ids.uuid()))
@@ -242,6 +286,21 @@ class World:
             equipment.add_services(self.remains.network, self.remains.volumes, PROJECT)
         if plan.functions:
             equipment.add_direct_port(self.remains.network, PROJECT)
+
+    # Hosts
+
+    def disconnect(self, host: HostName) -> None:
+        """Make the agent of a host answer no more. Its guests run on."""
+        self.disconnected.add(host)
+
+    async def lose_host(self, host: HostName) -> None:
+        """Make a host lose its power."""
+        self.disconnect(host)
+        await self.hypervisors[host].lose_power()
+
+    def reconnect(self, host: HostName) -> None:
+        """Make the agent of a host answer again. Nothing starts by itself."""
+        self.disconnected.discard(host)
 
     # The control plane: lost in a crash
 
@@ -259,7 +318,7 @@ class World:
         return Engine(replace(self.engine_parts(name, cloud), **parts))
 
     async def settle(self, engine: Engine, rounds: int = 60) -> None:
-        """Run everything that is due, advancing the time, until only parked runs are open."""
+        """Run all that is due, advancing the time, until only runs that wait for a verdict or a delete are open."""
         clock = self.cloud.clock
         for _ in range(rounds):
             await clock.sleep(engine.lease_s + 1)
@@ -276,7 +335,11 @@ class World:
     async def _open(self) -> list[tuple[str, str, str, str | None]]:
 
         runs = await self.cloud.journal.find(RunFilter(only_open=True))
-        return [(run.saga, run.at, run.way, run.problem or run.message) for run in runs if run.state == "open"]
+        return [
+            (run.saga, run.at, run.way, run.problem or run.message)
+            for run in runs
+            if run.state == "open" and not run.queued
+        ]
 
     # Users
 

@@ -5,21 +5,23 @@ from dataclasses import replace
 from msgspec.structs import replace as with_
 
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.ids import GroupId, HostName
+from whimbrel.domain.ids import CellName, GroupId, HostName
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.domain.server_devices import RequestedNic, RequestedVolume
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.services.network import Port, PortRequest
 from whimbrel.ports.services.volumes import Volume
+from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.server_groups import GroupPolicy, ServerGroup
 from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import LARGE, PROJECT, SMALL, USER, World
+from whimbrel.sim.cloud.watched_hosts import SELF_FENCE_S
 from whimbrel.sim.faults.planned_events import Size
 from whimbrel.sim.world.equipment import DIRECT, DIRECT_PORT, EGRESS, INGRESS, KBPS, NETWORK, NORMAL, PHYSNET
-from whimbrel.sim.world.hypervisor import Times
 from whimbrel.sim.world.loop import LoopClock, SimulatedLoop
 from whimbrel.sim.world.network import SimulatedNetwork
+from whimbrel.sim.world.phases import Times
 
 PORTS = [f"66666666-6666-4666-8666-6666666666{n:02}" for n in range(70, 76)]
 """Existing ports; every other one requests bandwidth."""
@@ -45,17 +47,30 @@ disks of a server, and the at-rest invariant requires that their boot counts agr
 
 MORE_FLAVORS = (WIDE, ROOMY, ROOMIER, SWAPPING)
 
-TIMES = Times(reserve_s=0.1, build_disk_s=4.0, copy_disk_s=6.0, snapshot_s=2.0, start_s=0.5, stop_s=1.0)
+TIMES = Times(
+    reserve_s=0.1, build_disk_s=4.0, copy_disk_s=6.0, snapshot_s=2.0, start_s=0.5, stop_s=1.0, live_mib_s=400.0
+)
+
+BEGINS_AT = 1_800_010_000.0
+"""The time at which a run begins. Until then no host misses a heartbeat; then it has to send them."""
 
 _STAGES: dict[tuple[float, ...], tuple[World, list[str]]] = {}
 
 
 async def stage(size: Size) -> tuple[World, list[str]]:
     """Return a cloud of this size and its servers. The caller must not change it."""
-    key = size.hosts, size.servers, size.cells, size.functions, size.groups, size.confirm_window_s
+    key = (
+        *(size.hosts, size.servers, size.cells, size.functions, size.groups, size.fences, size.watchdogs),
+        size.confirm_window_s,
+    )
     if key not in _STAGES:
         _STAGES[key] = await _build(size)
     return _STAGES[key]
+
+
+def is_evacuated(size: Size) -> bool:
+    """Check whether a host that is cut off can be evacuated. If not, none is ever down."""
+    return size.fences or size.watchdogs
 
 
 async def _build(size: Size) -> tuple[World, list[str]]:
@@ -64,12 +79,23 @@ async def _build(size: Size) -> tuple[World, list[str]]:
         step_timeout_s=60.0,
         allow_resize_to_same_host=True,
         resize_confirm_window_s=size.confirm_window_s,
+        reclaim_instance_interval_s=60,
         scheduler=SchedulerRules(cross_cell_move_weight_multiplier=0.0),  # all cells weigh the same
     )
     cells = {name: tuple(size.host_names(number)) for number, name in enumerate(size.cell_names)}
     world = await World.build(
-        cells=cells, rules=rules, equipped=True, functions=size.functions, vcpus=8, memory_mib=8192
+        cells=cells,
+        rules=rules,
+        equipped=True,
+        functions=size.functions,
+        fenced=size.fences,
+        seen_at=BEGINS_AT if is_evacuated(size) else None,
+        self_fence_s=SELF_FENCE_S if size.watchdogs else None,
+        vcpus=8,
+        memory_mib=8192,
     )
+    for cell in cells if size.cells > 1 else ():
+        await world.cloud.cell_infos.ensure(CellInfo(name=CellName(cell), migration_network="m", created_at=0.0))
     for flavor in MORE_FLAVORS:
         await world.cloud.flavors.create(flavor, world.cloud.clock.now())
     _add_more(world, size)
@@ -82,6 +108,8 @@ async def _build(size: Size) -> tuple[World, list[str]]:
         host = HostName(size.all_hosts[number % size.hosts])
         await create.accept(world.cloud, engine, world.requester(), [server], host)
     await world.settle(engine)
+    if is_evacuated(size):
+        world.remains.clock.advance(BEGINS_AT - world.cloud.clock.now())
     return world, [str(server.id) for server in servers]
 
 

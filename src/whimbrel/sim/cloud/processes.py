@@ -16,6 +16,7 @@ from whimbrel.api.http.context import Context
 from whimbrel.conductor.conductor import Conductor, Pace
 from whimbrel.domain.ids import HostName, ProjectId, UserId
 from whimbrel.domain.run import Run
+from whimbrel.domain.self_fencing import CLOCK_ERROR_S, DRIFT
 from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.identity import Principal, with_implied
@@ -27,10 +28,12 @@ from whimbrel.sim.cloud.cloud import PROJECT, USER, World
 from whimbrel.sim.cloud.delayed_agent import HoldingAgent
 from whimbrel.sim.cloud.server_names import Names
 from whimbrel.sim.cloud.traced_journal import TracedJournal
+from whimbrel.sim.cloud.watched_hosts import WatchedHosts
 from whimbrel.sim.faults.call_subjects import Subjects
 from whimbrel.sim.faults.fault_state import FaultState
 from whimbrel.sim.faults.network_faults import Bus, Check, ImageFaults, NetworkFaults
 from whimbrel.sim.record.trace import Trace
+from whimbrel.sim.world.clock import WrongClock
 from whimbrel.sim.world.loop import Process, SimulatedLoop
 
 RESTARTS_S = 1.0
@@ -58,17 +61,44 @@ NO_ANSWER = Answer(0, None)
 
 
 class SimulatedIdentity:
-    """Fulfils ports.identity.Identity: a token is the name of a role."""
+    """Implements ports.services.identity.Identity: a token is the name of a role."""
 
     async def principal(self, token: str) -> Principal | None:
         user = UserId("admin") if token == "admin" else USER
         return Principal(user_id=user, user_name=token, project_id=ProjectId(PROJECT), roles=with_implied([token]))
 
 
+class Clocks:
+    """How wrong the clocks of processes and hosts are, within what the cloud assumes."""
+
+    def __init__(self, seed: int | None) -> None:
+        """seed: None: they are right."""
+        self._seed = seed
+
+    def ahead_s(self, process: str) -> float:
+        """Return how far the clock of a process is ahead of that of the database; negative: behind."""
+        return 0.0 if self._seed is None else Random(f"{process} {self._seed}").uniform(-0.5, 0.5) * CLOCK_ERROR_S
+
+    def rate(self, host: HostName) -> float:
+        """Return the seconds that pass on a host in one second."""
+        return 1.0 if self._seed is None else 1.0 + Random(f"{host} {self._seed}").uniform(-0.5, 0.5) * DRIFT
+
+
+RIGHT_CLOCKS = Clocks(None)
+
+
 class Staff:
     """All processes of a cloud; it starts and stops them."""
 
-    def __init__(self, world: World, loop: SimulatedLoop, fault_state: FaultState, trace: Trace, check: Check) -> None:
+    def __init__(
+        self,
+        world: World,
+        loop: SimulatedLoop,
+        fault_state: FaultState,
+        trace: Trace,
+        check: Check,
+        clocks: Clocks = RIGHT_CLOCKS,
+    ) -> None:
         self.world = world
         self.loop = loop
         self.names = Names()
@@ -80,6 +110,12 @@ class Staff:
         self._planes: dict[str, Process] = {}
         self._apps: dict[str, Any] = {}
         self._outside = Process("supervisor")
+        world.simulated.on_power_off = self._lose_power
+        self._clocks = clocks
+        rates = {host: clocks.rate(host) for host, _ in world.plan.homes()} if world.plan.self_fence_s else {}
+        self.watched = WatchedHosts(world, loop, rates, self._stop_agent, self._fenced)
+        self._registering: set[HostName] = set()
+        self.ended_agents: set[HostName] = set()  # which the watchdogs of their hosts have killed
 
     # API processes and conductors
 
@@ -129,13 +165,15 @@ class Staff:
         databases = world.remains.databases
         cells = {name: replace(cell, agents=self._bus) for name, cell in cloud.cells.items()}
         journal = TracedJournal(databases["global"], world.registry, lambda run, what: self._tell(process, run, what))
+        clock = WrongClock(cloud.clock, ahead_s) if (ahead_s := self._clocks.ahead_s(process.name)) else cloud.clock
         own = replace(
             cloud,
+            clock=clock,
             cells=cells,
             journal=journal,
             placement=SqlPlacement(databases["placement"], Random(process.name)),
             unreachable=UnreachableCells(),
-            fleets=KnownFleet(cells, cloud.cell_infos, cloud.aggregates, cloud.clock, cloud.rules),
+            fleets=KnownFleet(cells, cloud.cell_infos, cloud.aggregates, clock, cloud.rules),
         )
         return self._faults_of(process).wrap(own)
 
@@ -151,7 +189,9 @@ class Staff:
     # Agents
 
     async def start_agent(self, host: HostName) -> None:
-        """Start the agent of a host; its hypervisor reads its store."""
+        """Start the agent of a host; its hypervisor reads its store. One that has a watchdog registers first."""
+        if self.world.plan.self_fence_s and not await self._register(host):
+            return
         world, process = self.world, Process(f"agent {host}")
         images = cast(Images, ImageFaults(self._faults_of(process), world.cloud.images))
         hypervisor = world.hypervisors[host] = world.hypervisors[host].reborn(images)
@@ -162,6 +202,40 @@ class Staff:
     def agent(self, host: HostName) -> Process:
         return self._bus.agents[host][0]
 
+    async def _register(self, host: HostName) -> bool:
+        """Begin the lease of a host when the cloud answers it. Its agent obeys no orders before.
+
+        Return False if it lost its power meanwhile, or another agent is about to register.
+        """
+        if host in self._registering:
+            return False
+        self._registering.add(host)
+        [cell] = [cell for name, cell in self.world.plan.homes() if name == host]
+        while True:
+            if not (self.fault_state.partitioned.get(host) or self.fault_state.outage(f"cell_{cell}")):
+                break
+            await asyncio.sleep(BEATS_S)
+        self._registering.discard(host)
+        if host in self.world.simulated.off:
+            return False
+        await self.world.cloud.cell(cell).hosts.seen([host], self.world.cloud.clock.now())
+        self.watched.renew([host])
+        self.ended_agents.discard(host)
+        return True
+
+    def _stop_agent(self, host: HostName) -> None:
+        self.agent(host).is_dead = True
+        self.ended_agents.add(host)
+
+    def _lose_power(self, host: HostName) -> None:
+        self.agent(host).is_dead = True
+        self.watched.reboot(host)
+
+    def _fenced(self, host: HostName) -> None:
+        self._trace.tell(self.loop.time(), f"watchdog {host}", "has stopped all guests")
+        self._trace.tally.went_wrong("fenced itself", "")
+        self.check(f"the watchdog of {host}", None)
+
     async def beat(self) -> None:
         """Record heartbeats of the running hosts periodically, if the database of their cell accepts them."""
         while True:
@@ -169,6 +243,7 @@ class Staff:
                 if not self.fault_state.outage(f"cell_{name}"):
                     here = [host for host, its in self.world.plan.homes() if its == name and self._incarnations(host)]
                     await cell.hosts.seen(here, self.world.cloud.clock.now())
+                    self.watched.renew(here)
             await asyncio.sleep(BEATS_S)
 
     def _incarnations(self, host: HostName) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
+from whimbrel.domain.ids import HostName
 from whimbrel.sim.cloud.cloud import IMAGE, LARGE, SMALL
 from whimbrel.sim.cloud.fixture import DIRECT_PORTS, GROUPS, PORTS, ROOMIER, ROOMY, SWAPPING, VOLUMES, WIDE
 from whimbrel.sim.cloud.processes import Answer, Staff
@@ -37,6 +38,7 @@ class Users:
         self._groups = GROUPS if size.groups else ()
         self.problems: list[str] = []
         self.deleted: set[str] = set()  # servers with a delete request, whatever the response
+        self.shelved: set[str] = set()  # servers with a shelve request, whatever the response
 
     async def act(self, act: Act) -> None:
         """Send one request. `pick` chooses its subject among what exists."""
@@ -47,7 +49,10 @@ class Users:
             server = await self._sought(act, _SOUGHT[act.what]) or (server if act.pick % 4 == 0 else "")
             if not server:
                 return None  # no server fits
-        await _ASKS[act.what](self, act, server)
+        if act.what in _ACTIONS:
+            await self._do(act, server, _ACTIONS[act.what])
+        else:
+            await _ASKS[act.what](self, act, server)
         return None
 
     # Requests
@@ -80,15 +85,18 @@ class Users:
         await self._do(act, server, {"resize": {"flavorRef": other.flavor_id}})
 
     async def _migrate(self, act: Act, server: str) -> None:
-        hosts = list(self._staff.world.hypervisors)
-        host = hosts[act.pick // 21 % len(hosts)] if act.pick // 7 % 3 == 0 else None
+        host = self._host(act)
         await self._do(act, server, {"migrate": {"host": host} if host else None}, who="admin")
 
-    async def _confirm(self, act: Act, server: str) -> None:
-        await self._do(act, server, {"confirmResize": None})
+    async def _migrate_live(self, act: Act, server: str) -> None:
+        host = self._host(act)
+        await self._do(act, server, {"os-migrateLive": {"host": host, "block_migration": "auto"}}, who="admin")
 
-    async def _revert(self, act: Act, server: str) -> None:
-        await self._do(act, server, {"revertResize": None})
+    async def _abort_live(self, act: Act, server: str) -> None:
+        path = f"/servers/{server}/migrations"
+        found = await self._look(act, path, who="admin")
+        for one in (found or {}).get("migrations", ())[:1]:
+            await self._ask(act, "DELETE", f"{path}/{one['id']}", who="admin", about=server)
 
     async def _turn_back(self, act: Act, server: str) -> None:
         found = await self._look(act, "/whimbrel/moves?open=true", who="admin")
@@ -98,17 +106,16 @@ class Users:
             path = f"/whimbrel/moves/{move['id']}/action"
             await self._ask(act, "POST", path, {"turn_back": None}, who="admin", about=move["server_id"])
 
-    async def _stop(self, act: Act, server: str) -> None:
-        await self._do(act, server, {"os-stop": None})
-
-    async def _start(self, act: Act, server: str) -> None:
-        await self._do(act, server, {"os-start": None})
-
     async def _reboot(self, act: Act, server: str) -> None:
         await self._do(act, server, {"reboot": {"type": "HARD" if act.pick // 7 % 2 else "SOFT"}})
 
-    async def _snapshot(self, act: Act, server: str) -> None:
-        await self._do(act, server, {"createImage": {"name": "snapshot"}})
+    async def _shelve(self, act: Act, server: str) -> None:
+        self.shelved.add(server)
+        await self._do(act, server, {"shelve": None})
+
+    async def _unshelve(self, act: Act, server: str) -> None:
+        host = self._host(act)
+        await self._do(act, server, {"unshelve": {"host": host} if host else None}, who="admin" if host else "member")
 
     async def _attach_port(self, act: Act, server: str) -> None:
         pick = act.pick // 7
@@ -137,6 +144,11 @@ class Users:
         ids = [one[id_] for one in (found or {}).get(listed, ())]
         if ids:
             await self._ask(act, "DELETE", f"/servers/{server}/{path}/{ids[act.pick // 7 % len(ids)]}", about=server)
+
+    def _host(self, act: Act) -> HostName | None:
+        """Return the host that a request names, in one of three acts; None: the scheduler chooses."""
+        hosts = list(self._staff.world.hypervisors)
+        return hosts[act.pick // 21 % len(hosts)] if act.pick // 7 % 3 == 0 else None
 
     def _server(self, act: Act) -> str:
         return self._servers[act.pick % len(self._servers)]
@@ -178,7 +190,17 @@ def _message(answer: Answer) -> str:
     return str(next(iter(answer.body.values())).get("message", ""))[:160]
 
 
-_SOUGHT = {"confirm": "VERIFY_RESIZE", "revert": "VERIFY_RESIZE", "start": "SHUTOFF"}
+_SOUGHT = {
+    "confirm": "VERIFY_RESIZE",
+    "revert": "VERIFY_RESIZE",
+    "start": "SHUTOFF",
+    "abort live": "MIGRATING",
+    "unshelve": "SHELVED_OFFLOADED",
+    "unpause": "PAUSED",
+    "resume": "SUSPENDED",
+    "unrescue": "RESCUE",
+    "restore server": "SOFT_DELETED",
+}
 """Requests that are mostly sent for servers with this status only."""
 
 _VOLUME = {"destination_type": "volume", "volume_size": 2, "delete_on_termination": True}
@@ -189,17 +211,33 @@ _DISKS = (
 )
 """Disks of servers besides those of their flavor: an additional volume, or a boot volume."""
 
+_ACTIONS: dict[str, Body] = {
+    "confirm": {"confirmResize": None},
+    "revert": {"revertResize": None},
+    "stop": {"os-stop": None},
+    "start": {"os-start": None},
+    "snapshot": {"createImage": {"name": "snapshot"}},
+    "pause": {"pause": None},
+    "unpause": {"unpause": None},
+    "suspend": {"suspend": None},
+    "resume": {"resume": None},
+    "rebuild": {"rebuild": {"imageRef": IMAGE}},
+    "rescue": {"rescue": None},
+    "unrescue": {"unrescue": None},
+    "restore server": {"restore": None},
+}
+"""Request -> body of the action, where the body is always the same."""
+
 _ASKS: dict[str, Callable[[Users, Act, str], Awaitable[None]]] = {
     "delete": Users._delete,
     "resize": Users._resize,
     "migrate": Users._migrate,
-    "confirm": Users._confirm,
-    "revert": Users._revert,
+    "migrate live": Users._migrate_live,
+    "abort live": Users._abort_live,
     "turn back": Users._turn_back,
-    "stop": Users._stop,
-    "start": Users._start,
     "reboot": Users._reboot,
-    "snapshot": Users._snapshot,
+    "shelve": Users._shelve,
+    "unshelve": Users._unshelve,
     "attach port": Users._attach_port,
     "detach port": Users._detach_port,
     "attach volume": Users._attach_volume,

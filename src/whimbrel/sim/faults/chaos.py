@@ -41,12 +41,22 @@ READS = frozenset(
     {"all", "actions", "allocations", "by_name", "entries", "entry", "expired", "find", "get", "guests", "held"}
     | {"limits", "look", "of", "open_run", "providers", "show", "unplaced", "usage", "wanted_deletes"}
     | {"attachment", "attachments", "bindings", "connector", "networks", "port", "ports_of", "security_groups"}
-    | {"made", "of", "snapshot_volume", "volume"}
+    | {"made", "made_snapshots", "of", "snapshot_volume", "volume"}
     | {"group_places", "of_server"}
     | {"read", "residents", "switched_since", "unplaced_ids"}
     | {"all_attachments", "all_images", "all_assignments", "consumers", "counts", "holds", "ids", "now", "port_holders"}
-    | {"ledger", "orders_of"}
-    | {"miscounts", "owners", "volume_use", "volume_uses", "zoned_hosts"}
+    | {"ledger", "orders_of", "examine", "compare_cpu", "uptime", "diagnostics"}
+    | {"due", "is_wanted"}
+    | {
+        "miscounts",
+        "owners",
+        "volume_use",
+        "volume_uses",
+        "with_properties",
+        "zoned_hosts",
+        "newest_ends",
+        "highest_ticket",
+    }
 )
 """Calls that change nothing: a crash before one equals a crash before the next change."""
 

@@ -178,7 +178,7 @@ async def _each(file: list[bytes]) -> AsyncIterator[bytes]:
 
 
 class Bus:
-    """Fulfils ports.agent.Agents: carries orders to the processes of hosts."""
+    """Implements ports.hosts.agent.Agents: carries orders to the processes of hosts."""
 
     def __init__(self, loop: SimulatedLoop, fault_state: FaultState, check: Check, subjects: Subjects) -> None:
         self._subjects = subjects

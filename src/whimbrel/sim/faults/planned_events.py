@@ -15,6 +15,8 @@ ACTS: Mapping[str, int] = {
     "delete": 2,
     "resize": 8,
     "migrate": 5,
+    "migrate live": 6,
+    "abort live": 2,
     "confirm": 5,
     "revert": 5,
     "turn back": 2,
@@ -26,6 +28,16 @@ ACTS: Mapping[str, int] = {
     "start": 1,
     "reboot": 1,
     "snapshot": 2,
+    "shelve": 2,
+    "unshelve": 3,
+    "pause": 2,
+    "unpause": 2,
+    "suspend": 2,
+    "resume": 2,
+    "rebuild": 2,
+    "rescue": 1,
+    "unrescue": 2,
+    "restore server": 1,
 }
 """User request -> weight."""
 
@@ -50,14 +62,35 @@ TROUBLES: Mapping[str, int] = {
     "power loss": 1,
     "cut off": 2,
     "outage": 4,
+    "dead host": 1,
+    "lost host": 1,
+    "fence fails": 1,
 }
-"""Temporary fault of a process, a host or a service -> weight."""
+"""Temporary fault of a process, a host or a service -> weight.
+
+dead host: it has no power; its servers are evacuated, and it returns. lost host: it does not answer for so long that
+its servers are evacuated, once its fence device has cut the power. fence fails: the device fails, see `FAILURES`.
+"""
+
+AWAY_S = 90.0
+"""The shortest absence of a dead or a lost host: longer than it takes to notice it."""
+
+FAILURES = ("unanswered", "unheard", "refused", "stuck", "slow")
+"""How a fence device fails: it does nothing and does not answer, its answer is lost, it refuses, it leaves the host on
+and says so, or it takes long. A device that says "off" of a host that is on is believed: nothing else is known then."""
 
 FAULTS: Mapping[str, int] = {**MESSAGES, **TROUBLES}
 
 RESTORE = "restore"
 RESTORES = 1
 """How many of seven consecutive seeds have a restore; `weights` can override it."""
+
+MAINTENANCE = "maintenance"
+MAINTENANCES = 1
+"""How many of five consecutive seeds have a maintenance, if they have no restore; `weights` can override it."""
+
+PLANS = ("to its end", "paused", "aborted")
+"""What an operator does with a maintenance some time after its start."""
 
 SERVICES = ("network", "volumes", "images")
 DATABASES = ("global", "placement")  # and one of each cell
@@ -84,6 +117,7 @@ class Mishap(msgspec.Struct, frozen=True, kw_only=True, tag="mishap"):
     """A fault. Of a single call: it hits the first call on that line from then on.
 
     restore: databases are copied at `at` and replaced by the copies `for_s` later; where: their names, joined by `+`.
+    maintenance: no fault; an operator empties a host; answer: one of `PLANS`, `for_s` after the start.
     """
 
     at: float
@@ -117,6 +151,9 @@ class Size(msgspec.Struct, frozen=True, kw_only=True, rename={"endpoints": "door
     faults: float = 0.5  # fraction of decisions that are faults
     functions: bool = False  # hosts have virtual functions, and there are ports for them
     groups: bool = False  # one server group of each policy exists
+    fences: bool = False  # each host has a fence device
+    watchdogs: bool = False  # each host fences itself
+    clocks: bool = False  # those of processes differ, and those of hosts run faster or slower
     confirm_window_s: float = 0.0  # a resize is confirmed automatically after this time; 0: never
     weights: dict[str, int] = {}  # of requests and faults, where they differ from the defaults
 
@@ -154,7 +191,14 @@ def varied(seed: int, size: Size) -> Size:
     cells = 2 if seed % 3 == 0 and size.hosts > 1 else 1
     window_s = CONFIRM_WINDOW_S if seed % 5 == 2 else 0.0
     return msgspec.structs.replace(
-        size, cells=cells, functions=seed % 4 == 1, groups=seed % 4 >= 2, confirm_window_s=window_s
+        size,
+        cells=cells,
+        functions=seed % 4 == 1,
+        groups=seed % 4 >= 2,
+        fences=seed % 2 == 0,
+        watchdogs=seed % 4 == 3,
+        clocks=seed % 8 >= 6,
+        confirm_window_s=window_s,
     )
 
 
@@ -167,7 +211,7 @@ def story_of(seed: int, steps: int, size: Size) -> Story:
         at += 0.0 if rng.random() < 0.3 else rng.expovariate(1 / size.gap_s)
         is_mishap = rng.random() < size.faults
         made.append(_mishap(rng, round(at, 3), size) if is_mishap else _act(rng, round(at, 3), size))
-    made += _restore(seed, made, size)
+    made += _restore(seed, made, size) or _maintenance(seed, made, size)
     made.sort(key=lambda decision: decision.at)
     return Story(seed=seed, size=size, decisions=tuple(made), order=seed)
 
@@ -185,6 +229,17 @@ def _restore(seed: int, made: Sequence[Decision], size: Size) -> list[Decision]:
     return [Mishap(at=round(at, 3), what=RESTORE, where="+".join(names), for_s=for_s)]
 
 
+def _maintenance(seed: int, made: Sequence[Decision], size: Size) -> list[Decision]:
+    """Return the maintenance of a seed, or none. As a restore it changes no other decision."""
+    if not made or size.hosts < 2 or (seed - 1) % 5 >= size.weights.get(MAINTENANCE, MAINTENANCES):
+        return []
+    rng = Random(f"maintenance {seed}")
+    at = rng.random() / 2 * max(one.at for one in made)
+    for_s = round(min(60.0, rng.expovariate(1 / 8)) + 0.5, 1)
+    where, answer = rng.choice(size.all_hosts), rng.choice(PLANS)
+    return [Mishap(at=round(at, 3), what=MAINTENANCE, where=where, for_s=for_s, answer=answer)]
+
+
 def _act(rng: Random, at: float, size: Size) -> Act:
     return Act(at=at, what=_one_of(rng, ACTS, size), pick=rng.getrandbits(30))
 
@@ -197,6 +252,11 @@ def _mishap(rng: Random, at: float, size: Size) -> Mishap:
         return Mishap(at=at, what=what, where=rng.choice(size.processes), for_s=for_s)
     if what in ("kill agent", "freeze agent", "power loss", "cut off"):
         return Mishap(at=at, what=what, where=rng.choice(size.all_hosts), for_s=for_s)
+    if what in ("dead host", "lost host"):
+        return Mishap(at=at, what=what, where=rng.choice(size.all_hosts), for_s=AWAY_S + for_s)
+    if what == "fence fails":
+        answer = rng.choice(FAILURES)
+        return Mishap(at=at, what=what, where=rng.choice(size.all_hosts), for_s=AWAY_S + for_s, answer=answer)
     if what == "outage":
         where = rng.choice([*SERVICES, *size.databases])
         answer = rng.choice(ANSWERS if where in SERVICES else ("500", "nothing"))
@@ -232,7 +292,7 @@ def _one_of(rng: Random, table: Mapping[str, int], size: Size) -> str:
 
 
 def names_of_weights() -> list[str]:
-    return [*ACTS, *FAULTS, RESTORE]
+    return [*ACTS, *FAULTS, RESTORE, MAINTENANCE]
 
 
 def to_file(story: Story) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import MoveFacts, changes_host, crosses_cells
+from whimbrel.moves.live_migrate import LIVE_MIGRATE
 from whimbrel.moves.resize import MIGRATE, RESIZE
 
 KINDS = ("asked", "ended", "moved with", "went wrong", "restored")
@@ -43,7 +44,7 @@ class Tally:
         return found
 
 
-_MOVES = (RESIZE.name, MIGRATE.name)
+_MOVES = (RESIZE.name, MIGRATE.name, LIVE_MIGRATE.name)
 
 
 def _what(run: Run) -> str:

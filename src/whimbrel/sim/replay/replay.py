@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace as with_
 
-from whimbrel.domain.errors import Refused, Superseded, Unavailable, WorldError
+from whimbrel.domain.errors import Refused, Superseded, TurnedBack, Unavailable, WorldError
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves import requests
+from whimbrel.moves import live_requests, requests
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.journal_export import Export, hosts_in_order
-from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Decided, Saga, SagaRegistry, Step
 from whimbrel.servers import lookup
@@ -77,16 +77,35 @@ class Replay:
         self._next_conductor()
         cloud, requester, server = self._cloud(), world.requester(), self._server
         try:
-            if self._export.run["saga"] == "resize":
-                new = plain(self._facts.new_flavor)
-                far = self._facts.leaves_cell
-                return await requests.resize(cloud, self._engine, requester, server, new, leaves_cell=far)
-            wanted = self._facts.wanted_host
-            far = self._facts.leaves_cell
-            return await requests.migrate(cloud, self._engine, requester, server, wanted, leaves_cell=far)
+            return await self._ask(cloud, requester, server)
         except WorldError as refusal:
             self._tell("user", f"is told: {refusal.reason}")
             return await world.cloud.journal.open_run(server.id)
+
+    async def _ask(self, cloud: Cloud, requester: Requester, server: Server) -> Run:
+        """Send the request that was sent in the real cloud."""
+        facts = self._facts
+        if live := facts.live:
+            return await live_requests.migrate_live(
+                cloud,
+                self._engine,
+                requester,
+                server,
+                facts.wanted_host,
+                block_migration=live.block_migration,
+                zone=facts.asked_zone,
+                leaves_zone=facts.leaves_zone,
+                leaves_cell=facts.leaves_cell,
+                policy=msgspec.to_builtins(live.policy),
+            )
+        wanted = requests.Wanted(
+            flavor=plain(facts.new_flavor) if self._export.run["saga"] == "resize" else None,
+            zone=facts.asked_zone,
+            host=facts.wanted_host,
+            leaves_zone=facts.leaves_zone,
+            leaves_cell=facts.leaves_cell,
+        )
+        return await requests.move(cloud, self._engine, requester, server, wanted)
 
     async def _go_on(self, run: Run) -> None:
         world = self._world
@@ -137,8 +156,10 @@ class Replay:
     def _scripted_step(self, step: Step) -> Step:
         async def do(run: Run, cloud: Cloud) -> Any:
             self._maybe_die(step)
-            await self._answer(step.name, run)
+            await self._answer(step, run)
             learned = await step.do(run, cloud)
+            if isinstance(learned, MoveFacts) and step.settles:
+                return self._same_switch_over(learned)
             return self._same_choice(learned) if isinstance(learned, Decided) and learned.facts else learned
 
         do.__name__ = step.name
@@ -162,22 +183,24 @@ class Replay:
             self._script.takeovers[step.name] = left - 1
             raise Crash(step.name)
 
-    async def _answer(self, step: str, run: Run) -> None:
+    async def _answer(self, step: Step, run: Run) -> None:
         """Return the answer that the journal records; without one, the simulated answer."""
-        beats = self._script.at(step, "do")
+        beats = self._script.at(step.name, "do")
         if not beats:
             return
         beat = beats[0]
         if beat.silences > 0:
             beat.silences -= 1
-            self._tell("world", f"{step}: {beat.why}")
+            self._tell("world", f"{step.name}: {beat.why}")
             raise Unavailable(beat.why)
         beats.pop(0)
         if beat.refusal is not None:
-            self._tell("world", f"{step}: no: {beat.refusal}")
+            self._tell("world", f"{step.name}: no: {beat.refusal}")
             raise Refused(beat.refusal)
         if beat.turned:
-            self._tell("operator", f"turns it back at {step}")
+            self._tell("operator", f"turns it back at {step.name}")
+            if step.settles:
+                raise TurnedBack("it was aborted")  # as the step itself does
             await self._world.cloud.journal.turn_back(run, self._world.cloud.clock.now())
             raise Superseded("an operator turned it back")
 
@@ -193,6 +216,12 @@ class Replay:
         target, *others = order
         tried = (HostName(target.host),)
         return Decided(with_(facts, target=target, alternates=tuple(others), tried=tried), decided.evidence)
+
+    def _same_switch_over(self, facts: MoveFacts) -> MoveFacts:
+        """Make it a post-copy if it was one in the real cloud."""
+        assert facts.live
+        was_post_copy = self._facts.live is not None and self._facts.live.is_post_copy
+        return with_(facts, live=with_(facts.live, is_post_copy=was_post_copy))
 
     # Output
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from whimbrel.agent.fence import Fence
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import ServerId
+from whimbrel.moves.steps.shelved_images import SERVER
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.ledgers import NEWEST, Ledgers, contradictions, forgotten
 from whimbrel.servers.lifecycle.create import CREATE
@@ -50,6 +51,7 @@ class Restores:
         self._trace = trace
         self._invariants = invariants
         self._whole: set[ServerId] = set()
+        self._on_volumes: set[ServerId] = set()
         self.which: frozenset[str] = frozenset()
         self.is_on = False
         self.left: list[str] = []
@@ -62,6 +64,8 @@ class Restores:
         copies = {name: databases[name].copy() for name in names}
         await asyncio.sleep(mishap.for_s)
         self._whole = self._lasting()
+        guests = self._staff.world.simulated.guests()
+        self._on_volumes = {guest.key.server for _, guest in guests if "root" not in guest.disks}
         self.is_on, self.which = True, self.which | set(names)
         self._tell(f"older copies are put back: {', '.join(names)}")
         self._staff.put_back(copies)
@@ -96,9 +100,20 @@ class Restores:
         simulated = self._staff.world.simulated
         if simulated.double_runs:
             raise Violation(f"after {after}: I1: {simulated.double_runs[0]}")
-        gone = self._whole - self._users.deleted - _with_a_whole_guest(self._staff)
+        gone = self._whole - self._users.deleted - _with_a_whole_guest(self._staff) - self._shelved()
         if gone:
             raise Violation(f"after {after}: lost: no whole guest is left of server {min(gone)}")
+
+    def _shelved(self) -> set[ServerId]:
+        """Return the servers that are kept as images, and those on volumes that were asked to be shelved."""
+        images = self._staff.world.images
+        shown = [at_once(images.show(one)) for one in images.ids()]
+        kept = {
+            ServerId(image.properties[SERVER])
+            for image in shown
+            if image.status == "active" and SERVER in image.properties
+        }
+        return kept | {server for server in self._on_volumes if server in self._users.shelved}
 
     async def check_ledgers(self, after: str) -> None:
         """Check that no process would hold all runs if it started now. Raises: Violation."""

@@ -11,19 +11,21 @@ import msgspec
 from structlog.testing import capture_logs
 
 from whimbrel.domain.ids import ServerId
+from whimbrel.domain.maintenance_plan import HOLDING
 from whimbrel.domain.run import Run
 from whimbrel.ports.stores.journal import RunFilter
-from whimbrel.sim.checks import at_rest
+from whimbrel.sim.checks import at_rest, maintenances
 from whimbrel.sim.checks.event_checks import Watch
 from whimbrel.sim.checks.failure_kinds import kind_of
 from whimbrel.sim.checks.invariants import WAITING, Invariants, Violation
 from whimbrel.sim.checks.read_cache import Readings
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.cloud.fixture import copy_into, stage
-from whimbrel.sim.cloud.processes import Staff
+from whimbrel.sim.cloud.processes import RIGHT_CLOCKS, Clocks, Staff
 from whimbrel.sim.cloud.users import Users
+from whimbrel.sim.cloud.watched_hosts import LOGGED
 from whimbrel.sim.faults.fault_state import FaultState, line_of
-from whimbrel.sim.faults.planned_events import Act, Decision, Story
+from whimbrel.sim.faults.planned_events import MAINTENANCE, Act, Decision, Story
 from whimbrel.sim.record.statistics import Counts
 from whimbrel.sim.record.trace import Line, Trace
 from whimbrel.sim.runs.database_restores import EXPECTED, Restores
@@ -59,6 +61,10 @@ class Outcome(NamedTuple):
         return kind_of(self.failure)
 
 
+def _clocks(story: Story) -> Clocks:
+    return Clocks(story.seed) if story.size.clocks else RIGHT_CLOCKS
+
+
 class Violated(BaseException):
     """A check failed. Its text begins with one word and a colon."""
 
@@ -83,12 +89,14 @@ class _Run:
             change(self.world)
         readings = Readings(self.world)
         self._invariants, self._watch = Invariants(self.world, readings), Watch(self.world, readings)
+        has_maintenance = any(one.what == MAINTENANCE for one in story.decisions)
+        self._disabled = maintenances.DisabledHosts(self.world) if has_maintenance else None
         self._next_look = 0.0  # of all servers
         self._next_round = 0.0  # of all servers with open runs
         self._stamp: tuple[int, ...] = ()
         self.failure: str | None = None
         self.fault_state = FaultState(story.order)
-        self.staff = Staff(self.world, self.loop, self.fault_state, self.trace, self.check)
+        self.staff = Staff(self.world, self.loop, self.fault_state, self.trace, self.check, _clocks(story))
         for server in servers:
             self.staff.names.of(server)
         self.users = Users(self.staff, self.trace, list(servers), story.size)
@@ -120,7 +128,9 @@ class _Run:
     async def _direct(self) -> None:
         for host in self.world.hypervisors:
             await self.staff.start_agent(host)
+        self.staff.watched.start()
         self.loop.spawn(Process("heartbeats"), self.staff.beat())
+        self.loop.spawn(Process("operator"), self.faults.keep_hosts_on())
         for name in self._story.size.processes:
             self.staff.start(name)
         for decision in self._story.decisions:
@@ -131,6 +141,7 @@ class _Run:
             raise Violated(f"restore: {self.restores.problem}")
         if self.restores.left:
             return  # to a person
+        await self._end_maintenances()
         if self._story.seed % 3 == 1:
             await self._let_wait()
         await self._end_all()
@@ -150,6 +161,17 @@ class _Run:
             await asyncio.wait(self._busy)
         self.fault_state.clear()
         self.trace.tell(self.loop.time(), "fault", "nothing goes wrong any more")
+
+    async def _end_maintenances(self) -> None:
+        """Wait until maintenances are over; resume those that failures have paused."""
+        began = self.loop.time()
+        while holding := await self.world.cloud.maintenances.find(HOLDING):
+            for one in holding:
+                if self.loop.time() - began > ENDS_WITHIN_S:
+                    raise Violated(f"unended: maintenance of {one.target} is {one.state}: {one.message or ''}")
+                if one.state == "paused":
+                    await self.faults.operator.change(one.id, "resume", lambda state: state != "paused")
+            await asyncio.sleep(LOOKS_EVERY_S)
 
     async def _let_wait(self) -> None:
         """Check the runs that wait for a verdict, some time after all others have ended."""
@@ -196,6 +218,8 @@ class _Run:
         self.check("the end")
         if problems := at_once(at_rest.problems(self.world, journal_is_whole="global" not in self.restores.which)):
             raise Violated("rest: " + "; ".join(problems))
+        if problems := at_once(maintenances.problems(self.world)):
+            raise Violated("maintenance: " + "; ".join(problems))
 
     # Failures
 
@@ -230,7 +254,7 @@ class _Run:
             self.fail(f"bug: {self.loop.troubles[0]}")
         if self.users.problems:
             self.fail(f"answer-500: {self.users.problems[0]}")
-        expected = EXPECTED if self.restores.which else ()
+        expected = (*LOGGED, *(EXPECTED if self.restores.which else ()))
         errors = (entry for entry in self._logs if entry["log_level"] in ("error", "critical"))
         bugs = [entry for entry in errors if entry["event"] not in expected]
         if bugs:
@@ -239,6 +263,8 @@ class _Run:
     def _look(self, after: str, about: ServerId | None) -> None:
         """Check the server of the event, and more servers at intervals."""
         now = self.loop.time()
+        if self._disabled and line_of(after) == "placement":
+            at_once(self._disabled.check(after))
         if now >= self._next_look:
             self._next_look = now + LOOKS_AT_ALL_S * (1 + self._story.size.servers / 5)
             at_once(self._invariants.check(after))

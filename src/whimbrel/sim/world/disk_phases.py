@@ -12,15 +12,14 @@ from whimbrel.domain import local_disks
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import DiskExport, DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName
+from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.ports.hosts.hypervisor import Percent
 from whimbrel.ports.services.images import Images
-from whimbrel.sim.world.disks import Contents, Disk, blank, from_file, grown
+from whimbrel.sim.world.disk_files import LARGEST_FILE_BYTES, from_file
+from whimbrel.sim.world.disks import Contents, Disk, blank, grown
 from whimbrel.sim.world.guests import disk_path, disk_path_at, missing, path_of, whole_disk, with_disks, without_disks
 from whimbrel.sim.world.hosts import SimulatedWorld
 from whimbrel.sim.world.stored_guests import StoredGuests
-
-SMALL_FILE_BYTES = 4096
-"""Image files up to this size are parsed: they may be snapshots of simulated disks."""
 
 
 class Takes(Protocol):
@@ -47,6 +46,12 @@ class DiskPhases:
         made = {name: await self._new(spec, name) for name in lacking}
         await self._fill(spec.key, made, seconds if "root" in made else 0, percent)
 
+    async def cache(self, image_id: str, seconds: float) -> None:
+        """Fetch an image. seconds: its duration, if it is not cached."""
+        if image_id not in self._world.images:
+            await self._take(seconds)
+            await self._image(image_id)
+
     async def fetch(self, spec: GuestSpec, image_id: str, name: DiskName, seconds: float, percent: Percent) -> None:
         _check_wanted(spec, name)
         if name in missing(await self._guests.get(spec.key)):
@@ -68,9 +73,21 @@ class DiskPhases:
         disk = grown(source, local_disks.size_bytes(spec, name))
         await self._fill(spec.key, {name: disk}, seconds, percent, is_same)
 
+    async def create_rescue(self, key: GuestKey, rescue: RescueDisk, seconds: float, percent: Percent) -> None:
+        guest = await self._guests.get_defined(key)
+        if guest.observed.rescue == rescue:
+            return
+        if guest.in_rescue:
+            raise Refused(f"guest {path_of(key)} boots from a rescue disk of another image")
+        disk = await self._image(rescue.image_id)
+        if seconds:
+            await self._guests.change(key, rescue=rescue, rescue_disk=replace(disk, whole=False))
+            await self._take(seconds, percent)
+        await self._guests.change(key, rescue=rescue, rescue_disk=disk)
+
     async def offer(self, key: GuestKey, name: DiskName) -> DiskExport:
         guest = await self._guests.get(key)
-        if guest.power == "running":
+        if guest.is_live:
             raise Refused(f"guest {path_of(key)} runs: its disk cannot be offered")
         disk = whole_disk(guest, name)
         if not guest.offered:
@@ -98,7 +115,7 @@ class DiskPhases:
         guest = await self._guests.find(key)
         if guest is None or not guest.disks:
             return
-        if guest.power == "running":
+        if guest.is_live:
             raise Refused(f"guest {path_of(key)} runs: its disk stays")
         await self._guests.save(without_disks(guest))
 
@@ -143,7 +160,7 @@ def _check_wanted(spec: GuestSpec, name: DiskName) -> None:
 async def _fetched(images: Images, image_id: str) -> Disk:
     try:
         image = await images.show(image_id)
-        if image.size_bytes <= SMALL_FILE_BYTES:
+        if image.size_bytes <= LARGEST_FILE_BYTES:
             snapshot = from_file(b"".join([chunk async for chunk in images.read(image_id)]))
             if snapshot:
                 return snapshot

@@ -10,8 +10,6 @@ from whimbrel.domain.guest import DiskName
 
 GIB = 1024**3
 
-_MAGIC = b"whimbrel simulated disk\n"
-
 
 class Contents(msgspec.Struct, frozen=True):
     """Contents of a disk. marker: written at the first boot only; boots: number of boots."""
@@ -42,15 +40,3 @@ def grown(image: Disk, size_bytes: int) -> Disk:
 def blank(name: DiskName, size_bytes: int) -> Disk:
     """Return an empty disk."""
     return Disk(Contents(f"a blank {name} disk"), size_bytes)
-
-
-def to_file(disk: Disk) -> bytes:
-    """Return a disk as an image file."""
-    return _MAGIC + msgspec.json.encode(disk)
-
-
-def from_file(file: bytes) -> Disk | None:
-    """Return the disk in an image file, or None if the file is not a simulated disk."""
-    if not file.startswith(_MAGIC):
-        return None
-    return msgspec.json.decode(file.removeprefix(_MAGIC), type=Disk)

@@ -9,22 +9,62 @@ from msgspec.structs import replace
 
 from whimbrel.domain import device_assignment, local_disks
 from whimbrel.domain.errors import NotFound
-from whimbrel.domain.guest import DiskName, Guest, GuestKey, GuestSpec
+from whimbrel.domain.guest import LIVE, DiskName, Guest, GuestKey, GuestSpec, Power
 from whimbrel.domain.ids import HostName, ServerId, Slot
+from whimbrel.domain.live_transfer import GuestCpu, TransferOptions
+from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.sim.world.disks import Disk
 
 CONSOLE_LINES = 100
 
 
+class Sending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A live transfer as its source stores it. Amounts in bytes, times in seconds since 1970."""
+
+    target: str  # address of the slot that waits for the guest
+    options: TransferOptions
+    began: float
+    at: float  # the time of `remaining`
+    remaining: float
+    state: Literal["active", "arrived", "failed"] = "active"
+    suspended: bool = False  # paused until it has arrived
+    power: Power = "running"  # of the guest when it left
+    trouble: str = ""
+
+
 class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """All that a host stores of a guest, as one value. disk: the root disk; others: all other disks."""
+    """All that a host stores of a guest, as one value. disk: the root disk; others: all other disks.
+
+    memory: what marks the boot to which its memory goes back. comes_from: the address from which it is incoming.
+    """
 
     spec: GuestSpec
-    power: Literal["reserved", "running", "stopped"] = "reserved"
+    power: Power = "reserved"
     disk: Disk | None = None
     others: dict[DiskName, Disk] = {}
     offered: bool = False
     console: tuple[str, ...] = ()
+    memory: str = ""
+    cpu: GuestCpu | None = None  # the processor that it sees
+    sending: Sending | None = None
+    comes_from: str = ""
+    rescue: RescueDisk | None = None
+    rescue_disk: Disk | None = None
+    in_rescue: bool = False
+    passwords: dict[str, str] = {}  # user -> password
+
+    @property
+    def is_live(self) -> bool:
+        return self.power in LIVE
+
+    @property
+    def has_memory(self) -> bool:
+        return self.is_live or self.power == "suspended"
+
+    @property
+    def has_left(self) -> bool:
+        """Check whether a live transfer has taken it to another host for good."""
+        return self.sending is not None and self.sending.state == "arrived"
 
     @property
     def key(self) -> GuestKey:
@@ -38,7 +78,7 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def observed(self) -> Guest:
-        spec, is_defined = self.spec, self.power != "reserved"
+        spec, is_defined = self.spec, self.power not in ("reserved", "incoming")
         wanted, lacking = local_disks.names_of(spec), missing(self)
         return Guest(
             key=spec.key,
@@ -51,6 +91,8 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             ports=tuple(nic.port_id for nic in spec.nics) if is_defined else (),
             volumes=tuple(volume.volume_id for volume in spec.volumes) if is_defined else (),
             pci=device_assignment.pci_of(spec) if is_defined else (),
+            rescue=self.rescue if self.rescue_disk and self.rescue_disk.whole else None,
+            in_rescue=self.in_rescue,
         )
 
 
@@ -101,15 +143,41 @@ def check_disks(guest: SimulatedGuest) -> None:
 # Boots
 
 
-def booted(guest: SimulatedGuest, host: HostName) -> SimulatedGuest:
-    """Return the guest after a boot: its disks are written to, and its console shows it."""
+def booted(guest: SimulatedGuest, host: HostName, cpu: GuestCpu | None = None) -> SimulatedGuest:
+    """Return the guest after a boot: its disks are written to, and its console shows it. cpu: what it sees.
+
+    A guest in rescue writes to its rescue disk only.
+    """
     check_disks(guest)
     marker = f"{guest.key.server} on {host}"
-    disks = {name: replace(disk, contents=disk.contents.booted(marker)) for name, disk in guest.disks.items()}
-    line = f"{guest.spec.name}: {_said(guest.spec, disks, host)}"
+    own = {} if guest.in_rescue else guest.disks
+    disks = {name: replace(disk, contents=disk.contents.booted(marker)) for name, disk in own.items()}
+    rescue_disk = guest.rescue_disk
+    if guest.in_rescue and rescue_disk:
+        rescue_disk = replace(rescue_disk, contents=rescue_disk.contents.booted(marker))
+        said = _said_in_rescue(guest, rescue_disk)
+    else:
+        said = _said(guest.spec, disks, host)
+    line = f"{guest.spec.name}: {said}"
     # A written disk is no longer offered: a copy of it would be inconsistent.
-    changed = replace(guest, power="running", offered=False, console=(*guest.console, line)[-CONSOLE_LINES:])
+    changed = replace(
+        guest,
+        power="running",
+        offered=False,
+        console=(*guest.console, line)[-CONSOLE_LINES:],
+        memory=marker,
+        cpu=cpu,
+        sending=None,
+        rescue_disk=rescue_disk,
+    )
     return with_disks(changed, disks)
+
+
+def _said_in_rescue(guest: SimulatedGuest, rescue_disk: Disk) -> str:
+    own = guest.disk.contents.marker if guest.disk else "a volume"
+    contents = rescue_disk.contents
+    rescue = f"disk made of {contents.origin}, first booted as {contents.marker}"
+    return f"boot {contents.boots}, rescued, beside {own}; {rescue}"
 
 
 def _said(spec: GuestSpec, disks: Mapping[DiskName, Disk], host: HostName) -> str:

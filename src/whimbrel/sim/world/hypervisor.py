@@ -7,43 +7,51 @@ an incomplete disk, and stops reads of a disk that is no longer offered.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from whimbrel.domain import device_assignment
-from whimbrel.domain.errors import Refused
+from whimbrel.domain import device_assignment, host_uptime
+from whimbrel.domain.config_drive import ConfigDrive
+from whimbrel.domain.console import ConsoleKind
+from whimbrel.domain.errors import NoGuestAgent, Refused
 from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKey, GuestSpec
+from whimbrel.domain.guest_diagnostics import Diagnostics
 from whimbrel.domain.ids import CellName, HostName, ServerId
+from whimbrel.domain.live_transfer import (
+    CpuFit,
+    GuestCpu,
+    LiveGuest,
+    Steering,
+    TransferOptions,
+    TransferProgress,
+    TransferTarget,
+)
+from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 from whimbrel.ports.clock import Clock
+from whimbrel.ports.hosts.consoles import ConsoleStream
 from whimbrel.ports.hosts.hypervisor import Percent
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.images import Images
+from whimbrel.sim.world import guest_cpus, phases
+from whimbrel.sim.world.consoles import SimulatedConsoles
+from whimbrel.sim.world.disk_files import to_file
 from whimbrel.sim.world.disk_phases import DiskPhases
-from whimbrel.sim.world.disks import Disk, to_file
-from whimbrel.sim.world.guests import SimulatedGuest, booted, check_disks, path_of, whole_disk
+from whimbrel.sim.world.disks import Disk
+from whimbrel.sim.world.guest_measurements import measured
+from whimbrel.sim.world.guest_power import GuestPower
+from whimbrel.sim.world.guests import SimulatedGuest, check_disks, path_of, whole_disk
 from whimbrel.sim.world.hosts import SimulatedWorld
+from whimbrel.sim.world.live_transfers import LiveTransfers
+from whimbrel.sim.world.phases import Times
+from whimbrel.sim.world.rescues import Rescues
 from whimbrel.sim.world.stored_guests import StoredGuests
-
-TICKS = 20
-"""Progress reports of a long phase."""
-
-
-class Times(msgspec.Struct, frozen=True, kw_only=True):
-    """Duration of each phase."""
-
-    reserve_s: float = 0.0
-    build_disk_s: float = 0.0
-    copy_disk_s: float = 0.0
-    snapshot_s: float = 0.0
-    start_s: float = 0.0
-    stop_s: float = 0.0
 
 
 class SimulatedHypervisor:
-    """Fulfils ports.hypervisor.Hypervisor. refusing: names of phases that answer Refused, for tests."""
+    """Implements ports.hosts.hypervisor.Hypervisor. refusing: names of phases that answer Refused, for tests."""
 
     def __init__(
         self,
@@ -64,10 +72,16 @@ class SimulatedHypervisor:
         self._world = world
         self._times = times
         self._clock = clock
+        self._began_at = clock.now()
+        self._take = partial(phases.take, clock)
         self._capacity = capacity
         self._images = images
-        self._guests = StoredGuests(host, store, world.holders)
+        self._guests = StoredGuests(host, store, world.holders, world.off)
+        self._consoles = SimulatedConsoles(self._guests)
         self._disks = DiskPhases(self._guests, world, cell, images, self._take)
+        self._power = GuestPower(host, self._guests, world, guest_cpus.of_host(capacity), self._take)
+        self._rescues = Rescues(self._guests)
+        self._transfers = LiveTransfers(host, self._guests, world, clock, times.live_mib_s)
         self._reserving = asyncio.Lock()
         world.hosts[host] = self
 
@@ -88,12 +102,15 @@ class SimulatedHypervisor:
         """Stop all guests at once; their disks are unchanged."""
         await self._guests.opened()
         for guest in self._guests.all():
-            if guest.power == "running":
-                await self._guests.change(guest.key, power="stopped")
+            if guest.is_live:
+                await self._guests.save(replace(guest, power="stopped", sending=None))
+            elif guest.power == "incoming":
+                await self._guests.save(replace(guest, power="reserved"))
 
     # State
 
     async def capacity(self) -> Capacity:
+        self._guests.check_power()
         return self._capacity
 
     async def metrics(self) -> dict[str, float]:
@@ -101,6 +118,10 @@ class SimulatedHypervisor:
         await self._guests.opened()
         busy = sum(guest.spec.vcpus for guest in self._guests.all() if guest.power == "running") / self._capacity.vcpus
         return {"cpu.percent": min(1.0, busy), "cpu.idle.percent": max(0.0, 1.0 - busy)}
+
+    async def uptime(self) -> str:
+        now = self._clock.now()
+        return host_uptime.line(now, now - self._began_at, 0, (0.0, 0.0, 0.0))
 
     async def connector(self) -> dict[str, Any]:
         return {
@@ -113,10 +134,14 @@ class SimulatedHypervisor:
         }
 
     async def guests(self) -> list[Guest]:
+        self._guests.check_power()
         await self._guests.opened()
+        for guest in self._guests.all():
+            await self._follow_transfer(guest.key)
         return self.observed()
 
     async def look(self, key: GuestKey) -> Guest | None:
+        await self._follow_transfer(key)
         guest = await self._guests.find(key)
         return guest.observed if guest else None
 
@@ -124,6 +149,10 @@ class SimulatedHypervisor:
         console = (await self._guests.get(key)).console
         kept = console if lines is None else console[max(0, len(console) - lines) :]
         return "".join(f"{line}\n" for line in kept)
+
+    async def connect_console(self, key: GuestKey, kind: ConsoleKind) -> ConsoleStream:
+        await self._follow_transfer(key)
+        return self._consoles.open(await self._guests.get(key), kind)
 
     # What only the simulation can see
 
@@ -143,14 +172,26 @@ class SimulatedHypervisor:
         """Return the disks of all guests, complete or not; the hypervisor must have been used before."""
         return [(guest.key, name, disk) for guest in self._guests.all() for name, disk in guest.disks.items()]
 
+    def volumes_of(self, key: GuestKey) -> tuple[GuestVolume, ...]:
+        """Return a guest's volumes without waiting; the hypervisor must have been used before."""
+        return next((guest.spec.volumes for guest in self._guests.of(key.server) if guest.key == key), ())
+
     async def runs(self, server: ServerId) -> bool:
         await self._guests.opened()
-        return any(guest.power == "running" for guest in self._guests.of(server))
+        return any(guest.is_live for guest in self._guests.of(server))
 
     async def disk(self, key: GuestKey, name: DiskName = "root") -> Disk | None:
         """Return a guest's disk, complete or not."""
         guest = await self._guests.find(key)
         return guest.disks.get(name) if guest else None
+
+    async def config_drive(self, key: GuestKey) -> ConfigDrive | None:
+        """Return the config drive of a guest; None: it has none."""
+        return (await self._guests.get(key)).spec.config_drive
+
+    async def passwords(self, key: GuestKey) -> dict[str, str]:
+        """Return the passwords that were set in a guest: user -> password."""
+        return (await self._guests.get(key)).passwords
 
     async def offered(self, path: str) -> Disk:
         """Return the disk that is offered at `path`. Raises: Unavailable: it is not offered now."""
@@ -179,6 +220,11 @@ class SimulatedHypervisor:
         self._may("fetch_disk")
         await self._disks.fetch(spec, image_id, disk, self._times.copy_disk_s, percent)
 
+    async def cache_image(self, image_id: str) -> None:
+        self._guests.check_power()
+        self._may("cache_image")
+        await self._disks.cache(image_id, self._times.copy_disk_s)
+
     async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent, disk: DiskName = "root") -> None:
         self._may("import_disk")
         await self._disks.copy(spec, export, disk, self._times.copy_disk_s, percent)
@@ -195,8 +241,10 @@ class SimulatedHypervisor:
     async def read_snapshot(self, key: GuestKey, percent: Percent, disk: DiskName = "root") -> AsyncIterator[bytes]:
         guest = await self._guests.get(key)
         found = whole_disk(guest, disk)
-        if disk != "root" and guest.power == "running":
+        if disk != "root" and guest.is_live:
             raise Refused(f"guest {path_of(key)} runs: of its disks only the root disk can be read")
+        if guest.power == "running" and guest.spec.requires_quiesce and not guest.spec.guest_agent:
+            raise Refused(f"guest {path_of(key)} requires to be frozen for a snapshot, and has no agent")
         await self._take(self._times.snapshot_s, percent)
         yield to_file(found)
 
@@ -206,52 +254,135 @@ class SimulatedHypervisor:
         self._may("define")
         guest = await self._guests.get(spec.key)
         spec = device_assignment.with_disks_of(spec, guest.spec)
+        if guest.power == "incoming":
+            raise Refused(f"guest {path_of(spec.key)} waits for a live transfer")
         check_disks(guest)
         device_assignment.check(spec)
         self._guests.check_ports_free(spec)
         defined = replace(guest, spec=spec, power="stopped")
-        if guest.power != "running" and guest != defined:
+        if not guest.has_memory and guest != defined:
             await self._guests.save(defined)
 
-    async def start(self, key: GuestKey) -> None:
+    async def start(self, key: GuestKey, paused: bool = False) -> None:
         self._may("start")
-        guest = await self._guests.get_defined(key)
-        if guest.power != "running":
-            await self._boot(key)
+        await self._power.start(key, self._times.start_s, paused=paused)
 
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
-        guest = await self._guests.find(key)
-        if guest is None or guest.power != "running":
-            return
-        await self._take(min(self._times.stop_s, timeout_s))
-        if await self._guests.find(key):
-            await self._guests.change(key, power="stopped")
+        await self._follow_transfer(key)
+        await self._power.stop(key, min(self._times.stop_s, timeout_s))
 
     async def reboot(self, key: GuestKey, hard: bool) -> None:
         self._may("reboot")
-        guest = await self._guests.get_defined(key)
-        if guest.power != "running" and not hard:
-            raise Refused(f"guest {path_of(key)} does not run: nobody is there to be asked to restart")
-        await self._check_may_boot(guest)
-        if not hard:
-            await self._take(self._times.stop_s)
-        # The guest counts as running throughout, so that an order interrupted between off and on can be repeated.
-        await self._boot(key)
+        await self._power.reboot(key, hard, self._times.stop_s, self._times.start_s)
 
-    async def _boot(self, key: GuestKey) -> None:
-        await self._check_may_boot(await self._guests.get_defined(key))
-        await self._take(self._times.start_s)
-        guest = await self._guests.get_defined(key)
-        await self._check_may_boot(guest)  # again: another start may have been faster
-        await self._guests.save(booted(guest, self.host))
-        await self._world.watch_start(self.host, key.server)
+    async def pause(self, key: GuestKey) -> None:
+        self._may("pause")
+        await self._power.pause(key)
 
-    async def _check_may_boot(self, guest: SimulatedGuest) -> None:
-        device_assignment.check_bootable(guest.spec)
-        for other in self._guests.of(guest.key.server):
-            if other.key != guest.key and other.power == "running":
-                raise Refused(f"server {guest.key.server} runs on {self.host} already, as {other.key.slot}")
-        self._guests.check_pci_free(guest.spec)
+    async def suspend(self, key: GuestKey) -> None:
+        self._may("suspend")
+        await self._power.suspend(key, self._times.stop_s)
+
+    async def resume(self, key: GuestKey) -> None:
+        self._may("resume")
+        await self._power.resume(key)
+
+    # Running guests
+
+    async def diagnostics(self, key: GuestKey) -> Diagnostics:
+        return measured(await self._live(key))
+
+    async def inject_nmi(self, key: GuestKey) -> None:
+        guest = await self._live(key)
+        await self._guests.change(key, console=(*guest.console, "NMI received"))
+
+    async def set_password(self, key: GuestKey, user: str, password: str) -> None:
+        self._may("set_password")
+        guest = await self._guests.get_defined(key)
+        if guest.power != "running":
+            raise Refused(f"guest {path_of(key)} does not run")
+        if not guest.spec.guest_agent:
+            raise NoGuestAgent(f"guest {path_of(key)} has no agent")
+        await self._guests.change(key, passwords={**guest.passwords, user: password})
+
+    async def _live(self, key: GuestKey) -> SimulatedGuest:
+        guest = await self._guests.find(key)
+        if guest is None or not guest.is_live:
+            raise Refused(f"guest {path_of(key)} does not run")
+        return guest
+
+    # Rescue
+
+    async def create_rescue_disk(self, key: GuestKey, rescue: RescueDisk, percent: Percent) -> None:
+        self._may("create_rescue_disk")
+        await self._disks.create_rescue(key, rescue, self._times.build_disk_s, percent)
+
+    async def enter_rescue(self, key: GuestKey) -> None:
+        self._may("enter_rescue")
+        await self._rescues.enter(key)
+
+    async def leave_rescue(self, key: GuestKey) -> None:
+        self._may("leave_rescue")
+        await self._rescues.leave(key)
+
+    async def discard_rescue_disk(self, key: GuestKey) -> None:
+        await self._rescues.discard(key)
+
+    # Live transfers
+
+    async def examine(self, key: GuestKey) -> LiveGuest:
+        await self._follow_transfer(key)
+        return await self._transfers.examine(key, self._capacity.hypervisor_version)
+
+    async def compare_cpu(self, cpu: GuestCpu) -> CpuFit:
+        return guest_cpus.compare(cpu, guest_cpus.of_host(self._capacity))
+
+    async def receive(self, spec: GuestSpec, live: LiveGuest) -> TransferTarget:
+        self._may("receive")
+        await self._follow_transfer(spec.key)
+        return await self._transfers.receive(spec, live)
+
+    async def start_transfer(self, key: GuestKey, target: TransferTarget, options: TransferOptions) -> None:
+        self._may("start_transfer")
+        await self._transfers.start(key, target, options)
+
+    async def transfer_progress(self, key: GuestKey, target: str) -> TransferProgress:
+        return await self._transfers.progress(key, target)
+
+    async def steer_transfer(self, key: GuestKey, steering: Steering) -> None:
+        self._may("steer_transfer")
+        await self._transfers.steer(key, steering)
+
+    async def end_transfer(self, key: GuestKey) -> None:
+        await self._transfers.end(key)
+
+    async def settle_arrival(self, key: GuestKey) -> None:
+        self._may("settle_arrival")
+        await self._follow_transfer(key)
+        guest = await self._guests.get_defined(key)
+        if guest.comes_from:
+            await self._guests.change(key, comes_from="")
+
+    async def _follow_transfer(self, key: GuestKey) -> None:
+        """End a transfer from or to this host if its time has passed."""
+        guest = await self._guests.find(key)
+        if guest and guest.sending:
+            await self._transfers.catch_up(key)
+        elif guest and guest.power == "incoming":
+            await self._transfers.look_for(key)
+
+    async def expects(self, path: str, source: str) -> bool:
+        await self._guests.opened()
+        return self._transfers.expects(path, source)
+
+    async def left(self, path: str, target: str) -> SimulatedGuest | None:
+        await self._guests.opened()
+        return await self._transfers.left(path, target)
+
+    async def look_for(self, path: str) -> None:
+        await self._guests.opened()
+        if guest := self._guests.at_path(path):
+            await self._transfers.look_for(guest.key)
 
     # Devices
 
@@ -268,17 +399,37 @@ class SimulatedHypervisor:
         self._may("attach_volume")
         await self._refit(await self._guests.get_defined(key), lambda spec: device_assignment.with_volume(spec, volume))
 
+    async def release_volumes(self) -> None:
+        pass  # its guests reach volumes without it
+
     async def detach_volume(self, key: GuestKey, volume_id: str) -> None:
         self._may("detach_volume")
         if guest := await self._guests.find(key):
-            if guest.power == "running":
+            if guest.is_live:
                 device_assignment.check_not_booted_from(guest.spec, volume_id)
             await self._refit(guest, lambda spec: device_assignment.without_volume(spec, volume_id))
 
+    async def swap_volume(self, key: GuestKey, volume_id: str, new: GuestVolume, percent: Percent) -> None:
+        self._may("swap_volume")
+        guest = await self._guests.get_defined(key)
+        if device_assignment.uses(guest.spec, volume_id, new.attachment_id):
+            return
+        device_assignment.with_swapped((await self._live(key)).spec, volume_id, new)
+        await self._take(self._times.copy_disk_s, percent)
+        guest = await self._live(key)
+        await self._guests.change(key, spec=device_assignment.with_swapped(guest.spec, volume_id, new))
+
+    async def end_volume_swap(self, key: GuestKey, volume_id: str, attachment_id: str) -> None:
+        guest = await self._guests.find(key)
+        if guest and device_assignment.uses(guest.spec, volume_id, attachment_id):
+            raise Refused(f"guest {path_of(key)} uses the new volume for {volume_id}")
+
     async def _refit(self, guest: SimulatedGuest, change: Callable[[GuestSpec], GuestSpec]) -> None:
         spec = change(guest.spec)
+        if guest.power == "suspended" and spec != guest.spec:
+            raise Refused(f"guest {path_of(guest.key)} is suspended: its devices cannot be changed until it is resumed")
         self._guests.check_ports_free(spec)
-        if guest.power == "running":
+        if guest.is_live:
             self._guests.check_pci_free(spec)
         if spec != guest.spec:
             await self._guests.change(guest.key, spec=spec)
@@ -288,12 +439,3 @@ class SimulatedHypervisor:
     def _may(self, phase: str) -> None:
         if phase in self.refusing:
             raise Refused(f"{self.host} was told to refuse {phase}")
-
-    async def _take(self, seconds: float, percent: Percent | None = None) -> None:
-        if seconds <= 0:
-            return
-        ticks = TICKS if percent else 1
-        for tick in range(ticks):
-            await self._clock.sleep(seconds / ticks)
-            if percent:
-                percent(100 * (tick + 1) // ticks)

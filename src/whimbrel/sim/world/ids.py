@@ -5,7 +5,7 @@ from uuid import UUID
 
 
 class SeededIds:
-    """Fulfils ports.clock.IdSource."""
+    """Implements ports.clock.IdSource."""
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(seed)

@@ -213,7 +213,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
 
 class LoopClock(JumpingClock):
-    """The clock of a simulated loop. Fulfils ports.clock.Clock."""
+    """The clock of a simulated loop. Implements ports.clock.Clock."""
 
     def __init__(self, loop: SimulatedLoop, began: float) -> None:
         super().__init__(began)

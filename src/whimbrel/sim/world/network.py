@@ -4,7 +4,7 @@ It is as strict as a real one: a port has one active binding, an address is assi
 server uses is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from ipaddress import ip_network
 from typing import Any
@@ -15,27 +15,38 @@ from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.domain.server_devices import FixedIp
 from whimbrel.ports.clock import IdSource
-from whimbrel.ports.services.network import Binding, NetworkInfo, NewPort, Port, PortRequest
+from whimbrel.ports.services.network import Binding, NetworkInfo, NewPort, Port, PortRequest, Subnet
 from whimbrel.ports.stores.pages import Page
+from whimbrel.sim.world.network_proxies import SimulatedNetworkProxies
 
 
-class SimulatedNetwork:
-    """Fulfils ports.network.Network. hosts: where ports can be bound; None: anywhere."""
+class SimulatedNetwork(SimulatedNetworkProxies):
+    """Implements ports.services.network.Network. hosts: where ports can be bound; None: anywhere."""
 
     def __init__(self, ids: IdSource, hosts: Sequence[HostName] | None = None) -> None:
-        self._ids = ids
+        super().__init__(ids)
         self._hosts = None if hosts is None else set(hosts)
         self._networks: dict[str, NetworkInfo] = {}
         self._subnets: dict[str, str] = {}  # network id -> cidr
         self._segments: dict[str, dict[str, str]] = {}  # network id -> subnet id -> segment id
-        self._groups: dict[ProjectId, dict[str, str]] = {}
         self._ports: dict[str, Port] = {}
         self._bindings: dict[str, dict[HostName, Binding]] = {}
         self._made: dict[str, ServerId] = {}  # ports created for a server
+        self._plugged: set[tuple[str, HostName]] | None = None  # port and host; None: every bound port is at once
 
     def copy(self, ids: IdSource) -> "SimulatedNetwork":
         other = SimulatedNetwork(ids, None if self._hosts is None else tuple(self._hosts))
-        for name in ("_networks", "_subnets", "_segments", "_groups", "_ports", "_bindings", "_made"):
+        for name in (
+            "_networks",
+            "_subnets",
+            "_segments",
+            "_groups",
+            "_floating",
+            "_ports",
+            "_bindings",
+            "_made",
+            "_plugged",
+        ):
             setattr(other, name, deepcopy(getattr(self, name)))
         return other
 
@@ -49,6 +60,15 @@ class SimulatedNetwork:
     def add_segment(self, network_id: str, subnet_id: str, segment_id: str) -> None:
         """Make a network routed: assign its subnet to a segment."""
         self._segments.setdefault(network_id, {})[subnet_id] = segment_id
+
+    def plug_late(self) -> None:
+        """Leave ports down when they are bound, until `plug`."""
+        self._plugged = {(port.id, HostName(port.host)) for port in self.everything() if port.status == "ACTIVE"}
+
+    def plug(self, port_id: str) -> None:
+        """Report a port as plugged where it is bound now."""
+        assert self._plugged is not None, "ports are plugged when they are bound"
+        self._plugged.add((port_id, HostName(self._shown(self._ports[port_id]).host)))
 
     def add_port(
         self, port: Port, requests: Sequence[PortRequest] = (), same_subtree: Sequence[str] = (), groups: bool = True
@@ -70,11 +90,6 @@ class SimulatedNetwork:
         """Return the ports that were created for a server, each with that server."""
         return [(self._shown(self._ports[one]), server) for one, server in self._made.items() if one in self._ports]
 
-    def add_security_group(self, project: ProjectId, name: str) -> str:
-        group = self._ids.uuid()
-        self._groups.setdefault(project, {self._ids.uuid(): "default"})[group] = name
-        return group
-
     # The port
 
     async def segments(self, network_id: str) -> dict[str, str]:
@@ -84,13 +99,17 @@ class SimulatedNetwork:
         return [
             network
             for network in self._networks.values()
-            if (network.is_shared or network.project_id == project) and (ids is None or network.id in ids)
+            if (network.is_shared or network.is_external or network.project_id == project)
+            and (ids is None or network.id in ids)
         ]
 
-    async def security_groups(self, project: ProjectId) -> dict[str, str]:
-        if project not in self._groups:
-            self._groups[project] = {self._ids.uuid(): "default"}
-        return dict(self._groups[project])
+    async def subnets(self, ids: Collection[str]) -> list[Subnet]:
+        known = {net.subnets[0]: (net.id, self._subnets[net.id]) for net in self._networks.values() if net.subnets}
+        return [
+            Subnet(id=one, network_id=network, cidr=cidr, version=ip_network(cidr).version, enable_dhcp=True)
+            for one, (network, cidr) in known.items()
+            if one in ids
+        ]
 
     async def port(self, port_id: str) -> Port:
         if port_id not in self._ports:
@@ -164,13 +183,34 @@ class SimulatedNetwork:
         self._change(port.id, device_owner=device_owner)
         return await self.port(port.id)
 
+    async def unbind(self, port: Port, profile: Mapping[str, Any], device_owner: str) -> None:
+        if (await self.port(port.id)).revision != port.revision:
+            raise Conflict(f"Port {port.id} was changed meanwhile.")
+        merged = {**port.profile, **profile}
+        self._bindings[port.id] = {}
+        kept = {name: value for name, value in merged.items() if value is not None}
+        self._change(port.id, profile=kept, device_owner=device_owner)
+
     async def set_security_groups(self, port: Port, groups: Sequence[str]) -> None:
         if (await self.port(port.id)).revision != port.revision:
             raise Conflict(f"Port {port.id} was changed meanwhile.")
-        unknown = set(groups) - {group for known in self._groups.values() for group in known}
+        unknown = set(groups) - set(self._groups)
         if unknown:
             raise Refused(f"Security group {min(unknown)} does not exist")
         self._change(port.id, security_groups=tuple(groups))
+
+    async def set_fixed_ips(self, port: Port, addresses: Sequence[FixedIp]) -> None:
+        if (await self.port(port.id)).revision != port.revision:
+            raise Conflict(f"Port {port.id} was changed meanwhile.")
+        before = self._ports[port.id].addresses
+        try:
+            self._change(port.id, addresses=())
+            for each in addresses:
+                made = each if each.address else self._free_address(port.network_id, None)
+                self._ports[port.id] = replace(self._ports[port.id], addresses=(*self._ports[port.id].addresses, made))
+        except Refused:
+            self._ports[port.id] = replace(self._ports[port.id], addresses=before)
+            raise
 
     async def bindings(self, port_id: str) -> list[Binding]:
         await self.port(port_id)
@@ -191,7 +231,15 @@ class SimulatedNetwork:
         bindings = self._bindings[port_id]
         if host not in bindings:
             raise NotFound(f"Port {port_id} has no binding on host {host}.")
-        self._bindings[port_id] = {name: replace(b, is_active=name == host) for name, b in bindings.items()}
+        if bindings[host].is_active:
+            return
+        if self._plugged is not None:
+            self._plugged -= {(port_id, name) for name in bindings}
+        cleared = {
+            name: replace(b, is_active=False, vif_type="unbound", vif_details={}) if b.is_active else b
+            for name, b in bindings.items()
+        }
+        self._bindings[port_id] = {**cleared, host: replace(bindings[host], is_active=True)}
         self._change(port_id)
 
     async def delete_bindings(self, ports: Sequence[str], host: HostName) -> None:
@@ -203,18 +251,25 @@ class SimulatedNetwork:
 
     # Internals
 
+    def _device(self, port_id: str | None) -> str:
+        port = self._ports.get(port_id or "")
+        return port.device_id if port else ""
+
     def _shown(self, port: Port) -> Port:
         active = next((b for b in self._bindings[port.id].values() if b.is_active), None)
         if active is None:
             return port
         return replace(
             port,
-            status="ACTIVE",
+            status="ACTIVE" if active.is_connected and self._is_plugged(port.id, active.host) else "DOWN",
             host=active.host,
             vif_type=active.vif_type,
             vif_details=active.vif_details,
             profile=active.profile,
         )
+
+    def _is_plugged(self, port_id: str, host: HostName) -> bool:
+        return self._plugged is None or (port_id, host) in self._plugged
 
     def _change(self, port_id: str, **fields: Any) -> None:
         port = self._ports[port_id]

@@ -4,12 +4,13 @@ Invariant: what could not be written has not happened.
 """
 
 import asyncio
+from collections.abc import Callable, Set
 
 import msgspec
 from msgspec.structs import replace
 
 from whimbrel.domain import device_assignment, local_disks
-from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import Capacity, GuestKey, GuestSpec
 from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
@@ -20,14 +21,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 class StoredGuests:
-    def __init__(self, host: HostName, store: KeyValueStore, holders: dict[ServerId, set[HostName]]) -> None:
-        """holders: server -> hosts that have a guest of it; shared by all hosts."""
+    def __init__(
+        self, host: HostName, store: KeyValueStore, holders: dict[ServerId, set[HostName]], off: Set[HostName]
+    ) -> None:
+        """holders: server -> hosts that have a guest of it; off: hosts without power; shared by all hosts."""
         self.host = host
+        self._off = off
         self._holders = holders
         self.store = store
         self._space = f"guests/{host}"
         self._guests: dict[ServerId, dict[Slot, SimulatedGuest]] | None = None
         self._opening = asyncio.Lock()
+        self.listeners: set[Callable[[GuestKey, SimulatedGuest | None], None]] = set()  # None: the guest is gone
 
     async def opened(self) -> dict[ServerId, dict[Slot, SimulatedGuest]]:
         if self._guests is None:
@@ -50,8 +55,19 @@ class StoredGuests:
         assert self._guests is not None, f"{self.host} was not opened"
         return list(self._guests.get(server, {}).values())
 
+    def check_power(self) -> None:
+        """Raises: Unavailable: the host has no power."""
+        if self.host in self._off:
+            raise Unavailable(f"host {self.host} does not answer: it has no power")
+
     async def find(self, key: GuestKey) -> SimulatedGuest | None:
+        self.check_power()
         return (await self.opened()).get(key.server, {}).get(key.slot)
+
+    def at_path(self, path: str) -> SimulatedGuest | None:
+        """Return the guest at a path, as `all` does."""
+        server, _, slot = path.partition("/")
+        return next((guest for guest in self.of(ServerId(server)) if guest.key.slot == slot), None)
 
     async def get(self, key: GuestKey) -> SimulatedGuest:
         guest = await self.find(key)
@@ -61,8 +77,15 @@ class StoredGuests:
 
     async def get_defined(self, key: GuestKey) -> SimulatedGuest:
         guest = await self.get(key)
-        if guest.power == "reserved":
+        if guest.power in ("reserved", "incoming"):
             raise NotFound(f"guest {path_of(key)} is not defined on {self.host}")
+        return guest
+
+    async def get_live(self, key: GuestKey) -> SimulatedGuest:
+        """Raises: NotFound: it is not defined here; Refused: it does not run."""
+        guest = await self.get_defined(key)
+        if not guest.is_live:
+            raise Refused(f"guest {path_of(key)} does not run")
         return guest
 
     async def change(self, key: GuestKey, **fields: object) -> None:
@@ -77,6 +100,7 @@ class StoredGuests:
     def _put(self, guests: dict[ServerId, dict[Slot, SimulatedGuest]], guest: SimulatedGuest) -> None:
         guests.setdefault(guest.key.server, {})[guest.key.slot] = guest
         self._holders.setdefault(guest.key.server, set()).add(self.host)
+        self._announce(guest.key, guest)
 
     async def drop(self, key: GuestKey) -> None:
         """Delete a guest. Idempotent."""
@@ -89,13 +113,21 @@ class StoredGuests:
         if not slots:
             guests.pop(key.server, None)
             self._holders.get(key.server, set()).discard(self.host)
+        self._announce(key, None)
+
+    def _announce(self, key: GuestKey, guest: SimulatedGuest | None) -> None:
+        for listener in list(self.listeners):
+            listener(key, guest)
 
     # Whether a guest and its devices fit
 
     def check_room(self, spec: GuestSpec, capacity: Capacity) -> None:
         """Raises: Refused: its memory or its disks do not fit."""
         specs = [guest.spec for guest in self.all()]
-        memory_mib = capacity.memory_mib - sum(other.memory_mib for other in specs)
+        used_mib: dict[ServerId, int] = {}  # of a server's slots one runs at a time
+        for other in specs:
+            used_mib[other.key.server] = max(other.memory_mib, used_mib.get(other.key.server, 0))
+        memory_mib = capacity.memory_mib - sum(used_mib.values()) + used_mib.get(spec.key.server, 0)
         disk_gib = capacity.disk_gib - sum(map(local_disks.gib_of, specs))
         wanted_gib = local_disks.gib_of(spec)
         if spec.memory_mib > memory_mib:
@@ -114,7 +146,7 @@ class StoredGuests:
         """Raises: Refused: another running guest has one of these devices."""
         if wanted := set(device_assignment.pci_of(spec)):
             for other in self._others(spec):
-                if other.power == "running" and (taken := wanted.intersection(device_assignment.pci_of(other.spec))):
+                if other.is_live and (taken := wanted.intersection(device_assignment.pci_of(other.spec))):
                     raise Refused(f"PCI device {min(taken)} is in a running guest of server {other.key.server}")
 
     def _others(self, spec: GuestSpec) -> list[SimulatedGuest]:

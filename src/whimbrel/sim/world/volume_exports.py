@@ -10,7 +10,7 @@ KIND = "simulated"
 
 
 class SimulatedExports:
-    """Fulfils ports.volume_backing.VolumeExports."""
+    """Implements ports.embedded.volume_backing.VolumeExports."""
 
     def __init__(self) -> None:
         self.served: dict[str, Export] = {}

@@ -10,26 +10,43 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.ports.clock import IdSource
+from whimbrel.ports.services.volume_snapshots import NewSnapshot, Snapshot
 from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume, VolumeUse
 from whimbrel.ports.stores.pages import Page
+from whimbrel.sim.world.volume_proxies import SimulatedVolumeProxies
+
+COPIED = (
+    "types",
+    "private_types",
+    "unreadable_images",
+    "_writing",
+    "_volumes",
+    "_snapshots",
+    "_attachments",
+    "_connectors",
+)
 
 
-class SimulatedVolumes:
-    """Fulfils ports.volumes.Volumes."""
+class SimulatedVolumes(SimulatedVolumeProxies):
+    """Implements ports.services.volumes.Volumes."""
 
     def __init__(self, ids: IdSource) -> None:
         self._ids = ids
+        self.types = {"__DEFAULT__"}
+        self.private_types: dict[str, set[ProjectId]] = {}  # type -> projects that may use it
+        self.unreadable_images: set[str] = set()
+        self._writing: dict[str, str] = {}  # volume id -> image that is being written
         self._volumes: dict[str, Volume] = {}
-        self._snapshots: dict[str, str] = {}  # snapshot id -> volume id
+        self._snapshots: dict[str, Snapshot] = {}
         self._attachments: dict[str, Attachment] = {}
         self._connectors: dict[str, dict[str, Any]] = {}  # attachment id -> connector of the host
 
     def copy(self, ids: IdSource) -> "SimulatedVolumes":
         other = SimulatedVolumes(ids)
-        for name in ("_volumes", "_snapshots", "_attachments", "_connectors"):
+        for name in COPIED:
             setattr(other, name, deepcopy(getattr(self, name)))
         return other
 
@@ -38,8 +55,29 @@ class SimulatedVolumes:
     def add_volume(self, volume: Volume) -> None:
         self._volumes[volume.id] = volume
 
+    def add_attachment(self, attachment: Attachment, host: str) -> None:
+        """host: that uses it."""
+        self._attachments[attachment.id] = attachment
+        self._connectors[attachment.id] = {"host": host}
+
     def add_snapshot(self, snapshot_id: str, volume_id: str) -> None:
-        self._snapshots[snapshot_id] = volume_id
+        size_gib = self._volumes[volume_id].size_gib
+        self._snapshots[snapshot_id] = Snapshot(
+            id=snapshot_id, volume_id=volume_id, status="available", size_gib=size_gib
+        )
+
+    def begin_migration(self, volume_id: str, target_id: str) -> None:
+        """Make a volume be migrated to a new one, as the service does before it asks for the swap under a server."""
+        volume = self._volumes[volume_id] = replace(self._volumes[volume_id], migration_status="migrating")
+        target = replace(volume, id=target_id, status="available", migration_status=f"target:{volume_id}")
+        self._volumes[target_id] = target
+
+    def migrations(self) -> dict[str, str]:
+        """Return the migration status of the volumes that have one."""
+        return {volume.id: volume.migration_status for volume in self._volumes.values() if volume.migration_status}
+
+    def snapshots(self) -> list[Snapshot]:
+        return list(self._snapshots.values())
 
     def everything(self) -> list[tuple[Attachment, str | None]]:
         """Return all attachments, each with the host that uses it."""
@@ -53,12 +91,38 @@ class SimulatedVolumes:
     async def volume(self, volume_id: str) -> Volume:
         if volume_id not in self._volumes:
             raise NotFound(f"Volume {volume_id} could not be found.")
-        return replace(self._volumes[volume_id], status=self._status(volume_id))
+        found = replace(self._volumes[volume_id], status=self._status(volume_id))
+        self._write(volume_id)
+        return found
 
     async def snapshot_volume(self, snapshot_id: str) -> Volume:
         if snapshot_id not in self._snapshots:
             raise NotFound(f"Snapshot {snapshot_id} could not be found.")
-        return await self.volume(self._snapshots[snapshot_id])
+        return await self.volume(self._snapshots[snapshot_id].volume_id)
+
+    async def create_snapshot(self, new: NewSnapshot) -> Snapshot:
+        for snapshot in await self.made_snapshots(new.volume_id, new.mark):
+            return snapshot
+        size_gib = (await self.volume(new.volume_id)).size_gib
+        made = Snapshot(
+            id=self._ids.uuid(),
+            volume_id=new.volume_id,
+            status="available",
+            size_gib=size_gib,
+            metadata={MARK: new.mark},
+        )
+        self._snapshots[made.id] = made
+        return made
+
+    async def made_snapshots(self, volume_id: str, mark: str) -> list[Snapshot]:
+        return [one for one in self.snapshots() if one.volume_id == volume_id and one.metadata.get(MARK) == mark]
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        self._snapshots.pop(snapshot_id, None)
+
+    async def has_type(self, type_id: str, project: ProjectId | None, grant: str = "") -> bool:
+        private = self.private_types.get(type_id)
+        return type_id in self.types or (private is not None and (project is None or project in private))
 
     async def made(self, project: ProjectId, marks: Sequence[str]) -> list[Volume]:
         return [
@@ -86,7 +150,19 @@ class SimulatedVolumes:
     async def delete_volume(self, volume_id: str) -> None:
         if self._held(volume_id):
             raise Refused(f"Volume {volume_id} is in use.")
+        if any(one.volume_id == volume_id for one in self.snapshots()):
+            raise Refused(f"Volume {volume_id} has snapshots.")
         self._volumes.pop(volume_id, None)
+
+    async def reimage(self, volume_id: str, image_id: str) -> None:
+        if volume_id not in self._volumes:
+            raise NotFound(f"Volume {volume_id} could not be found.")
+        if len(self._held(volume_id)) > 1:
+            raise Conflict(f"Volume {volume_id} has several attachments.")
+        status = self._status(volume_id)
+        if status not in ("available", "error", "reserved"):
+            raise Refused(f"Volume {volume_id} is {status}.")
+        self._writing[volume_id] = image_id
 
     async def attachments(self, server: ServerId, volume_id: str | None = None) -> list[Attachment]:
         return [
@@ -131,8 +207,24 @@ class SimulatedVolumes:
         self._attachments[made.id] = made
         return made
 
+    async def connect_another(
+        self, server: ServerId, volume_id: str, known: Sequence[str], connector: Mapping[str, Any],
+        held: Sequence[Attachment] | None = None,
+    ) -> Attachment:  # fmt: skip
+        return self._connected((await self.reserve(server, volume_id, known, held)).id, connector)
+
     async def connect(self, attachment_id: str, connector: Mapping[str, Any]) -> Attachment:
         attachment = await self.attachment(attachment_id)
+        if "error" in self._status(attachment.volume_id):
+            raise Refused(f"Volume {attachment.volume_id} is in error.")
+        is_multiattach = (await self.volume(attachment.volume_id)).is_multiattach
+        others = [one for one in self._held(attachment.volume_id) if one.connection and one.id != attachment_id]
+        if others and not attachment.connection and not is_multiattach:
+            raise Conflict(f"Volume {attachment.volume_id} is connected by another attachment.")
+        return self._connected(attachment_id, connector)
+
+    def _connected(self, attachment_id: str, connector: Mapping[str, Any]) -> Attachment:
+        attachment = self._attachments[attachment_id]
         if not attachment.connection:
             connection = {"driver_volume_type": "simulated", "data": {"volume_id": attachment.volume_id}}
             attachment = replace(attachment, status="attaching", connection=connection)
@@ -148,12 +240,43 @@ class SimulatedVolumes:
         self._attachments.pop(attachment_id, None)
         self._connectors.pop(attachment_id, None)
 
+    async def complete_migration(self, volume_id: str, new_volume_id: str, *, failed: bool = False) -> str:
+        volume, target = self._volumes.get(volume_id), self._volumes.get(new_volume_id)
+        migrates = volume and volume.migration_status == "migrating"
+        if not volume or not target or not migrates or target.migration_status != f"target:{volume_id}":
+            return volume_id
+        if failed and self._held(new_volume_id):
+            raise Refused(f"Volume {new_volume_id} is in use.")
+        if not failed and self._held(volume_id):
+            raise Refused(f"Volume {volume_id} is in use.")
+        for one in self._held(new_volume_id):
+            self._attachments[one.id] = replace(one, volume_id=volume_id)
+        del self._volumes[new_volume_id]
+        status = "error" if failed else "success"
+        self._volumes[volume_id] = replace(self._volumes[volume_id], migration_status=status)
+        return volume_id
+
     # Internals
+
+    def _servers(self, volume_id: str) -> list[ServerId]:
+        return [one.server for one in self._held(volume_id) if one.status == "attached"]
 
     def _held(self, volume_id: str) -> list[Attachment]:
         return [one for one in self._attachments.values() if one.volume_id == volume_id]
 
+    def _write(self, volume_id: str) -> None:
+        """Finish the writing of an image, if one is written: its volume was seen meanwhile."""
+        image_id = self._writing.pop(volume_id, None)
+        if image_id in self.unreadable_images:
+            self._volumes[volume_id] = replace(self._volumes[volume_id], status="error")
+        elif image_id is not None:
+            told = {"image_id": image_id}
+            self._volumes[volume_id] = replace(self._volumes[volume_id], status="available", image_metadata=told)
+
     def _status(self, volume_id: str) -> str:
+        own = "downloading" if volume_id in self._writing else self._volumes[volume_id].status
+        if own in ("downloading", "error"):
+            return own
         held = [one.status for one in self._held(volume_id)]
         if not held:
             return self._volumes[volume_id].status

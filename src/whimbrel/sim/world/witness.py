@@ -85,4 +85,4 @@ class WitnessedStore:
 def _running(value: bytes) -> str:
     """Return the server of a stored guest that runs; "": it does not run."""
     guest = _decode(value)
-    return guest.key.server if guest.power == "running" else ""
+    return guest.key.server if guest.is_live else ""

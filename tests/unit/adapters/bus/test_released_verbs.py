@@ -23,9 +23,17 @@ def test_a_released_verb_has_its_arguments(number: str, verb: str) -> None:
     assert verb in NOW, f"agents of {number} are still asked to {verb}"
     now = NOW[verb]
     for field, was in RELEASED[number][verb].items():
-        assert now.get(field) == was, f"argument {field} of {verb} is released: add another one instead"
-    for field in now.keys() - RELEASED[number][verb].keys():
+        assert now.get(field) == was or _is_wider(field, was, now.get(field, "")), (
+            f"argument {field} of {verb} is released: add another one instead"
+        )
+    new = now.keys() - RELEASED[number][verb].keys()
+    for field in (one for one in new if not any(one.startswith(f"{parent}.") for parent in new)):
         assert " = " in now[field], f"agents of {number} do not know {field} of {verb}: it needs a default"
+
+
+def _is_wider(field: str, was: str, now: str) -> bool:
+    """Check whether an answer may be one of more words: only what an older conductor does not order causes them."""
+    return field.startswith("-> ") and was.startswith('"') and set(was.split(" | ")) <= set(now.split(" | "))
 
 
 def test_verbs_of_this_release_are_in_the_file() -> None:

@@ -1,13 +1,12 @@
-"""A nic, a volume or a PCI device as libvirt reads it, and what is refused before libvirt hears of it."""
+"""A nic or a PCI device as libvirt reads it, and what is refused before libvirt hears of it."""
 
 import xml.etree.ElementTree as ET
-from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from whimbrel.adapters.libvirt.device_xml import Fitted, fitted, nic_in, nic_xml, pci_xml, volume_in, volume_xml
+from whimbrel.adapters.libvirt.device_xml import Fitted, fitted, nic_in, nic_xml, pci_xml, volume_in
+from whimbrel.adapters.libvirt.volume_xml import volume_xml
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 
@@ -59,48 +58,6 @@ def test_a_virtual_function_is_handed_over_with_mac_and_vlan() -> None:
     assert found(nic, "vlan/tag") == {"id": "7"}
     assert found(nic, "mac") == {"address": NIC.mac}
     assert found(pci_xml("0000:81:10.3"), "source/address") == address
-
-
-def test_a_volume_over_nbd() -> None:
-    disk = volume_xml(VOLUME)
-    assert found(disk, "source") == {"protocol": "nbd", "name": "a&b"}
-    assert found(disk, "source/host") == {"name": "10.0.0.1", "port": "10809"}
-    assert found(disk, "driver")["type"] == "raw", "never what the contents claim to be"
-    assert found(disk, "target") == {"dev": "vdb", "bus": "virtio"}
-    assert (disk.findtext("serial"), disk.find("boot"), disk.find("readonly")) == ("v1", None, None)
-
-
-def test_a_volume_that_is_booted_from_or_only_read() -> None:
-    assert found(volume_xml(replace(VOLUME, boot_index=0)), "boot") == {"order": "1"}
-    assert volume_xml(replace(VOLUME, boot_index=-1)).find("boot") is None
-    assert volume_xml(replace(VOLUME, read_only=True)).find("readonly") is not None
-
-
-def test_a_local_volume_is_a_file_or_a_device(tmp_path: Path) -> None:
-    def source(path: str) -> tuple[str | None, dict[str, str]]:
-        disk = volume_xml(replace(VOLUME, connection={"driver_volume_type": "local", "data": {"device_path": path}}))
-        return disk.get("type"), found(disk, "source")
-
-    file = tmp_path / "volume"
-    file.touch()
-    assert source(str(file)) == ("file", {"file": str(file)})
-    blocks = [path for path in Path("/dev").iterdir() if path.is_block_device()]
-    for device in blocks[:1]:
-        assert source(str(device)) == ("block", {"dev": str(device)})
-
-
-@pytest.mark.parametrize(
-    "connection",
-    [
-        {"driver_volume_type": "rbd", "data": {}},
-        {"data": {}},
-        {"driver_volume_type": "nbd", "data": {"server": "x", "port": 1}},
-        {"driver_volume_type": "local"},
-    ],
-)
-def test_connections_that_this_host_does_not_know_are_refused(connection: dict[str, Any]) -> None:
-    with pytest.raises(Refused, match="volume v1"):
-        volume_xml(replace(VOLUME, connection=connection))
 
 
 def test_what_was_given_is_found_again_and_what_is_foreign_is_not_ours() -> None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from whimbrel.adapters.libvirt.connection import load_libvirt
-from whimbrel.adapters.libvirt.host_capabilities import cpu_info, has_virtualization, metrics, numa_nodes
+from whimbrel.adapters.libvirt.host_capabilities import cpu_info, has_virtualization, host_model, metrics, numa_nodes
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.numa import NumaNode
 
@@ -29,14 +29,23 @@ def test_the_processor_is_shown_as_clients_read_it() -> None:
     capabilities = """<capabilities><host><cpu><arch>x86_64</arch><model>kvm64</model><vendor>AMD</vendor>
         <topology sockets='1' dies='1' cores='2' threads='1'/><feature name='ssse3'/><feature name='aes'/>
         </cpu></host></capabilities>"""
-    assert json.loads(cpu_info(capabilities)) == {
+    assert json.loads(cpu_info(capabilities, ["aes", "sse2", "ssse3"])) == {
         "arch": "x86_64",
         "model": "kvm64",
         "vendor": "AMD",
         "topology": {"sockets": 1, "dies": 1, "cores": 2, "threads": 1},
         "features": ["aes", "ssse3"],
+        "guest_features": ["aes", "sse2", "ssse3"],
     }
     assert cpu_info("<capabilities><host/></capabilities>") == "{}"
+
+
+def test_the_model_closest_to_the_processor_is_taken_from_what_guests_can_have() -> None:
+    capabilities = """<domainCapabilities><cpu><mode name='host-passthrough' supported='yes'/>
+        <mode name='host-model' supported='yes'><model>EPYC</model><feature policy='require' name='pku'/></mode>
+        <mode name='custom' supported='yes'><model>486</model></mode></cpu></domainCapabilities>"""
+    expected = '<cpu><model>EPYC</model><feature policy="require" name="pku" /></cpu>'
+    assert host_model(capabilities) == expected
 
 
 def test_its_numa_nodes_are_shown() -> None:

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from whimbrel.adapters.openstack.identity import Login, OwnToken
+from whimbrel.adapters.openstack.own_token import Login, OwnToken
 from whimbrel.adapters.openstack.session import Session
 from whimbrel.domain.errors import Unavailable
+from whimbrel.sim.world.clock import JumpingClock
 
 LOGIN = Login(
     auth_url="http://cloud/identity",
@@ -34,7 +35,8 @@ class Cloud:
         if request.url.path == "/identity/v3/auth/tokens":
             self.logins += 1
             self.valid = f"t{self.logins}"
-            return httpx.Response(201, headers={"X-Subject-Token": self.valid})
+            end = "2100-01-01T00:00:00.000000Z"
+            return httpx.Response(201, headers={"X-Subject-Token": self.valid}, json={"token": {"expires_at": end}})
         taken = request.headers["X-Auth-Token"] == self.valid
         return httpx.Response(200 if taken else 401, content=request.content)
 
@@ -43,7 +45,9 @@ def clients(cloud: Cloud) -> httpx.AsyncClient:
     transport = httpx.MockTransport(cloud)
     identity = httpx.AsyncClient(transport=transport, base_url=LOGIN.auth_url)
     return httpx.AsyncClient(
-        transport=transport, base_url="http://cloud/service", auth=Session(OwnToken(identity, lambda: LOGIN))
+        transport=transport,
+        base_url="http://cloud/service",
+        auth=Session(OwnToken(identity, lambda: LOGIN, JumpingClock())),
     )
 
 
@@ -81,3 +85,48 @@ async def test_an_identity_service_that_does_not_help() -> None:
     cloud.answers = False
     with pytest.raises(Unavailable):
         await clients(cloud).get("/x")
+
+
+class Fixed:
+    """A token of this process that is renewed once."""
+
+    def __init__(self) -> None:
+        self.token = "ours"
+
+    async def get(self, ended: str | None = None) -> str:
+        if ended == self.token:
+            self.token = "ours anew"
+        return self.token
+
+
+class Seen:
+    """A service that notes what it was asked, and rejects the first token of this process."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str, str]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        headers = request.headers
+        self.asked.append((str(request.url), headers["Host"], headers["X-Auth-Token"], headers["X-Service-Token"]))
+        return httpx.Response(401 if headers["X-Service-Token"] == "ours" else 200)
+
+
+async def test_own_requests_have_the_token_as_service_token_too() -> None:
+    seen = Seen()
+    async with httpx.AsyncClient(transport=httpx.MockTransport(seen), auth=Session(Fixed())) as client:
+        assert (await client.get("http://s/x")).status_code == 200
+    assert [tokens for _, _, *tokens in seen.asked] == [["ours", "ours"], ["ours anew", "ours anew"]]
+
+
+async def test_requests_for_a_user_have_the_users_token_beside_ours() -> None:
+    async def place() -> str:
+        return "https://volumes.example.org:8776/base/"
+
+    seen = Seen()
+    session = Session(Fixed(), place, as_user="theirs")
+    async with httpx.AsyncClient(
+        transport=httpx.MockTransport(seen), auth=session, base_url="http://volume.invalid/v3"
+    ) as client:
+        await client.post("/p/volumes", params={"a": "b c"}, json={})
+    url, host = "https://volumes.example.org:8776/base/v3/p/volumes?a=b+c", "volumes.example.org:8776"
+    assert seen.asked == [(url, host, "theirs", "ours"), (url, host, "theirs", "ours anew")]

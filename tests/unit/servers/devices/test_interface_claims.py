@@ -23,7 +23,7 @@ async def _with_port(world: World) -> Server:
 
 async def _unplug(world: World, server: Server) -> None:
     engine, [nic] = world.engine("after"), [nic for nic in server.nics if nic.port_id == PORT]
-    await interfaces.detach(world.cloud, engine, world.requester(), server, nic)
+    await interfaces.detach(world.cloud, engine, world.requester(), server, nic.port_id)
     await world.settle(engine)
     assert PORT not in {nic.port_id for nic in (await lookup.find(world.cloud, server.id)).nics}
 

@@ -13,7 +13,8 @@ from whimbrel.domain.guest import DiskExport, GuestSpec
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server_devices import GuestNic
 from whimbrel.ports.services.images import Image
-from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor
+from whimbrel.sim.world.phases import Times
 
 PCI = "0000:81:00.1"
 OLD, NEW = spec(slot="old"), spec(slot="new", root_gib=2)

@@ -22,7 +22,7 @@ from whimbrel.adapters.sql.tables.cell import build_failures as failures
 from whimbrel.adapters.sql.tables.cell import hosts, servers
 from whimbrel.domain.errors import NotFound, Superseded
 from whimbrel.domain.guest import Order
-from whimbrel.domain.host import Host
+from whimbrel.domain.host import ForcedDown, Host
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.numa import NumaNode
@@ -41,15 +41,17 @@ _SEEN = fixed(
     .where(hosts.c.name.in_(sa.bindparam("names", expanding=True)), hosts.c.seen_at < sa.bindparam("now"))
     .values(seen_at=sa.bindparam("now"))
 )
-_SET_SERVICE = (
+_SWITCH = (
     sa.update(hosts)
     .where(_NAMED)
-    .values(
-        enabled=sa.bindparam("enabled"),
-        disabled_reason=sa.bindparam("disabled_reason"),
-        forced_down=sa.bindparam("forced_down"),
-    )
+    .values(enabled=sa.bindparam("enabled"), disabled_reason=sa.bindparam("disabled_reason"))
     .returning(*_SHOWN)
+)
+_SET_SERVICE = _SWITCH.values(
+    forced_down=sa.bindparam("forced_down"),
+    forced_down_by=sa.bindparam("by"),
+    forced_down_reason=sa.bindparam("reason"),
+    forced_down_at=sa.bindparam("at"),
 )
 
 _COLUMNS = [column.name for column in _SHOWN if column.name not in ("number", "numa", "metrics", "session")]
@@ -65,6 +67,10 @@ def _registering(insert: Insert) -> sa.Executable:
 
 
 _REGISTERS = inserts(hosts, _registering)
+_INSERTS_IF_NEW = inserts(
+    hosts,
+    lambda insert: insert.values({name: sa.bindparam(name) for name in _REGISTERED}).on_conflict_do_nothing(),
+)
 _DESCRIBE = fixed(sa.update(hosts).where(_NAMED).values(description=sa.bindparam("described")))
 _DESCRIBE_AS_OF = (
     sa.update(hosts)
@@ -130,6 +136,7 @@ class SqlHosts(Counting):
         self._cell = cell
         self._agents: dict[HostName, tuple[int, AgentInfo]] = {}  # host -> session, its agent
         self._register = _REGISTERS[db.dialect]
+        self._insert_if_new = _INSERTS_IF_NEW[db.dialect]
         self._failed = _FAILED[db.dialect]
 
     async def all(self) -> list[Host]:
@@ -185,6 +192,8 @@ class SqlHosts(Counting):
 
     async def begin_session(self, host: Host, agent: AgentInfo, description: HostDescription) -> Host:
         async with self._changing() as tx:
+            # Two first sessions at once: on PostgreSQL the upsert alone may meet the other unique columns first.
+            await tx.run(self._insert_if_new, _values(host))
             await tx.run(self._register, _values(host))
             begun = {"new_agent": msgspec.json.encode(agent).decode(), "described": _text(description)}
             return self._found(host.name, await tx.row(_BEGIN, {"named": host.name, **begun}))
@@ -250,11 +259,21 @@ class SqlHosts(Counting):
                 await tx.run(_TELL, {"named": name, "told": msgspec.json.encode(told).decode()})
 
     async def set_service(
-        self, name: HostName, *, enabled: bool, disabled_reason: str | None, forced_down: bool
+        self,
+        name: HostName,
+        *,
+        enabled: bool,
+        disabled_reason: str | None,
+        forced_down: bool | None,
+        word: ForcedDown | None = None,
     ) -> Host:
+        decided: dict[str, Any] = {"named": name, "enabled": enabled, "disabled_reason": disabled_reason}
         async with self._changing() as tx:
-            decided = {"enabled": enabled, "disabled_reason": disabled_reason, "forced_down": forced_down}
-            return self._found(name, await tx.row(_SET_SERVICE, {"named": name, **decided}))
+            if forced_down is None:
+                return self._found(name, await tx.row(_SWITCH, decided))
+            said = word if word and forced_down else ForcedDown()
+            decided |= {"forced_down": forced_down, "at": said.at, "by": said.by, "reason": said.reason}
+            return self._found(name, await tx.row(_SET_SERVICE, decided))
 
     async def delete(self, name: HostName) -> None:
         async with self._changing() as tx:

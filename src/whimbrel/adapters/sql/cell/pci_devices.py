@@ -91,6 +91,14 @@ class SqlDevices:
                     at = {"b_host": host, "b_address": held.device.address}
                     await tx.run(*(_delete, at) if held.is_withdrawn else (_hold, {**at, **_NOBODY}))
 
+    async def hand(self, order: Order, host: HostName, giver: GuestKey, taker: GuestKey) -> None:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+            for held in await _locked(tx, host):
+                if held.holder == giver:
+                    holder = {"server_id": taker.server, "slot": taker.slot, "request": held.request}
+                    await tx.run(_hold, {"b_host": host, "b_address": held.device.address, **holder})
+
 
 async def _locked(tx: Tx, host: HostName) -> list[HeldDevice]:
     """Read and lock a host's devices until the transaction ends."""

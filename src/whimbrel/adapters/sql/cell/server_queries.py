@@ -37,7 +37,9 @@ def _filtered(statement: sa.Select[Any], query: ServerQuery) -> sa.Select[Any]:
     }
     conditions = [column == value for column, value in equal.items() if value is not None]
     if query.deleted is not None:
-        conditions.append(servers.c.deleted_at.is_not(None) if query.deleted else servers.c.deleted_at.is_(None))
+        conditions.append(_is_deleted(query) if query.deleted else servers.c.deleted_at.is_(None))
+    if query.soft_deleted is False:
+        conditions.append(servers.c.vm_state != server_states.SOFT_DELETED)
     if query.ids is not None:
         conditions.append(servers.c.id.in_(query.ids))
     if query.vm_states is not None:
@@ -50,7 +52,17 @@ def _filtered(statement: sa.Select[Any], query: ServerQuery) -> sa.Select[Any]:
         conditions.append(servers.c.updated_at >= query.changed_since)
     if query.changed_before is not None:
         conditions.append(servers.c.updated_at <= query.changed_before)
+    if query.launched_before is not None:
+        conditions.append(servers.c.launched_at < query.launched_before)
+    if query.ended_since is not None:
+        ended_later = servers.c.terminated_at >= query.ended_since
+        conditions.append(sa.or_(servers.c.terminated_at.is_(None), ended_later))
     return statement.where(*conditions, *_tagged(query))
+
+
+def _is_deleted(query: ServerQuery) -> sa.ColumnElement[bool]:
+    deleted = servers.c.deleted_at.is_not(None)
+    return sa.or_(deleted, servers.c.vm_state == server_states.SOFT_DELETED) if query.soft_deleted else deleted
 
 
 def _in_state(vm_state: str, task_state: str | None, exact: bool) -> sa.ColumnElement[bool]:

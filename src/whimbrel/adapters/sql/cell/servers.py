@@ -1,6 +1,6 @@
 """Server records of one cell, and the fences of the runs that change them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -61,8 +61,8 @@ class SqlServers(RecordIds):
         servers = [read_record(record, name, listed=True) for record, _, name in rows]
         return Reading(servers, frozenset(ServerId(name) for _, standing, name in rows if standing != "whole"))
 
-    async def count(self, host: HostName) -> int:
-        query = sa.select(sa.func.count()).where(servers.c.host == host, COUNTS)
+    async def count(self, host: HostName, without: Collection[ServerId] = ()) -> int:
+        query = sa.select(sa.func.count()).where(servers.c.host == host, COUNTS, servers.c.id.not_in(without))
         async with self._db.read() as tx:
             return int(await tx.value(query) or 0)
 

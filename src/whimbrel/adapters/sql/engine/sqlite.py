@@ -64,8 +64,8 @@ class SqliteDatabase(Database):
         self._reader = engine.connect() if path else self._writer
         # Transactions are begun and ended here, below SQLAlchemy, which assumes one that never ends.
         self._write_driver, self._read_driver = _driver(self._writer), _driver(self._reader)
-        self._write_sql: Callable[[str], object] = self._write_driver.execute
-        self._read_sql: Callable[[str], object] = self._read_driver.execute
+        self._write_sql: Callable[[str], sqlite3.Cursor] = self._write_driver.execute
+        self._read_sql: Callable[[str], sqlite3.Cursor] = self._read_driver.execute
         self._writing, self._reading = _SqliteTx(self._writer), _SqliteTx(self._reader)
         self._lock = WriteLock(self._write_sql)
         self._busy_timeout_s = busy_timeout_s
@@ -181,7 +181,11 @@ class SqliteDatabase(Database):
 
     async def create_all(self, metadata: sa.MetaData) -> None:
         async with self.write():
-            metadata.create_all(self._writer)
+            is_new = not self._together and not self._write_sql("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+            if not is_new:
+                metadata.create_all(self._writer)
+        if is_new:
+            self._write_driver.deserialize(_empty(metadata))
 
     async def close(self) -> None:
         if self._batch is not None and not self._batch.done():
@@ -228,6 +232,17 @@ class _SqliteRead:
 def _engine(path: Path | None) -> sa.Engine:
     """Return the engine of a file. Databases in memory share one, and with it SQLAlchemy's statement cache."""
     return _new_engine(f"sqlite:///{path}") if path else _memory_engine()
+
+
+@cache
+def _empty(metadata: sa.MetaData) -> bytes:
+    """Return a database with the tables and no rows, for databases in memory: its statements take much longer."""
+    with _memory_engine().connect() as connection:
+        driver = _driver(connection)
+        driver.execute("BEGIN")
+        metadata.create_all(connection)
+        driver.execute("COMMIT")
+        return driver.serialize()
 
 
 @cache

@@ -23,7 +23,7 @@ _LOCK = sa.select(cells).where(_NAMED).with_for_update()
 _INSERT = sa.insert(cells)
 _FORGET = sa.delete(cells).where(_NAMED)
 
-_FOLLOWING = ("enabled", "physnets", "storage")
+_FOLLOWING = ("enabled", "physnets", "storage", "migration_network")
 """Columns that follow the settings until a command changes them."""
 
 
@@ -88,7 +88,7 @@ def _followed(row: Any, says: dict[str, Any]) -> dict[str, Any]:
     """Return the new values of the columns that still equal the last settings, and therefore follow the new ones."""
     if row.settings is None:
         return {}  # the cell was added by a command
-    followed = {key: said for key, said in says.items() if getattr(row, key) == row.settings[key]}
+    followed = {key: said for key, said in says.items() if getattr(row, key) == row.settings.get(key)}
     return {**followed, "disabled_reason": None} if followed.get("enabled") else followed
 
 

@@ -44,7 +44,7 @@ _wanted_deletes = fixed(
     sa.select(directory.c.server_id, directory.c.delete_wanted_by, directory.c.delete_wanted_user).where(
         directory.c.delete_wanted_by.is_not(None),
         directory.c.deleted_at.is_(None),
-        directory.c.server_id.not_in(sa.select(runs.c.subject).where(runs.c.state == "open")),
+        directory.c.server_id.not_in(sa.select(runs.c.subject).where(runs.c.state == "open", ~runs.c.queued)),
     )
 )
 _all_unplaced = fixed(_unplaced)

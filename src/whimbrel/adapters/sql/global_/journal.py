@@ -1,6 +1,7 @@
 """The journal in the global database: runs and actions, and the quota usage that an accepted run adds."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -14,53 +15,85 @@ from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.global_ import quota_usage, rounds
 from whimbrel.adapters.sql.global_.decision_evidence import add_evidence, read_evidence
+from whimbrel.adapters.sql.global_.maintenances import start_item
 from whimbrel.adapters.sql.global_.restores import check_not_held, may_go_on, read_state
-from whimbrel.adapters.sql.global_.run_counts import SqlTally
+from whimbrel.adapters.sql.global_.run_counts import SqlTally, stalled_rows
 from whimbrel.adapters.sql.global_.run_filter import asked
-from whimbrel.adapters.sql.global_.run_rows import COLUMNS, Sagas, read_run, run_values, unknown_part
+from whimbrel.adapters.sql.global_.run_positions import read_end, read_news
+from whimbrel.adapters.sql.global_.run_progress import note_progress, read_progress
+from whimbrel.adapters.sql.global_.run_rows import COLUMNS, Sagas, read_run, run_values, source_host_of, unknown_part
 from whimbrel.adapters.sql.global_.server_groups import join
-from whimbrel.adapters.sql.tables.global_ import actions, runs, takeovers
-from whimbrel.domain.errors import Conflict, NotFound, Superseded, Unavailable
-from whimbrel.domain.ids import RunId, ServerId
+from whimbrel.adapters.sql.tables.global_ import actions, directory, runs, takeovers
+from whimbrel.domain.errors import Busy, Conflict, NotFound, Superseded, Unavailable
+from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.domain.run import Action, Facts, Run, Verdict
 from whimbrel.domain.server import Server
-from whimbrel.ports.stores.journal import Evidence, LastProof, Limits, QuotaUsage, RunFilter, Takeover, Tally
+from whimbrel.ports.stores.directory import Usage
+from whimbrel.ports.stores.journal import (
+    Evidence,
+    ItemStart,
+    JournalCursor,
+    JournalNews,
+    LastProof,
+    Limits,
+    QuotaUsage,
+    RunFilter,
+    Takeover,
+    Tally,
+)
 from whimbrel.ports.stores.processes import MARGIN_S
 from whimbrel.saga.engine import NEVER
 
 log = structlog.get_logger(__name__)
 
-_CHANGING = tuple(
-    name
-    for name in COLUMNS
-    if name not in ("id", "number", "saga", "version", "subject", "created_at", "verdict", "action")
-    and name not in ("project_id", "user_id", "asker_project_id")
+_KEPT = (
+    *("id", "number", "saga", "version", "subject", "created_at", "verdict", "action", "queued"),
+    *("project_id", "user_id", "asker_project_id"),
 )
+_CHANGING = (*(name for name in COLUMNS if name not in _KEPT), "ticket")
 
+_TO_ANNOUNCE = {"entries": sa.func.coalesce(bindparam("b_entries", type_=sa.Integer), runs.c.entries)}
 _save = fixed(
     sa.update(runs)
     .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), runs.c.finished_at.is_(None))
     .where(may_go_on)
-    .values({name: bindparam(name) for name in _CHANGING})
+    .values({name: bindparam(name) for name in _CHANGING} | _TO_ANNOUNCE)
 )
 _insert_run = fixed(sa.insert(runs).returning(runs.c.number))
 _insert_action = fixed(sa.insert(actions))
+_set_status = fixed(
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"), runs.c.finished_at.is_not(None), runs.c.status == bindparam("b_was"))
+    .values(status=bindparam("b_status"), updated_at=bindparam("b_now"))
+)
 _by_id = fixed(sa.select(runs).where(runs.c.id == bindparam("b_id")))
 _open_of = fixed(
     sa.select(runs)
     .where(runs.c.subject == bindparam("b_subject"), runs.c.state.in_(("open", "parked")))
-    .order_by(runs.c.state.desc())  # parked comes first
+    .order_by(runs.c.state.desc(), runs.c.queued, runs.c.number)  # parked comes first, then the one under way
 )
 _beside = runs.alias()
 _is_alone = ~sa.exists().where(
     _beside.c.subject == runs.c.subject, _beside.c.state == "open", _beside.c.id != runs.c.id
 )
+_is_before = sa.or_(~_beside.c.queued, _beside.c.number < runs.c.number)
+_is_its_turn = sa.or_(
+    ~runs.c.queued,
+    ~sa.or_(
+        sa.exists().where(_beside.c.subject == runs.c.subject, _beside.c.state == "open", _is_before),
+        sa.exists().where(
+            directory.c.server_id == runs.c.subject,
+            directory.c.delete_wanted_by.is_not(None),
+            directory.c.deleted_at.is_(None),
+        ),
+    ),
+)  # queued runs follow in order of their numbers; a delete comes before them
 _is_known = runs.c.id.not_in(bindparam("b_left_alone", expanding=True))
 _due = fixed(
     sa.select(
         runs.c.id, runs.c.owner, runs.c.epoch, *(runs.c[name] for name in ("saga", "version", "at", "facts", "log"))
     )
-    .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"), _is_known, may_go_on)
+    .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"), _is_known, _is_its_turn, may_go_on)
     .order_by(runs.c.due_at)
     .limit(bindparam("b_limit"))
     .with_for_update(skip_locked=True)
@@ -70,9 +103,24 @@ MOST_LEFT_ALONE = 1000
 
 _is_open = runs.c.state == "open"
 _is_leased = sa.and_(_is_open, runs.c.owner.is_not(None))
+_newest_ends = (
+    sa.select(sa.func.max(runs.c.number))
+    .where(runs.c.saga == bindparam("b_saga"), runs.c.source_host == bindparam("b_host"))
+    .where(runs.c.finished_at >= bindparam("b_since"))
+    .group_by(runs.c.subject)
+)
+_count_done = fixed(
+    sa.select(sa.func.count()).select_from(runs).where(runs.c.number.in_(_newest_ends), runs.c.state == "done")
+)
+_newest_undone = fixed(
+    sa.select(runs).where(runs.c.number.in_(_newest_ends), runs.c.state == "undone").order_by(runs.c.number)
+)
+_highest_ticket = fixed(  # the end of an index
+    sa.select(sa.func.max(runs.c.ticket)).where(runs.c.ticket.is_not(None), runs.c.finished_at.is_(None))
+)
 _due_times = fixed(  # of the first run and of the last lease: both are ends of an index
     sa.select(
-        sa.select(sa.func.min(runs.c.due_at)).where(_is_open, _is_known).scalar_subquery().label("first"),
+        sa.select(sa.func.min(runs.c.due_at)).where(_is_open, _is_known, _is_its_turn).scalar_subquery().label("first"),
         sa.select(sa.func.max(runs.c.due_at)).where(_is_leased).scalar_subquery().label("last_lease"),
     )
 )
@@ -82,7 +130,7 @@ _end_too_long = fixed(
 _take = fixed(
     sa.update(runs)
     .where(runs.c.id.in_(bindparam("b_ids", expanding=True)))
-    .values(owner=bindparam("b_owner"), due_at=bindparam("b_until"), epoch=runs.c.epoch + 1)
+    .values(owner=bindparam("b_owner"), due_at=bindparam("b_until"), epoch=runs.c.epoch + 1, queued=False)
     .returning(runs)
 )
 _stand_still = fixed(
@@ -114,6 +162,7 @@ _park = fixed(
             "owner": sa.case((_is_unheard, None), else_=runs.c.owner),
             "status": sa.case((_is_unheard, bindparam("status")), else_=runs.c.status),
             "parked_at": sa.case((_is_unheard, bindparam("parked_at")), else_=None),
+            **_TO_ANNOUNCE,
         }
     )
     .returning(runs)
@@ -143,19 +192,23 @@ _judge = fixed(
     sa.update(runs)
     .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), _parked, _is_unheard, _is_alone)
     .where(may_go_on)
-    .values({name: bindparam(name) for name in (*_CHANGING, "verdict", "action")})
+    .values({name: bindparam(name) for name in (*_CHANGING, "verdict", "action")} | _TO_ANNOUNCE)
 )
 
 
 class SqlJournal:
     """Implements ports.stores.journal.Journal."""
 
-    def __init__(self, db: Database, sagas: Sagas) -> None:
-        """sagas: the runs known to this program. It leaves all others to a newer program."""
+    def __init__(self, db: Database, sagas: Sagas, announces: bool = False) -> None:
+        """sagas: the runs known to this program. It leaves all others to a newer program.
+
+        announces: mark what it saves for announcement.
+        """
         self._db = db
+        self._announces = announces
         self._sagas = sagas
         self._left_alone: dict[RunId, None] = {}  # runs recognized as a newer program's
-        self._tally = SqlTally(db)
+        self._tally = SqlTally(db, announces)
         self._incarnation = 0  # as of the last accepted or taken run
 
     def _run(self, row: sa.Row[Any]) -> Run:
@@ -172,29 +225,48 @@ class SqlJournal:
         new_server: Server | None = None,
         before: QuotaUsage | None = None,
         beside: RunId | None = None,
+        behind: Sequence[RunId] = (),
+        before_queued: bool = False,
+        item: ItemStart | None = None,
     ) -> Run[Facts]:
-        async with self._db.write() as tx:
+        async with self._writing_run() as tx:
+            if behind:
+                await wait_for_turn(tx, run.subject)
             under_way = await tx.tell(_open_of, {"b_subject": run.subject})
             self._incarnation = (await check_not_held(tx, run.saga)).incarnation
-            there = [(row.id, row.state) for row in under_way.all()]
-            if there != ([(beside, "parked")] if beside else []):
-                raise Conflict(f"something is under way on server {run.subject}")
+            there = [(row.id, row.state) for row in under_way.all() if not (before_queued and row.queued)]
+            if there != ([(beside, "parked")] if beside else []) + [(each, "open") for each in behind]:
+                raise Busy(f"something is under way on server {run.subject}")
             if usage:
                 await wait_for_turn(tx, run.project_id)
                 if new_server:
                     await quota_usage.enter(tx, usage, new_server)
                 else:
                     await quota_usage.account_as_believed(tx, run.subject, usage, before)
-                await quota_usage.check(tx, run.project_id, limits or Limits())
+                await quota_usage.check(tx, run.project_id, limits or Limits(), _added(usage, before))
                 if new_server and new_server.spec.requested_group:
                     most = limits.group_members if limits else -1
                     await join(tx, new_server.spec.requested_group, new_server.id, most)
+            if item:
+                await start_item(tx, item, run.id, run.created_at)
+            run = replace(run, queued=bool(behind))
             values = run_values(run)
             del values["number"]
-            inserted = await tx.tell(_insert_run, values)
+            inserted = await tx.tell(_insert_run, values | {"source_host": source_host_of(run)})
             await tx.tell(_insert_action, asdict(action))
         [[number]] = inserted.all()
         return replace(run, number=number, incarnation=self._incarnation)
+
+    @asynccontextmanager
+    async def _writing_run(self) -> AsyncIterator[Tx]:
+        """Open a transaction that inserts a run. Raises: Busy, also if another one was inserted at the same time."""
+        try:
+            async with self._db.write() as tx:
+                yield tx
+        except Conflict as taken:
+            if "one_open_run" in taken.reason:  # the index by which PostgreSQL refuses the second
+                raise Busy("something is under way on the server") from taken
+            raise
 
     async def forget(self, run: Run, before: QuotaUsage | None = None) -> None:
         async with self._db.write() as tx:
@@ -214,6 +286,7 @@ class SqlJournal:
     ) -> None:
         values = run_values(run)
         bound = {name: values[name] for name in _CHANGING}
+        bound |= self._to_announce(run)
         async with self._db.write() as tx:
             say = tx.run if evidence or usage else tx.tell  # alone, it is sent with the commit
             done = await say(_save, {**bound, "b_id": run.id, "b_epoch": run.epoch - raised})
@@ -225,9 +298,25 @@ class SqlJournal:
                 await quota_usage.account(tx, run.subject, usage)
         _check_saved(run, done)
 
+    def _to_announce(self, run: Run) -> dict[str, Any]:
+        return {"b_entries": len(run.log) if self._announces else None}
+
     async def evidence(self, run_id: RunId) -> list[Evidence]:
         async with self._db.read() as tx:
             return await read_evidence(tx, run_id, self._sagas)
+
+    async def note_progress(self, run_id: RunId, epoch: int, document: bytes, now: float) -> None:
+        async with self._db.write() as tx:
+            await note_progress(tx, self._db.dialect, run_id, epoch, document, now)
+
+    async def progress(self, run_ids: Sequence[RunId]) -> dict[RunId, bytes]:
+        async with self._db.read() as tx:
+            return await read_progress(tx, run_ids)
+
+    async def set_status(self, run_id: RunId, was: str, status: str, now: float) -> bool:
+        async with self._db.write() as tx:
+            done = await tx.run(_set_status, {"b_id": run_id, "b_was": was, "b_status": status, "b_now": now})
+        return bool(done.rowcount == 1)
 
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
         latest = now + lease_s + MARGIN_S
@@ -303,6 +392,7 @@ class SqlJournal:
     async def park(self, run: Run) -> Run:
         values = run_values(run)
         bound = {name: values[name] for name in _CHANGING if name not in ("state", "owner", "due_at", "epoch")}
+        bound |= self._to_announce(run)
         async with self._db.write() as tx:
             done = await tx.tell(_park, {**bound, "b_id": run.id, "b_epoch": run.epoch})
         _check_saved(run, done)
@@ -328,7 +418,7 @@ class SqlJournal:
 
     async def judge(self, run: Run, action: Action) -> Run | None:
         values = run_values(run)
-        bound = {name: values[name] for name in (*_CHANGING, "verdict", "action")}
+        bound = {name: values[name] for name in (*_CHANGING, "verdict", "action")} | self._to_announce(run)
         async with self._db.write() as tx:
             done = await tx.tell(_judge, {**bound, "b_id": run.id, "b_epoch": run.epoch - 1})
             self._incarnation = (await check_not_held(tx, run.saga)).incarnation
@@ -349,6 +439,14 @@ class SqlJournal:
 
     async def retry(self, run_id: RunId, now: float) -> Run:
         return await self._nudge(run_id, now, problem=None, message=None)
+
+    async def hasten(self, server_id: ServerId, now: float) -> bool:
+        pauses = (runs.c.state == "open", runs.c.owner.is_(None), runs.c.problem.is_(None), runs.c.due_at > now)
+        async with self._db.write() as tx:
+            rows = await tx.rows(
+                sa.update(runs).where(runs.c.subject == server_id, *pauses).values(due_at=now).returning(runs.c.id)
+            )
+        return bool(rows)
 
     async def _nudge(self, run_id: RunId, now: float, *same: sa.ColumnElement[bool], **fields: Any) -> Run:
         async with self._db.write() as tx:
@@ -384,6 +482,16 @@ class SqlJournal:
         async with self._db.read() as tx:
             return [self._run(row) for row in await tx.rows(*asked(which))]
 
+    async def newest_ends(self, saga: str, source_host: HostName, since: float) -> tuple[int, list[Run]]:
+        which = {"b_saga": saga, "b_host": source_host, "b_since": since}
+        async with self._db.read() as tx:
+            [[[done]], undone] = await tx.ask((_count_done, which), (_newest_undone, which))
+        return int(done), [self._run(row) for row in undone]
+
+    async def highest_ticket(self) -> int:
+        async with self._db.read() as tx:
+            return int(await tx.value(_highest_ticket) or 0)
+
     async def expired(self, parked_before: float) -> list[Run]:
         async with self._db.read() as tx:
             rows = await tx.rows(sa.select(runs).where(runs.c.state == "parked", runs.c.parked_at <= parked_before))
@@ -393,7 +501,7 @@ class SqlJournal:
 
     async def add_action(self, action: Action) -> None:
         async with self._db.write() as tx:
-            await tx.run(_insert_action, asdict(action))
+            await tx.run(_insert_action, asdict(action) | {"to_announce": self._announces})
 
     async def actions(self, server_id: ServerId) -> list[Action]:
         async with self._db.read() as tx:
@@ -415,6 +523,25 @@ class SqlJournal:
 
     async def tally(self, now: float) -> Tally:
         return await self._tally.now(now)
+
+    async def stalled(self, failing_since: float, working_since: float, limit: int) -> list[Run]:
+        async with self._db.read() as tx:
+            return [self._run(row) for row in await stalled_rows(tx, failing_since, working_since, limit)]
+
+    async def end(self) -> JournalCursor:
+        async with self._db.read() as tx:
+            return await read_end(tx)
+
+    async def news(self, since: JournalCursor, also: Sequence[RunId]) -> JournalNews:
+        async with self._db.read() as tx:
+            return await read_news(tx, since, also)
+
+
+def _added(usage: QuotaUsage, before: QuotaUsage | None) -> Usage:
+    """Return what a request adds to the usage of its project. A server that is kept after its delete has none."""
+    was = before or QuotaUsage(vcpus=0, memory_mib=0)
+    instances = bool(usage.vcpus or usage.memory_mib) - bool(was.vcpus or was.memory_mib)
+    return Usage(instances=instances, cores=usage.vcpus - was.vcpus, ram_mib=usage.memory_mib - was.memory_mib)
 
 
 def _check_saved(run: Run, done: Told) -> None:

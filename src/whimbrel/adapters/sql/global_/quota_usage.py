@@ -10,16 +10,21 @@ from whimbrel.adapters import server_documents
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import directory
-from whimbrel.domain.errors import Conflict, OverQuota
+from whimbrel.domain import quota_excess
+from whimbrel.domain.errors import Conflict
 from whimbrel.domain.ids import ProjectId, ServerId, UserId
+from whimbrel.domain.quota_excess import Increase
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.directory import Usage
 from whimbrel.ports.stores.journal import Limits, QuotaUsage
 
+_COUNTS = sa.or_(directory.c.vcpus > 0, directory.c.memory_mib > 0)
+"""Soft-deleted servers count for nothing: not as an instance either."""
+
 _enter = fixed(sa.insert(directory))
 _usage = fixed(
     sa.select(
-        sa.func.count().label("instances"),
+        sa.func.coalesce(sa.func.sum(sa.case((_COUNTS, 1), else_=0)), 0).label("instances"),
         sa.func.coalesce(sa.func.sum(directory.c.vcpus), 0).label("cores"),
         sa.func.coalesce(sa.func.sum(directory.c.memory_mib), 0).label("ram"),
     ).where(directory.c.project_id == bindparam("b_project"), directory.c.deleted_at.is_(None))
@@ -82,19 +87,21 @@ async def usage(tx: Tx, project_id: ProjectId, user_id: UserId | None = None) ->
     return Usage(instances=instances, cores=cores, ram_mib=ram_mib)
 
 
-async def check(tx: Tx, project_id: ProjectId, limits: Limits) -> None:
-    """Raises: OverQuota: the recorded usage of the project exceeds its limits."""
+async def check(tx: Tx, project_id: ProjectId, limits: Limits, added: Usage) -> None:
+    """Check the recorded usage of a project. added: the part of it that the request has just recorded.
+
+    Raises: OverQuota.
+    """
     if limits == Limits():
         return
     used = await usage(tx, project_id)
-    wanted = (
-        ("instances", used.instances, limits.instances),
-        ("cores", used.cores, limits.cores),
-        ("ram", used.ram_mib, limits.ram_mib),
+    quota_excess.check(
+        (
+            Increase("instances", added.instances, used.instances - added.instances, limits.instances),
+            Increase("cores", added.cores, used.cores - added.cores, limits.cores),
+            Increase("ram", added.ram_mib, used.ram_mib - added.ram_mib, limits.ram_mib),
+        )
     )
-    over = [f"{name}: {amount} of {limit} would be used" for name, amount, limit in wanted if 0 <= limit < amount]
-    if over:
-        raise OverQuota(f"Quota exceeded for {', '.join(over)}")
 
 
 def _values(server_id: ServerId, counted: QuotaUsage) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Quota limits in the global database. Precedence: user, project, default class, built-in defaults."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import sqlalchemy as sa
 
@@ -38,6 +38,8 @@ _CLASS_SETS = upserts(quota_class_limits, ("class_name", "resource"), ["hard_lim
 class SqlQuotas:
     """Implements ports.stores.catalog.Quotas."""
 
+    are_settable = True
+
     def __init__(self, db: Database, defaults: Mapping[str, int] = DEFAULT_LIMITS) -> None:
         self._db = db
         self._defaults = dict(defaults)
@@ -46,6 +48,12 @@ class SqlQuotas:
         asked = {"class": DEFAULT_QUOTA_CLASS, "project": project_id, "user": user_id or WHOLE_PROJECT}
         async with self._db.read() as tx:
             return self._defaults | {row.resource: row.hard_limit for row in await tx.rows(_THAT_HOLD, asked)}
+
+    async def shown(self, project_id: ProjectId, user_id: UserId | None = None) -> dict[str, int]:
+        return await self.limits(project_id, user_id)
+
+    async def resource_limits(self, project_id: ProjectId, classes: Collection[str]) -> dict[str, int]:
+        return {}
 
     async def set_limits(self, project_id: ProjectId, limits: Mapping[str, int], user_id: UserId | None = None) -> None:
         whose = {"project_id": project_id, "user_id": user_id or WHOLE_PROJECT}

@@ -9,7 +9,7 @@ from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.transactions import reads
 from whimbrel.adapters.sql.engine.upserts import inserts_if_new, upserts
-from whimbrel.adapters.sql.global_.run_rows import decode_log, run_values
+from whimbrel.adapters.sql.global_.run_rows import decode_log, run_values, source_host_of
 from whimbrel.adapters.sql.tables.global_ import cloud, runs
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import RunId
@@ -117,4 +117,4 @@ class SqlRestores:
             for run in runs:
                 values = run_values(run)
                 del values["number"]
-                await tx.run(_ADD_RUN[tx.dialect], values)
+                await tx.run(_ADD_RUN[tx.dialect], values | {"source_host": source_host_of(run)})

@@ -1,10 +1,12 @@
-"""Run counts for monitoring: open runs, counted from few rows, and ended runs, each counted once.
+"""Runs for monitoring: open ones, counted from few rows, ended ones, each counted once, and those that do not go on.
 
 Invariant: the count of ended runs never falls. Runs that ended more than SETTLED_S ago are counted once and remembered;
 only later ones are counted again.
 """
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -13,6 +15,7 @@ from sqlalchemy import bindparam
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.upserts import Insert, inserts
+from whimbrel.adapters.sql.global_.announcements import backlog_of
 from whimbrel.adapters.sql.tables.global_ import last_proof, runs, takeovers
 from whimbrel.ports.stores.journal import LastProof, RunGroup, Tally
 
@@ -45,6 +48,23 @@ _ENDED = fixed(
 _TAKEOVERS = fixed(sa.select(sa.func.count()).select_from(takeovers))
 _PROOF = fixed(sa.select(last_proof.c.at, last_proof.c.violations, last_proof.c.unseen))
 
+_STALLED = fixed(
+    sa.select(runs)
+    .where(
+        runs.c.state == "open",
+        runs.c.queued.is_(False),
+        sa.or_(
+            runs.c.problem.is_not(None),
+            runs.c.since <= bindparam("b_working_since"),
+            sa.and_(
+                runs.c.since <= bindparam("b_failing_since"),
+                sa.or_(runs.c.tries > 0, runs.c.debts != bindparam("b_none")),
+            ),
+        ),
+    )
+    .order_by(runs.c.since, runs.c.number)
+    .limit(bindparam("b_limit"))
+)
 
 _OPEN_LISTS = fixed(
     sa.select(runs.c.saga, runs.c.version, sa.func.count().label("runs"))
@@ -66,6 +86,12 @@ async def open_runs(database: Database) -> list[OpenRuns]:
     async with database.read() as tx:
         rows = await tx.rows(_OPEN_LISTS)
     return [OpenRuns(saga=row.saga, version=row.version, runs=row.runs) for row in rows]
+
+
+async def stalled_rows(tx: Tx, failing_since: float, working_since: float, limit: int) -> Sequence[sa.Row[Any]]:
+    """Return the rows of runs that do not go on; see ports.stores.journal.Journal.stalled."""
+    chosen = {"b_failing_since": failing_since, "b_working_since": working_since, "b_limit": limit}
+    return await tx.rows(_STALLED, chosen | {"b_none": _NO_DEBTS})
 
 
 def _keeping_the_later(insert: Insert) -> sa.Executable:
@@ -90,8 +116,9 @@ Ended = Counter[tuple[str, str]]
 class SqlTally:
     """Counts in one database; one object per process."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, announces: bool) -> None:
         self._db = db
+        self._announces = announces
         self._settled: Ended = Counter()  # ended until `_until`
         self._until = 0.0
 
@@ -101,6 +128,7 @@ class SqlTally:
             open_, parked, owed = await tx.ask((_OPEN, None), (_PARKED, None), (_OWED, {"b_none": _NO_DEBTS}))
             taken_over = await tx.value(_TAKEOVERS)
             proof = await tx.row(_PROOF)
+            backlog = await backlog_of(tx) if self._announces else None
         debts = Counter(step for row in owed for step in _debts(row.debts))
         since = min((row.since for row in owed), default=None)
         groups = [RunGroup(**row._mapping) for row in (*open_, *parked)]
@@ -111,6 +139,7 @@ class SqlTally:
             ended=ended,
             takeovers=taken_over,
             proof=LastProof(**proof._mapping) if proof else None,
+            backlog=backlog,
         )
 
     async def note_proof(self, proof: LastProof) -> None:

@@ -18,8 +18,11 @@ _WHERE: dict[str, sa.ColumnElement[bool]] = {
     "project_id": runs.c.asker_project_id == bindparam("b_project_id"),
     "user_id": runs.c.user_id == bindparam("b_user_id"),
     "statuses": runs.c.status.in_(bindparam("b_statuses", expanding=True)),
+    "states": runs.c.state.in_(bindparam("b_states", expanding=True)),
     "changed_since": runs.c.updated_at >= bindparam("b_changed_since"),
     "changed_before": runs.c.updated_at <= bindparam("b_changed_before"),
+    # Older programs leave the column empty.
+    "source_host": sa.or_(runs.c.source_host == bindparam("b_source_host"), runs.c.source_host.is_(None)),
     "after": runs.c.number < sa.select(runs.c.number).where(runs.c.id == bindparam("b_after")).scalar_subquery(),
 }
 """The condition of each RunFilter field, except the two below."""

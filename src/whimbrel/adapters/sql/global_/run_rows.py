@@ -52,7 +52,19 @@ def run_values(run: Run) -> dict[str, Any]:
     for name, was in run.unknown.items():
         kind = type(run.facts) if name == "facts" else _LOG
         values[name] = with_unknown(values[name], kind, was)
-    return values
+    return values | {"ticket": ticket_of(run)}
+
+
+def ticket_of(run: Run) -> int | None:
+    """Return the ticket of a live migration, for the column of it; None: it has not drawn one."""
+    live = getattr(run.facts, "live", None)
+    return getattr(live, "ticket", 0) or None
+
+
+def source_host_of(run: Run) -> str | None:
+    """Return the host that a move leaves, for the column of it. It is known when the run is accepted."""
+    source = getattr(run.facts, "source", None)
+    return getattr(source, "host", None)
 
 
 def read_run(row: sa.Row[Any], sagas: Sagas) -> Run:
@@ -60,7 +72,7 @@ def read_run(row: sa.Row[Any], sagas: Sagas) -> Run:
 
     Raises: Unavailable: the row is damaged.
     """
-    values = dict(row._mapping)
+    values = {name: getattr(row, name) for name in COLUMNS}  # _mapping would be made anew for each
     try:
         kind = sagas.facts_type(row.saga, row.version)
     except KeyError:

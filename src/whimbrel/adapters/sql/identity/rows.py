@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from whimbrel.adapters.sql.tables.identity import projects, roles, users
 from whimbrel.domain.errors import NotFound
 
-Record = TypeVar("Record", bound=msgspec.Struct)
+Kept = TypeVar("Kept", bound=msgspec.Struct)
 
 
 def select_by(table: sa.Table, *columns: str) -> sa.Select[Any]:
@@ -20,12 +20,12 @@ HOLD_PROJECT = select_by(projects, "id").with_for_update(read=True)
 HOLD_ROLE = select_by(roles, "id").with_for_update(read=True)
 
 
-def record_of(kind: type[Record], row: sa.Row[Any] | None, word: str, id_: str) -> Record:
+def record_of(kind: type[Kept], row: sa.Row[Any] | None, word: str, id_: str) -> Kept:
     """Raises: NotFound: there is no row."""
     if row is None:
         raise NotFound(f"Could not find {word}: {id_}.")
     return value_of(kind, row)
 
 
-def value_of(kind: type[Record], row: sa.Row[Any]) -> Record:
+def value_of(kind: type[Kept], row: sa.Row[Any]) -> Kept:
     return kind(**row._mapping)

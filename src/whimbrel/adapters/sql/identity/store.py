@@ -4,36 +4,53 @@ Invariant: what a token grants is always current. Every change first locks its u
 the dependent tokens before it commits; issuing a token takes the same locks. An assigned role cannot be deleted.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
-from whimbrel.adapters.sql.identity.rows import (
-    HOLD_PROJECT,
-    HOLD_ROLE,
-    LOCK_USER,
-    Record,
-    record_of,
-    select_by,
-    value_of,
+from whimbrel.adapters.sql.identity.groups import GroupStore
+from whimbrel.adapters.sql.identity.records_by_id import delete, update
+from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, HOLD_ROLE, LOCK_USER, record_of, select_by, value_of
+from whimbrel.adapters.sql.identity.tokens import TokenStore, end_application_credentials, refresh_tokens
+from whimbrel.adapters.sql.tables.identity import (
+    application_credentials,
+    assignments,
+    domains,
+    group_assignments,
+    group_members,
+    projects,
+    roles,
+    tokens,
+    users,
 )
-from whimbrel.adapters.sql.identity.tokens import TokenStore, refresh_tokens
-from whimbrel.adapters.sql.tables.identity import assignments, domains, projects, roles, tokens, users
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.services.identity import Assignment, Changes, Domain, Population, Project, Role, User
+from whimbrel.ports.services.identity import (
+    ApplicationCredential,
+    Assignment,
+    Changes,
+    Domain,
+    Population,
+    Project,
+    Role,
+    User,
+)
 
+_LOCK_CREDENTIAL = select_by(application_credentials, "id").with_for_update()
+_OWN = sa.select(assignments.c.project_id).where(assignments.c.user_id == sa.bindparam("user"))
+_BY_GROUP = (
+    sa.select(group_assignments.c.project_id)
+    .join(group_members, group_members.c.group_id == group_assignments.c.group_id)
+    .where(group_members.c.user_id == sa.bindparam("user"))
+)
 _PROJECTS_OF = (
-    sa.select(projects)
-    .where(projects.c.id.in_(sa.select(assignments.c.project_id).where(assignments.c.user_id == sa.bindparam("user"))))
-    .order_by(projects.c.name, projects.c.id)
+    sa.select(projects).where(projects.c.id.in_(_OWN.union(_BY_GROUP))).order_by(projects.c.name, projects.c.id)
 )
 
 
-class SqlIdentity(TokenStore):
+class SqlIdentity(TokenStore, GroupStore):
     """Implements ports.services.identity.Identity and IdentityStore."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
@@ -59,8 +76,18 @@ class SqlIdentity(TokenStore):
             ):
                 await tx.run(sa.insert(table), [msgspec.structs.asdict(record) for record in records])
 
-    async def domains(self) -> list[Domain]:
-        return await self._select(Domain, domains, {})
+    # Records by id
+
+    async def _after_change(self, tx: Tx, changed: msgspec.Struct) -> None:
+        if isinstance(changed, Domain) and not changed.enabled:
+            its = (tokens.c.user_domain_id == changed.id, tokens.c.project_domain_id == changed.id)
+            await tx.run(sa.delete(tokens).where(sa.or_(*its)))
+
+    async def _before_removal(self, tx: Tx, kind: type[msgspec.Struct], record_id: str) -> None:
+        await super()._before_removal(tx, kind, record_id)
+        if kind is ApplicationCredential:
+            await tx.row(_LOCK_CREDENTIAL, {"id": record_id})
+            await tx.run(sa.delete(tokens).where(tokens.c.application_credential_id == record_id))
 
     # Users
 
@@ -76,7 +103,7 @@ class SqlIdentity(TokenStore):
 
     async def change_user(self, user_id: str, changes: Changes) -> User:
         async with self._db.write() as tx:
-            await _update(tx, users, user_id, changes)
+            await update(tx, users, user_id, changes)
             user = record_of(User, await tx.row(select_by(users, "id"), {"id": user_id}), "user", user_id)
             its = tokens.c.user_id == user_id
             if "password_hash" in changes or not user.enabled:
@@ -85,7 +112,7 @@ class SqlIdentity(TokenStore):
         return user
 
     async def remove_user(self, user_id: str) -> None:
-        await self._remove(users, "user", user_id)
+        await self._remove_with_tokens(users, "user", user_id)
 
     # Projects
 
@@ -105,7 +132,7 @@ class SqlIdentity(TokenStore):
 
     async def change_project(self, project_id: str, changes: Changes) -> Project:
         async with self._db.write() as tx:
-            await _update(tx, projects, project_id, changes)
+            await update(tx, projects, project_id, changes)
             row = await tx.row(select_by(projects, "id"), {"id": project_id})
             project = record_of(Project, row, "project", project_id)
             its = tokens.c.project_id == project_id
@@ -115,7 +142,7 @@ class SqlIdentity(TokenStore):
         return project
 
     async def remove_project(self, project_id: str) -> None:
-        await self._remove(projects, "project", project_id)
+        await self._remove_with_tokens(projects, "project", project_id)
 
     # Roles
 
@@ -130,7 +157,8 @@ class SqlIdentity(TokenStore):
             await tx.run(sa.insert(roles), msgspec.structs.asdict(role))
 
     async def remove_role(self, role_id: str) -> None:
-        await self._remove(roles, "role", role_id)
+        async with self._db.write() as tx:
+            await delete(tx, roles, "role", role_id)
 
     # Assignments
 
@@ -156,31 +184,9 @@ class SqlIdentity(TokenStore):
             done = await tx.run(sa.delete(assignments).where(*here))
             if done.rowcount == 0:
                 raise NotFound("Could not find role assignment.")
+            await end_application_credentials(tx, assignment.user_id, assignment.project_id)
             await refresh_tokens(tx, assignment.user_id, assignment.project_id)
 
-    # Common to all of them
-
-    async def _select(self, kind: type[Record], table: sa.Table, wanted: Mapping[str, Any]) -> list[Record]:
-        order = [table.c.name, table.c.id] if "name" in table.c else list(table.primary_key.columns)
-        statement = sa.select(table).where(*(table.c[name] == value for name, value in wanted.items()))
-        async with self._db.read() as tx:
-            return [value_of(kind, row) for row in await tx.rows(statement.order_by(*order))]
-
-    async def _get(self, kind: type[Record], table: sa.Table, word: str, id_: str) -> Record:
-        async with self._db.read() as tx:
-            return record_of(kind, await tx.row(select_by(table, "id"), {"id": id_}), word, id_)
-
-    async def _remove(self, table: sa.Table, word: str, id_: str) -> None:
+    async def _remove_with_tokens(self, table: sa.Table, word: str, id_: str) -> None:
         async with self._db.write() as tx:
-            await _delete(tx, table, word, id_)  # foreign keys delete assignments and tokens too
-
-
-async def _update(tx: Tx, table: sa.Table, id_: str, changes: Changes) -> None:
-    if changes:
-        await tx.run(sa.update(table).where(table.c.id == id_).values(**changes))
-
-
-async def _delete(tx: Tx, table: sa.Table, word: str, id_: str) -> None:
-    done = await tx.run(sa.delete(table).where(table.c.id == id_))
-    if done.rowcount == 0:
-        raise NotFound(f"Could not find {word}: {id_}.")
+            await delete(tx, table, word, id_)  # foreign keys delete assignments and tokens too

@@ -10,7 +10,15 @@ import sqlalchemy as sa
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, LOCK_USER, record_of
-from whimbrel.adapters.sql.tables.identity import assignments, roles, tokens
+from whimbrel.adapters.sql.tables.identity import (
+    application_credentials,
+    assignments,
+    domains,
+    group_assignments,
+    group_members,
+    roles,
+    tokens,
+)
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.ports.clock import Clock
@@ -31,7 +39,9 @@ _PRINCIPAL = fixed(
         tokens.c.expires_at,
     ).where(*_LIVE)
 )
-_GRANT = _PRINCIPAL.add_columns(tokens.c.methods, tokens.c.audit_ids, tokens.c.issued_at)
+_GRANT = _PRINCIPAL.add_columns(
+    tokens.c.methods, tokens.c.audit_ids, tokens.c.issued_at, tokens.c.application_credential_id
+)
 _REVOKE = sa.delete(tokens).where(*_LIVE)
 _PRUNE = sa.delete(tokens).where(
     tokens.c.digest.in_(
@@ -42,12 +52,32 @@ _PRUNE = sa.delete(tokens).where(
 )
 _ISSUE = sa.insert(tokens)
 
+# What a token relies on is held until the token is there: who takes it away waits, and then sees the token.
+_DOMAIN_ENABLED = sa.select(domains.c.enabled).where(domains.c.id == sa.bindparam("id")).with_for_update(read=True)
+_CREDENTIAL_ROLES = (
+    sa.select(application_credentials.c.roles)
+    .where(application_credentials.c.id == sa.bindparam("id"))
+    .with_for_update(read=True)
+)
 _ROLE_NAMES = (
     sa.select(roles.c.name)
     .join(assignments, assignments.c.role_id == roles.c.id)
     .where(assignments.c.user_id == sa.bindparam("user"), assignments.c.project_id == sa.bindparam("in_project"))
+    .union(
+        sa.select(roles.c.name)
+        .join(group_assignments, group_assignments.c.role_id == roles.c.id)
+        .join(group_members, group_members.c.group_id == group_assignments.c.group_id)
+        .where(
+            group_members.c.user_id == sa.bindparam("user"),
+            group_assignments.c.project_id == sa.bindparam("in_project"),
+        )
+    )
 )
 _IN_SCOPE = (tokens.c.user_id == sa.bindparam("user"), tokens.c.project_id == sa.bindparam("in_project"))
+_ITS_CREDENTIALS = (
+    application_credentials.c.user_id == sa.bindparam("user"),
+    application_credentials.c.project_id == sa.bindparam("in_project"),
+)
 
 
 class TokenStore:
@@ -71,15 +101,19 @@ class TokenStore:
             methods=_read_json(row.methods),
             audit_ids=_read_json(row.audit_ids),
             issued_at=row.issued_at,
+            application_credential_id=row.application_credential_id,
         )
 
     async def issue(self, wanted: NewToken) -> Grant:
         now = self._clock.now()
         async with self._db.write() as tx:
             user = record_of(User, await tx.row(LOCK_USER, {"id": wanted.user_id}), "user", wanted.user_id)
-            if not user.enabled:
+            if not user.enabled or not await _is_enabled(tx, user.domain_id):
                 raise Refused(f"The user {user.id} is disabled.")
             project = await _scope(tx, user.id, wanted.project_id)
+            names: frozenset[str] = frozenset()
+            if project:
+                names = await _permitted_roles(tx, user.id, project.id, wanted.application_credential_id)
             principal = Principal(
                 user_id=user.id,
                 user_name=user.name,
@@ -87,11 +121,15 @@ class TokenStore:
                 project_id=project.id if project else ProjectId(""),
                 project_name=project.name if project else "",
                 project_domain_id=project.domain_id if project else "",
-                roles=await _roles_in(tx, user.id, project.id) if project else frozenset(),
+                roles=names,
                 expires_at=wanted.expires_at,
             )
             grant = Grant(
-                principal=principal, methods=list(wanted.methods), audit_ids=list(wanted.audit_ids), issued_at=now
+                principal=principal,
+                methods=list(wanted.methods),
+                audit_ids=list(wanted.audit_ids),
+                issued_at=now,
+                application_credential_id=wanted.application_credential_id,
             )
             await tx.run(_ISSUE, _token_row(wanted.text, grant))
             await tx.run(_PRUNE, {"now": now})
@@ -110,7 +148,7 @@ async def _scope(tx: Tx, user_id: str, project_id: str | None) -> Project | None
         return None
     row = await tx.row(HOLD_PROJECT, {"id": project_id})
     project = record_of(Project, row, "project", project_id)
-    if not project.enabled:
+    if not project.enabled or not await _is_enabled(tx, project.domain_id):
         raise Refused(f"The project {project_id} is disabled.")
     if not await _roles_in(tx, user_id, project_id):
         raise Refused(f"User {user_id} has no access to project {project_id}")
@@ -122,14 +160,39 @@ async def _roles_in(tx: Tx, user_id: str, project_id: str) -> frozenset[str]:
     return with_implied(row.name for row in rows)
 
 
+async def _permitted_roles(tx: Tx, user_id: str, project_id: str, credential_id: str | None) -> frozenset[str]:
+    """Return the roles of a token in a project. Raises: Refused: none is left of those of its credential."""
+    names = await _roles_in(tx, user_id, project_id)
+    if credential_id is None:
+        return names
+    row = await tx.row(_CREDENTIAL_ROLES, {"id": credential_id})
+    names &= with_implied(row.roles if row else ())
+    if not names:
+        raise Refused(f"The application credential {credential_id} permits nothing any more.")
+    return names
+
+
 async def refresh_tokens(tx: Tx, user_id: str, project_id: str) -> None:
     """Update the roles in this user's tokens for this project; delete the tokens if no role is left."""
     names = await _roles_in(tx, user_id, project_id)
     scope = {"user": user_id, "in_project": project_id}
     if names:
-        await tx.run(sa.update(tokens).where(*_IN_SCOPE).values(roles=_json(sorted(names))), scope)
+        own = tokens.c.application_credential_id.is_(None)
+        await tx.run(sa.update(tokens).where(*_IN_SCOPE, own).values(roles=_json(sorted(names))), scope)
     else:
         await tx.run(sa.delete(tokens).where(*_IN_SCOPE), scope)
+
+
+async def end_application_credentials(tx: Tx, user_id: str, project_id: str) -> None:
+    """Remove a user's application credentials of a project, and their tokens. As Keystone: when a role is lost."""
+    scope = {"user": user_id, "in_project": project_id}
+    await tx.run(sa.delete(tokens).where(*_IN_SCOPE, tokens.c.application_credential_id.is_not(None)), scope)
+    await tx.run(sa.delete(application_credentials).where(*_ITS_CREDENTIALS), scope)
+
+
+async def _is_enabled(tx: Tx, domain_id: str) -> bool:
+    row = await tx.row(_DOMAIN_ENABLED, {"id": domain_id})
+    return row is not None and bool(row.enabled)
 
 
 def _digest(token: str) -> bytes:
@@ -170,4 +233,5 @@ def _token_row(token: str, grant: Grant) -> dict[str, Any]:
         "audit_ids": _json(grant.audit_ids),
         "issued_at": grant.issued_at,
         "expires_at": principal.expires_at,
+        "application_credential_id": grant.application_credential_id,
     }

@@ -12,17 +12,19 @@ from msgspec.structs import replace
 
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.turns import wait_for_turn_in_schema
-from whimbrel.adapters.sql.network import address_allocation
+from whimbrel.adapters.sql.network import address_allocation, routing
 from whimbrel.adapters.sql.network.record_types import GROUP, NETWORK, POLICY, SEGMENT, SUBNET
 from whimbrel.adapters.sql.tables import network as tables
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.ip_addresses import overlaps
 from whimbrel.ports.embedded.network_store import (
+    FloatingIp,
     Network,
     Port,
     QosPolicy,
     QosRule,
     Record,
+    Router,
     SecurityGroup,
     SecurityGroupRule,
     Segment,
@@ -41,6 +43,8 @@ async def _network(tx: Tx, network: Network, before: Network | None) -> Network:
     if network.qos_policy_id:
         await POLICY.find(tx, network.qos_policy_id)
     if before:
+        if before.external and not network.external:
+            await routing.check_still_external(tx, network)
         return network  # a change does not write its segments
     return replace(network, segments=tuple([await _numbered(tx, segment) for segment in network.segments]))
 
@@ -80,6 +84,10 @@ async def _subnet(tx: Tx, subnet: Subnet, before: Subnet | None) -> Subnet:
             )
     if subnet.segment_id and (await SEGMENT.find(tx, subnet.segment_id)).network_id != network.id:
         raise errors.InvalidInput(f"Segment '{subnet.segment_id}' is not of network '{network.id}'.")
+    if before and before.gateway_ip == subnet.gateway_ip:
+        return subnet
+    if before:
+        await routing.check_gateway_unused(tx, before)
     if subnet.gateway_ip and await _is_given_out(tx, network.id, subnet.gateway_ip):
         raise errors.IpAddressAlreadyAllocated(f"Gateway ip {subnet.gateway_ip} is in use by a port.")
     return subnet
@@ -101,11 +109,21 @@ async def _port(tx: Tx, port: Port, before: Port | None) -> Port:
         await POLICY.find(tx, port.qos_policy_id)
     for group_id in set(port.security_groups) - set(before.security_groups if before else ()):
         await GROUP.find(tx, group_id)
-    if before and (before.mac_address, before.fixed_ips) == (port.mac_address, port.fixed_ips):
+    if before and _attached(before) == _attached(port):
         return port
+    await routing.lock_router(tx, port)
+    await routing.check_subnets(tx, port)  # those that it names: their addresses may be taken for this reason
     await NETWORK.find(tx, port.network_id, lock=True)
     await address_allocation.check_mac(tx, port)
-    return replace(port, fixed_ips=await address_allocation.fill_in(tx, port))
+    port = replace(port, fixed_ips=await address_allocation.fill_in(tx, port))
+    await routing.check_subnets(tx, port)
+    return port
+
+
+def _attached(port: Port) -> tuple[object, ...]:
+    """Return what has to be checked again if it changes."""
+    router = (port.device_id, port.device_owner) if routing.is_of_router(port) else None
+    return (port.mac_address, port.fixed_ips, router)
 
 
 async def _group(tx: Tx, group: SecurityGroup, before: SecurityGroup | None) -> SecurityGroup:
@@ -142,6 +160,10 @@ def _clash(rule: QosRule, other: QosRule) -> bool:
     return rule.direction == other.direction or "any" in (rule.direction, other.direction)
 
 
+async def _router(tx: Tx, router: Router, before: Router | None) -> Router:
+    return router
+
+
 ADMIT: dict[type[Record], Callable[[Tx, Any, Any], Awaitable[Any]]] = {
     Network: _network,
     Segment: _segment,
@@ -151,11 +173,24 @@ ADMIT: dict[type[Record], Callable[[Tx, Any, Any], Awaitable[Any]]] = {
     SecurityGroupRule: _group_rule,
     QosPolicy: _policy,
     QosRule: _qos_rule,
+    Router: _router,
+    FloatingIp: routing.admit_floating_ip,
 }
 
 
 async def check_unused(tx: Tx, record: Record) -> None:
-    """Raises: ...InUse: another record depends on it."""
+    """Remove what a record takes with it. Raises: ...InUse: another record depends on it."""
+    match record:
+        case Network():
+            await routing.clear_network(tx, record.id)
+        case Subnet():
+            await routing.clear_subnet(tx, record.id)
+        case Port():
+            await routing.check_port_unused(tx, record)
+            await routing.disassociate(tx, record.id)
+        case Router():
+            await routing.check_router_unused(tx, record)
+            await routing.clear_router(tx, record.id)
     for column, error, sentence in _USERS.get(type(record), ()):
         if await tx.row(sa.select(column).where(column == record.id).limit(1)) is not None:
             raise error(sentence.format(record.id))

@@ -9,11 +9,22 @@ from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.markers import behind
 from whimbrel.adapters.sql.network.record_types import Kind
 from whimbrel.adapters.sql.tables import network as tables
-from whimbrel.ports.embedded.network_store import OLDEST_FIRST, Network, Port, QosPolicy, Query, R, Record, Subnet
+from whimbrel.ports.embedded.network_store import (
+    OLDEST_FIRST,
+    FloatingIp,
+    Network,
+    Port,
+    QosPolicy,
+    Query,
+    R,
+    Record,
+    Subnet,
+)
 
 Condition = sa.ColumnElement[bool]
 
-_SHARED = sa.select(tables.networks.c.id).where(tables.networks.c.shared)
+_IS_PUBLIC = sa.or_(tables.networks.c.shared, tables.networks.c.external)
+_PUBLIC = sa.select(tables.networks.c.id).where(_IS_PUBLIC)
 
 
 Wanted = Sequence[Any] | sa.BindParameter[Any]
@@ -64,10 +75,12 @@ def _statement(
 
 def _seen_by(kind: Kind[Any], viewer: str | sa.BindParameter[str]) -> Condition:
     own = kind.table.c.project_id == viewer
-    if kind.record in (Network, QosPolicy):
+    if kind.record is Network:
+        return sa.or_(own, _IS_PUBLIC)
+    if kind.record is QosPolicy:
         return sa.or_(own, kind.table.c.shared)
     if kind.record is Subnet:
-        return sa.or_(own, kind.table.c.network_id.in_(_SHARED))
+        return sa.or_(own, kind.table.c.network_id.in_(_PUBLIC))
     if kind.record is Port:
         his = sa.select(tables.networks.c.id).where(tables.networks.c.project_id == viewer)
         return sa.or_(own, kind.table.c.network_id.in_(his))
@@ -79,6 +92,8 @@ def _has(kind: Kind[Any], name: str, values: Wanted) -> Condition:
     if part := _PARTS.get((kind.record, name)):
         table, whose, field, further = part
         return sa.exists().where(table.c[whose] == kind.table.c.id, table.c[field].in_(values), *further)
+    if (kind.record, name) == (FloatingIp, "status"):
+        return sa.case((tables.floating_ips.c.fixed_port_id.is_(None), "DOWN"), else_="ACTIVE").in_(values)
     column = kind.table.c[name]
     if isinstance(values, sa.BindParameter):
         return column.in_(values)
@@ -94,6 +109,7 @@ _PARTS: dict[tuple[type[Record], str], tuple[sa.Table, str, str, tuple[Condition
     (Port, "ip_address"): (tables.fixed_ips, "port_id", "ip_address", ()),
     (Port, "subnet_id"): (tables.fixed_ips, "port_id", "subnet_id", ()),
     (Port, "security_group"): (tables.port_security_groups, "port_id", "security_group_id", ()),
+    (Port, "bound_host"): (tables.bindings, "port_id", "host", ()),
     (Port, "host"): (tables.bindings, "port_id", "host", (tables.bindings.c.active,)),
 }
 

@@ -11,12 +11,14 @@ from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.tables import network as tables
 from whimbrel.domain.errors import NotFound
 from whimbrel.ports.embedded.network_store import (
+    FloatingIp,
     Network,
     Port,
     QosPolicy,
     QosRule,
     R,
     Record,
+    Router,
     SecurityGroup,
     SecurityGroupRule,
     Segment,
@@ -121,7 +123,10 @@ GROUP_RULE: Final = Kind(
 )
 POLICY: Final = Kind(QosPolicy, tables.qos_policies, errors.QosPolicyNotFound, "QoS policy")
 QOS_RULE: Final = Kind(QosRule, tables.qos_rules, errors.QosRuleNotFound, "QoS rule")
+ROUTER: Final = Kind(Router, tables.routers, errors.RouterNotFound, "Router")
+FLOATING: Final = Kind(FloatingIp, tables.floating_ips, errors.FloatingIPNotFound, "Floating IP")
 
 KINDS: Final[dict[type[Record], Kind[Any]]] = {
-    kind.record: kind for kind in (NETWORK, SEGMENT, SUBNET, PORT, GROUP, GROUP_RULE, POLICY, QOS_RULE)
+    kind.record: kind
+    for kind in (NETWORK, SEGMENT, SUBNET, PORT, GROUP, GROUP_RULE, POLICY, QOS_RULE, ROUTER, FLOATING)
 }

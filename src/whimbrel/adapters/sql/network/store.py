@@ -8,11 +8,22 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
-from whimbrel.adapters.sql.network import queries
+from whimbrel.adapters.sql.network import limits, queries
 from whimbrel.adapters.sql.network.preconditions import ADMIT, check_unused
 from whimbrel.adapters.sql.network.record_types import GROUP_RULE, KINDS, NETWORK, SEGMENT
+from whimbrel.adapters.sql.network.routing import disassociate
 from whimbrel.adapters.sql.tables import network as tables
-from whimbrel.ports.embedded.network_store import Network, Port, Query, R, Record, SecurityGroup
+from whimbrel.ports.embedded.network_store import (
+    Changed,
+    Network,
+    Port,
+    Query,
+    R,
+    Record,
+    Removed,
+    SecurityGroup,
+    Write,
+)
 from whimbrel.ports.services.network_errors import RevisionNumberConstraintFailed
 
 # A port's rows in other tables: if they change, all of them are rewritten.
@@ -43,35 +54,75 @@ class SqlNetworks:
 
     async def add(self, records: Sequence[R]) -> list[R]:
         async with self._db.write() as tx:
+            await limits.check(tx, records)
             await _lock_networks(tx, records)
             return [await _add(tx, record) for record in records]
 
     async def change(self, before: R, record: R) -> R:
-        kind = KINDS[type(record)]
         async with self._db.write() as tx:
-            now = msgspec.structs.replace(record, revision=before.revision + 1)
-            now = await ADMIT[type(record)](tx, now, before)
-            if (await tx.run(kind.update, kind.changes(before, now))).rowcount == 0:
-                is_now = (await kind.find(tx, before.id)).revision
-                raise RevisionNumberConstraintFailed(
-                    f"Constrained to {before.revision}, but current revision is {is_now}."
-                )
-            await _write_parts(tx, before, now)
-            if isinstance(now, Port):
-                return now  # a port is written completely; other kinds may have more parts
-            found: R = await kind.find(tx, record.id)
-            return found
+            return await _change(tx, before, record)
 
     async def remove(self, kind: type[R], record_id: str) -> R:
-        wanted = KINDS[kind]
         async with self._db.write() as tx:
-            record: R = await wanted.find(tx, record_id, lock=True)
-            await check_unused(tx, record)
-            parts = record.subnets if isinstance(record, Network) else ()
-            for each in (record_id, *parts):
-                await tx.run(_CLEAR_TAGS, {"record": each})
-            await tx.run(sa.delete(wanted.table).where(wanted.table.c.id == record_id))
-            return record
+            return await _remove(tx, kind, record_id)
+
+    async def write(self, writes: Sequence[Write]) -> list[Any]:
+        async with self._db.write() as tx:
+            await limits.check(tx, [each for each in writes if isinstance(each, Record)])
+            return [await _write(tx, each) for each in writes]
+
+    async def quota(self, project_id: str) -> dict[str, int]:
+        async with self._db.read() as tx:
+            return await limits.of_project(tx, project_id)
+
+    async def set_quota(self, project_id: str, most: Mapping[str, int] | None) -> None:
+        async with self._db.write() as tx:
+            await limits.replace(tx, project_id, most)
+
+    async def limited_projects(self) -> list[str]:
+        async with self._db.read() as tx:
+            return await limits.projects(tx)
+
+    async def usage(self, project_id: str) -> dict[str, int]:
+        async with self._db.read() as tx:
+            return await limits.usage(tx, project_id)
+
+
+async def _write(tx: Tx, write: Write) -> Record:
+    match write:
+        case Changed(before, now):
+            return await _change(tx, before, now)
+        case Removed(kind, record_id):
+            return await _remove(tx, kind, record_id)
+        case record:
+            return await _add(tx, record)
+
+
+async def _change(tx: Tx, before: R, record: R) -> R:
+    kind = KINDS[type(record)]
+    now: R = msgspec.structs.replace(record, revision=before.revision + 1)
+    now = await ADMIT[type(record)](tx, now, before)
+    if (await tx.run(kind.update, kind.changes(before, now))).rowcount == 0:
+        is_now = (await kind.find(tx, before.id)).revision
+        raise RevisionNumberConstraintFailed(f"Constrained to {before.revision}, but current revision is {is_now}.")
+    await _write_parts(tx, before, now)
+    if isinstance(before, Port) and isinstance(now, Port):
+        if before.fixed_ips and before.fixed_ips != now.fixed_ips:
+            await disassociate(tx, now.id, now.fixed_ips)
+        return now  # a port is written completely; other kinds may have more parts
+    found: R = await kind.find(tx, record.id)
+    return found
+
+
+async def _remove(tx: Tx, kind: type[R], record_id: str) -> R:
+    wanted = KINDS[kind]
+    record: R = await wanted.find(tx, record_id, lock=True)
+    await check_unused(tx, record)
+    parts = record.subnets if isinstance(record, Network) else ()
+    for each in (record_id, *parts):
+        await tx.run(_CLEAR_TAGS, {"record": each})
+    await tx.run(sa.delete(wanted.table).where(wanted.table.c.id == record_id))
+    return record
 
 
 async def _lock_networks(tx: Tx, records: Sequence[Record]) -> None:

@@ -1,5 +1,6 @@
 """Queries on allocations: of consumers, of a provider, of a project; in the caller's transaction."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import sqlalchemy as sa
@@ -141,6 +142,14 @@ async def of_project(tx: Tx, project: ProjectId, user: UserId | None) -> list[Us
     return [
         Usage(type=kind, consumers=count, resources=sums.get(kind, {})) for kind, count in await tx.rows(_COUNTS, whose)
     ]
+
+
+async def held_by(tx: Tx, project: ProjectId) -> dict[str, int]:
+    """Return the sums that a project holds, by resource class."""
+    sums: Counter[str] = Counter()
+    for _kind, name, amount in await tx.rows(_SUMS, {"of_project": project, "of_user": ""}):
+        sums[name] += int(amount)
+    return dict(sums)
 
 
 async def generations(tx: Tx, uuids: Collection[ProviderId]) -> dict[ProviderId, int]:

@@ -23,6 +23,7 @@ from whimbrel.adapters.sql.tables.placement import (
     consumers,
     host_zones,
     inventories,
+    provider_traits,
     providers,
     resource_classes,
 )
@@ -32,7 +33,7 @@ from whimbrel.placement.errors import NoRoom, Stale, UnknownName, UnknownProvide
 from whimbrel.placement.inventory import Stock, unit_problem
 from whimbrel.placement.provider import ANY_GENERATION, Claim, Consumer, Held
 from whimbrel.placement.resource_names import STANDARD_CLASSES
-from whimbrel.ports.placement.placement import Inventory, Owner, ZoneRule
+from whimbrel.ports.placement.placement import DISABLED, HostRule, Inventory, Owner
 
 Stocked = tuple[ProviderId, str]
 """A provider and a resource class: the key of an inventory."""
@@ -84,7 +85,9 @@ _FORGET_EMPTY = fixed(
 """A consumer without allocations has no row, except after manual changes; the next claim must not find that row."""
 _DELETE_CONSUMERS = fixed(sa.delete(consumers).where(_c.uuid.in_(bindparam("ids", expanding=True))))
 _DELETE_ALLOCATIONS = fixed(sa.delete(allocations).where(_a.consumer.in_(bindparam("ids", expanding=True))))
-_ZONE = fixed(sa.select(host_zones.c.zone).where(host_zones.c.root == bindparam("host")))
+_is_disabled = sa.exists().where(provider_traits.c.provider == bindparam("host"), provider_traits.c.trait == DISABLED)
+_zone = sa.select(host_zones.c.zone).where(host_zones.c.root == bindparam("host")).scalar_subquery()
+_STATE_OF_HOST = fixed(sa.select(_is_disabled.label("is_disabled"), _zone.label("zone")))
 _PROVIDERS_THERE = fixed(sa.select(_p.uuid).where(_p.uuid.in_(bindparam("ids", expanding=True))))
 _CLASSES_THERE = fixed(
     sa.select(resource_classes.c.name).where(resource_classes.c.name.in_(bindparam("names", expanding=True)))
@@ -130,29 +133,29 @@ async def rewrite(
     before: Mapping[ConsumerId, tuple[Consumer, Held]],
     *,
     check_units: bool = True,
-    zone: ZoneRule | None = None,
+    host: HostRule | None = None,
 ) -> None:
     """Make each claim the only claim of its consumer. before: the result of `read_held` with a lock for all of them.
 
     Refusals are raised before anything is written.
     check_units False: amounts that are handed over unchanged are accepted, whatever the inventories' units are now.
-    zone: the zone that the claimed host must be in.
+    host: the conditions on the claimed host.
     Raises: NoRoom; Stale; UnknownProvider; UnknownName; Conflict: the same consumer was created concurrently; Refused:
-    the host is in another zone now.
+    the host is disabled or in another zone now.
     """
     claims = sorted(claims, key=lambda claim: claim.consumer)  # new consumers are inserted in lock order too
     check_generations(claims, before)
     changes = _changes(claims, [held for _, held in before.values()])
     taken = {provider for claim in claims for provider in claim.held}
     if tx.dialect == "postgresql":
-        roots = {zone.root} if zone else set()
+        roots = {host.root} if host else set()
         await tx.tell(LOCK_PROVIDERS, {"ids": sorted(taken | roots | {provider for provider, _ in changes})})
     is_checked = bool(taken) and (check_units or any(more > 0 for more in changes.values()))
     say = tx.tell if is_checked else tx.run
-    in_zone = await say(_ZONE, {"host": zone.root}) if zone else None
+    state_of_host = await say(_STATE_OF_HOST, {"host": host.root}) if host else None
     stocks = await read_stocks(tx, taken) if is_checked else {}
-    if zone and in_zone:
-        _check_zone(zone, in_zone)
+    if host and state_of_host:
+        _check_host(host, state_of_host)
     if is_checked:
         await _check_room(tx, claims, changes, stocks)
     left = {provider for claim in claims if claim.bumps_left and not claim.held for provider in _held(claim, before)}
@@ -160,10 +163,12 @@ async def rewrite(
     await note(tx, taken | {provider for provider, _ in changes})
 
 
-def _check_zone(rule: ZoneRule, told: Told) -> None:
+def _check_host(rule: HostRule, told: Told) -> None:
     """Raises: Refused."""
-    now = next((zone for (zone,) in told.all()), None)
-    if now is not None and now not in rule.zones:
+    [(is_disabled, zone)] = told.all()
+    if is_disabled:
+        raise Refused("The host is disabled by now.")
+    if zone is not None and zone not in rule.zones:
         raise Refused("The host is in another availability zone by now, or on its way to one.")
 
 

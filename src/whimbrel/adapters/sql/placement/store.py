@@ -28,7 +28,7 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Provider
 from whimbrel.ports.placement.assignments import Assignment, ResourceRequest, Shortfall
 from whimbrel.ports.placement.capacity import ProviderState
-from whimbrel.ports.placement.placement import GroupRule, Owner, ZoneRule
+from whimbrel.ports.placement.placement import GroupRule, HostRule, Inventory, Owner
 
 
 async def _drop(tx: Tx, consumer: ConsumerId) -> bool:
@@ -63,6 +63,10 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
         index = await self.provider_index()
         return list(index.derived(index.nodes.values(), state_of).values())
 
+    async def inventories(self) -> dict[ProviderId, dict[str, Inventory]]:
+        nodes = (await self.provider_index()).nodes
+        return {uuid: {name: stock.inventory for name, stock in node.stocks.items()} for uuid, node in nodes.items()}
+
     async def capacity(self, hosts: Sequence[ProviderId]) -> IndexCapacity:
         return IndexCapacity(await self.provider_index(), hosts)
 
@@ -78,7 +82,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
         owner: Owner,
         want: Mapping[ProviderId, Resources],
         group: GroupRule | None = None,
-        zone: ZoneRule | None = None,
+        host: HostRule | None = None,
     ) -> None:
         given = {provider: {name: n for name, n in amounts.items() if n} for provider, amounts in want.items()}
         held: Held = {provider: amounts for provider, amounts in given.items() if amounts}
@@ -97,7 +101,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
             try:
                 if group and places:
                     check(group, ServerId(consumer), places)
-                await rewrite(tx, [claim], before, zone=zone)
+                await rewrite(tx, [claim], before, host=host)
             except Refused as error:
                 refusal = error  # nothing has been written yet, and the raised fence is kept
             else:
@@ -181,6 +185,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
     drop = writes(_drop)
     generations = reads(allocation_queries.generations)
     usages = reads(allocation_queries.of_project)
+    held_by = reads(allocation_queries.held_by)
 
     # Names of resource classes and traits
 

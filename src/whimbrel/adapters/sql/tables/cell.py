@@ -32,6 +32,10 @@ hosts = sa.Table(
     sa.Column("session", sa.Integer, nullable=False, server_default="0"),  # of its agent; 0: it had none yet
     sa.Column("agent", sa.Text, nullable=False, server_default="{}"),  # JSON: release and verbs of its agent
     sa.Column("description", sa.Text, nullable=False, server_default="{}"),  # JSON: domain.host_description
+    sa.Column("forced_down_by", sa.String(255)),  # the user who said so
+    sa.Column("forced_down_reason", sa.Text),
+    sa.Column("forced_down_at", sa.Double),
+    sa.Column("self_fence_s", sa.Double),  # the host stops its guests when it was cut off for so long; NULL: never
     sa.CheckConstraint("vcpus >= 1 AND memory_mib >= 1 AND disk_gib >= 0", name="hosts_sizes"),
 )
 
@@ -43,7 +47,7 @@ servers = sa.Table(
     sa.Column("user_id", sa.String(255), nullable=False),
     sa.Column("name", sa.String(255), nullable=False),
     sa.Column("generation", sa.Integer, nullable=False),
-    sa.Column("vm_state", sa.String(16), nullable=False),
+    sa.Column("vm_state", sa.String(32), nullable=False),
     sa.Column("task_state", sa.String(32)),
     sa.Column("locked_by_run", sa.String(36)),
     sa.Column("standing", sa.String(8), nullable=False, server_default="whole"),
@@ -63,12 +67,15 @@ servers = sa.Table(
     sa.Column("deleted_at", sa.Double),
     sa.Column("record", sa.LargeBinary, nullable=False),  # the whole Server; the columns above repeat parts of it
     sa.CheckConstraint(
-        "vm_state IN ('building', 'active', 'stopped', 'resized', 'error', 'deleted')",
+        "vm_state IN ('building', 'active', 'paused', 'suspended', 'rescued', 'stopped', 'resized', 'shelved',"
+        " 'shelved_offloaded', 'soft-delete', 'error', 'deleted')",
         name="servers_vm_state",
     ),
     sa.CheckConstraint("(vm_state = 'deleted') = (deleted_at IS NOT NULL)", name="servers_deleted"),
     sa.CheckConstraint(
-        "vm_state NOT IN ('active', 'stopped', 'resized') OR host IS NOT NULL", name="servers_live_has_host"
+        "vm_state NOT IN ('active', 'paused', 'suspended', 'rescued', 'stopped', 'resized', 'shelved')"
+        " OR host IS NOT NULL",
+        name="servers_live_has_host",
     ),
     sa.CheckConstraint("task_state IS NULL OR locked_by_run IS NOT NULL", name="servers_task_is_somebodys"),
     sa.CheckConstraint("standing IN ('whole', 'shared', 'frozen')", name="servers_standing"),

@@ -68,6 +68,16 @@ evidence = sa.Table(
 )
 """Evidence of the runs' decisions: adapters/sql/global_/decision_evidence.py."""
 
+run_progress = sa.Table(
+    "run_progress",
+    metadata,
+    sa.Column("run", sa.String(36), primary_key=True),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+)
+"""The progress of a long step, for users: adapters/sql/global_/run_progress.py."""
+
 runs = sa.Table(
     "runs",
     metadata,
@@ -100,6 +110,11 @@ runs = sa.Table(
     sa.Column("updated_at", sa.Double, nullable=False),
     sa.Column("parked_at", sa.Double),
     sa.Column("finished_at", sa.Double),
+    sa.Column("queued", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("entries", sa.Integer),  # of its log, to be announced; NULL: none
+    sa.Column("announced", sa.Integer, nullable=False, server_default="0"),  # entries
+    sa.Column("source_host", sa.String(255)),  # of a move; NULL: it has none, or an older program accepted it
+    sa.Column("ticket", sa.Integer),  # of a live migration that has drawn one
     sa.CheckConstraint("way IN ('forward', 'back')", name="runs_way"),
     sa.CheckConstraint("state IN ('open', 'parked', 'done', 'undone')", name="runs_state"),
     sa.CheckConstraint("(state IN ('done', 'undone')) = (finished_at IS NOT NULL)", name="runs_over_is_finished"),
@@ -108,11 +123,11 @@ runs = sa.Table(
     sa.CheckConstraint("verdict IN ('confirm', 'revert')", name="runs_verdict"),
     sa.CheckConstraint("epoch >= 1", name="runs_epoch"),
     sa.Index(
-        "one_open_run",
+        "one_open_run",  # any number may be queued behind it
         "subject",
         unique=True,
-        sqlite_where=sa.text("state = 'open'"),
-        postgresql_where=sa.text("state = 'open'"),
+        sqlite_where=sa.text("state = 'open' AND NOT queued"),
+        postgresql_where=sa.text("state = 'open' AND NOT queued"),
     ),
     sa.Index(
         "one_parked_run",  # one operation may be open beside it
@@ -134,6 +149,19 @@ runs = sa.Table(
         postgresql_where=sa.text("state = 'open' AND owner IS NOT NULL"),
     ),
     sa.Index("runs_by_subject", "subject"),
+    sa.Index("runs_by_source", "saga", "source_host"),
+    sa.Index(
+        "runs_by_ticket",
+        "ticket",
+        sqlite_where=sa.text("ticket IS NOT NULL AND finished_at IS NULL"),
+        postgresql_where=sa.text("ticket IS NOT NULL AND finished_at IS NULL"),
+    ),
+    sa.Index(
+        "runs_to_announce",
+        "subject",
+        sqlite_where=sa.text("announced < entries"),
+        postgresql_where=sa.text("announced < entries"),
+    ),
     sa.Index(
         "runs_ended",  # covering index for counts
         *("finished_at", "saga", "turned", "state"),
@@ -169,8 +197,27 @@ actions = sa.Table(
     sa.Column("started_at", sa.Double, nullable=False),
     sa.Column("updated_at", sa.Double),
     sa.Column("message", sa.Text),
+    sa.Column("to_announce", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.UniqueConstraint("server_id", "request_id", "name", name="actions_once"),
+    sa.Index(
+        "actions_to_announce",
+        "server_id",
+        sqlite_where=sa.text("to_announce"),
+        postgresql_where=sa.text("to_announce"),
+    ),
 )
+
+announcing = sa.Table(
+    "announcing",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("owner", sa.String(255)),
+    sa.Column("until", sa.Double, nullable=False, server_default="0"),
+    sa.Column("sent", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("dropped", sa.BigInteger, nullable=False, server_default="0"),
+    sa.CheckConstraint("id = 1", name="announcing_one_row"),
+)
+"""The lease of the process that announces, and counts of notifications: adapters/sql/global_/announcements.py."""
 
 flavors = sa.Table(
     "flavors",
@@ -263,6 +310,7 @@ cells = sa.Table(
     sa.Column("disabled_reason", sa.Text),
     sa.Column("physnets", sa.JSON(none_as_null=True)),  # NULL: all are reachable
     sa.Column("storage", sa.JSON(none_as_null=True)),
+    sa.Column("migration_network", sa.String(255)),  # NULL: its hosts transfer live guests among each other only
     sa.Column("settings", sa.JSON(none_as_null=True)),  # the last content of cloud.toml; NULL: added by a command
     sa.Column("created_at", sa.Double, nullable=False),
     sa.CheckConstraint("NOT enabled OR disabled_reason IS NULL", name="cells_enabled_without_reason"),
@@ -418,4 +466,97 @@ server_group_members = sa.Table(
         nullable=False,
         index=True,
     ),
+)
+
+console_tokens = sa.Table(
+    "console_tokens",
+    metadata,
+    sa.Column("digest", sa.String(64), primary_key=True),  # SHA-256 of the token, hexadecimal
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("server_id", sa.String(36), nullable=False),
+    sa.Column("cell", sa.String(255), nullable=False),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("slot", sa.String(36), nullable=False),
+    sa.Column("expires_at", sa.Double, nullable=False, index=True),
+)
+"""Tokens with which users connect to consoles."""
+
+image_fetches = sa.Table(
+    "image_fetches",
+    metadata,
+    sa.Column("host", sa.String(255), primary_key=True),
+    sa.Column("image_id", sa.String(36), primary_key=True),
+    sa.Column("cell", sa.String(255), nullable=False),
+    sa.Column("requested_at", sa.Double, nullable=False),
+    sa.Column("due_at", sa.Double, nullable=False, index=True),
+)
+"""Images that hosts are requested to fetch ahead of their first use."""
+
+maintenances = sa.Table(
+    "maintenances",
+    metadata,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("target", sa.String(255), nullable=False),
+    sa.Column("options", Doc, nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("has_disabled", sa.Boolean, nullable=False),
+    sa.Column("message", sa.Text),
+    sa.Column("failed_before", sa.Integer, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("updated_at", sa.Double, nullable=False),
+    sa.Column("started_at", sa.Double),
+    sa.Column("finished_at", sa.Double),
+    sa.CheckConstraint(
+        "state IN ('planned', 'running', 'paused', 'aborting', 'aborted', 'done')", name="maintenances_state"
+    ),
+    sa.Index("maintenances_by_state", "state"),
+)
+"""Hosts that are emptied by a plan: ports/stores/maintenances.py."""
+
+maintenance_hosts = sa.Table(
+    "maintenance_hosts",
+    metadata,
+    sa.Column("maintenance_id", sa.String(36), primary_key=True),
+    sa.Column("host", sa.String(255), primary_key=True),
+    sa.Column("cell", sa.String(255), nullable=False),
+    sa.Column("was_enabled", sa.Boolean),
+    sa.Column("was_reason", sa.Text),
+    sa.Column("held", sa.Boolean, nullable=False),
+    sa.Index(
+        "one_maintenance_of_host",
+        "host",
+        unique=True,
+        sqlite_where=sa.text("held"),
+        postgresql_where=sa.text("held"),
+    ),
+)
+
+maintenance_items = sa.Table(
+    "maintenance_items",
+    metadata,
+    sa.Column("maintenance_id", sa.String(36), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("server_id", sa.String(36), nullable=False),
+    sa.Column("server_name", sa.String(255), nullable=False),
+    sa.Column("source", sa.String(255), nullable=False),
+    sa.Column("kind", sa.String(16)),
+    sa.Column("downtime", sa.Boolean, nullable=False),
+    sa.Column("target", sa.String(255)),
+    sa.Column("group_id", sa.String(36)),
+    sa.Column("project_id", sa.String(255)),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("reason", sa.Text),
+    sa.Column("run_id", sa.String(36), unique=True),
+    sa.Column("tries", sa.Integer, nullable=False),
+    sa.Column("due_at", sa.Double, nullable=False),
+    sa.Column("started_at", sa.Double),
+    sa.Column("finished_at", sa.Double),
+    sa.CheckConstraint(
+        "state IN ('planned', 'moving', 'moved', 'failed', 'left', 'stays')", name="maintenance_items_state"
+    ),
+    sa.CheckConstraint("state <> 'moving' OR run_id IS NOT NULL", name="maintenance_items_moving_by_a_run"),
 )

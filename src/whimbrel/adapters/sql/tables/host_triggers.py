@@ -4,7 +4,8 @@ Triggers and not the stores write it, so that no change is missed: not of a proc
 operator who uses SQL. Heartbeats (`seen_at`) and reported metrics are no changes: they change all the time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -45,16 +46,18 @@ $format$, current_schema()); END $do$
 _NOTE = "INSERT INTO host_changes (host, xid) SELECT {0}, 0 WHERE {0} IS NOT NULL"
 
 
-def create_triggers(connection: sa.Connection) -> None:
-    """Create all triggers; the tables are there and have none."""
+def create_triggers(connection: sa.Connection, tables: Collection[str] = tuple(WATCHED)) -> None:
+    """Create the triggers of tables that are there and have none. tables: on SQLite; PostgreSQL's keep theirs."""
     on_sqlite = connection.dialect.name == "sqlite"
-    for statement in _sqlite() if on_sqlite else _postgres():
+    for statement in _sqlite(tables) if on_sqlite else _postgres():
         connection.execute(sa.text(statement))
 
 
-def _sqlite() -> list[str]:
+def _sqlite(tables: Collection[str]) -> list[str]:
     made = []
     for table, (column, counting) in WATCHED.items():
+        if table not in tables:
+            continue
         old, new = f"OLD.{column}", f"NEW.{column}"
         differs = " OR ".join(f"NEW.{name} IS NOT OLD.{name}" for name in counting)
         moved = f"{_NOTE.format(new)} AND {new} IS NOT {old}"
@@ -72,14 +75,28 @@ def _sqlite() -> list[str]:
 def _postgres() -> list[str]:
     names = {column: f"note_host_by_{column}" for column, _ in WATCHED.values()}
     made = [_FUNCTION.format(name=name, column=column) for column, name in names.items()]
-    for table, (column, counting) in WATCHED.items():
-        differs = " OR ".join(f"NEW.{name} IS DISTINCT FROM OLD.{name}" for name in counting)
-        each = f"FOR EACH ROW {{}} EXECUTE FUNCTION {names[column]}()"
-        made += [
-            f"CREATE TRIGGER {table}_note AFTER INSERT OR DELETE ON {table} {each.format('')}",
-            f"CREATE TRIGGER {table}_note_update AFTER UPDATE ON {table} {each.format(f'WHEN ({differs})')}",
-        ]
+    for table, (column, _) in WATCHED.items():
+        note = f"FOR EACH ROW EXECUTE FUNCTION {names[column]}()"
+        made += [f"CREATE TRIGGER {table}_note AFTER INSERT OR DELETE ON {table} {note}", _postgres_update(table)]
     return made
+
+
+def _postgres_update(table: str) -> str:
+    column, counting = WATCHED[table]
+    differs = " OR ".join(f"NEW.{name} IS DISTINCT FROM OLD.{name}" for name in counting)
+    note = f"FOR EACH ROW WHEN ({differs}) EXECUTE FUNCTION note_host_by_{column}()"
+    return f"CREATE TRIGGER {table}_note_update AFTER UPDATE ON {table} {note}"
+
+
+@contextmanager
+def without_update_trigger(connection: sa.Connection, table: str) -> Iterator[None]:
+    """Allow changes of the types of a table's watched columns: PostgreSQL refuses them while a trigger names them."""
+    if connection.dialect.name == "sqlite":
+        yield
+        return
+    connection.execute(sa.text(f"DROP TRIGGER {table}_note_update ON {table}"))
+    yield
+    connection.execute(sa.text(_postgres_update(table)))
 
 
 def after_create(_: sa.MetaData, connection: sa.Connection, **__: Any) -> None:

@@ -27,6 +27,7 @@ images = sa.Table(
     sa.Column("size_bytes", sa.BigInteger),
     sa.Column("md5", sa.String(32)),
     sa.Column("sha512", sa.String(128)),
+    sa.Column("held", sa.String(16)),  # its status although it has a file: "uploading", "deactivated"
     sa.CheckConstraint("visibility IN ('public', 'private', 'shared', 'community')", name="image_visibility"),
     sa.CheckConstraint("min_disk_gib >= 0 AND min_ram_mib >= 0", name="image_minima"),
     sa.CheckConstraint(
@@ -73,4 +74,12 @@ members = sa.Table(
     sa.CheckConstraint("status IN ('pending', 'accepted', 'rejected')", name="member_status"),
     sa.Index("image_members_by_project", "project_id"),
     sqlite_with_rowid=False,
+)
+
+metadef_namespaces = sa.Table(
+    "metadef_namespaces",
+    metadata,
+    sa.Column("name", sa.String(80), primary_key=True),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),  # JSON: ports.embedded.metadefs.Namespace
 )

@@ -1,7 +1,7 @@
 """Tables of the embedded network service.
 
-Invariant: addresses and MACs are unique per network, VLANs per physical network, active bindings per port, and default
-groups per project.
+Invariant: addresses and MACs are unique per network, VLANs per physical network, active bindings per port, default
+groups per project, and floating IPs per network and fixed address.
 """
 
 import sqlalchemy as sa
@@ -55,6 +55,7 @@ networks = _record(
     sa.Column("mtu", sa.Integer, nullable=False),
     sa.Column("port_security_enabled", sa.Boolean, nullable=False),
     sa.Column("qos_policy_id", sa.ForeignKey("qos_policies.id")),
+    sa.Column("external", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index("networks_by_qos_policy", "qos_policy_id"),
 )
 
@@ -174,6 +175,35 @@ bindings = sa.Table(
         postgresql_where=sa.text("active"),
     ),
     sa.Index("port_bindings_by_host", "host"),
+    sqlite_with_rowid=False,
+)
+
+routers = _record(
+    "routers",
+    sa.Column("admin_state_up", sa.Boolean, nullable=False),
+    sa.Column("enable_snat", sa.Boolean, nullable=False),
+    sa.Column("routes", sa.JSON, nullable=False),
+)
+
+floating_ips = _record(
+    "floating_ips",
+    sa.Column("floating_network_id", sa.ForeignKey("networks.id"), nullable=False),
+    sa.Column("floating_port_id", sa.ForeignKey("ports.id", ondelete="CASCADE"), nullable=False, unique=True),
+    sa.Column("floating_ip_address", sa.String(64), nullable=False),
+    sa.Column("fixed_port_id", sa.ForeignKey("ports.id", ondelete="SET NULL")),
+    sa.Column("fixed_ip_address", sa.String(64)),
+    sa.Column("router_id", sa.ForeignKey("routers.id", ondelete="SET NULL")),
+    sa.UniqueConstraint("floating_network_id", "fixed_port_id", "fixed_ip_address", name="one_floating_ip_of_network"),
+    sa.Index("floating_ips_by_fixed_port", "fixed_port_id"),
+    sa.Index("floating_ips_by_router", "router_id"),
+)
+
+quotas = sa.Table(
+    "quotas",
+    metadata,
+    sa.Column("project_id", sa.String(255), primary_key=True),
+    sa.Column("resource", sa.String(64), primary_key=True),
+    sa.Column("most", sa.Integer, nullable=False),  # -1: unlimited
     sqlite_with_rowid=False,
 )
 

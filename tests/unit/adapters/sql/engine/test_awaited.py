@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,9 @@ async def test_a_waiting_caller_gets_an_error_when_the_database_becomes_unreacha
         with pytest.raises(Unavailable, match="does not do it now"):
             await waiting
         endpoint.talk()
-        await database.check()
+        while database.trouble:  # a busy machine may take longer than that to open a connection
+            with suppress(Unavailable):
+                await database.check()
         assert await count(database) == 0
         await database.close()
 

@@ -1,0 +1,66 @@
+"""The plan and the simulation of a maintenance that empties 50 hosts with 1,000 servers: seconds, and the processor
+time of each server.
+
+The cloud is the simulated one, in this process on SQLite in memory, with as many other hosts, which are targets. The
+first plan is made without anything in memory, the second one as a conductor makes it that works for a while. This one
+is simulated, the loss of each of the other hosts included.
+"""
+
+import asyncio
+import sys
+import time
+
+import msgspec
+from figures import report
+
+from whimbrel.cli import log_setup
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.maintenance_plan import MaintenanceOptions
+from whimbrel.maintenance import cloud_snapshot, operator_requests
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import PROJECT, World
+from whimbrel.sim.maintenances.copied_cloud import Assumed
+from whimbrel.sim.maintenances.plan_simulation import simulate
+
+SERVERS = int(sys.argv[1]) if sys.argv[1:] else 1000
+HOSTS = 50
+GOAL_S = 2.0
+SIMULATION_GOAL_S = 20.0
+
+
+async def main() -> None:
+    hosts = [f"h{number}" for number in range(2 * HOSTS)]
+    world = await World.build(hosts, vcpus=64, memory_mib=262_144, disk_gib=10_000)
+    await world.cloud.quotas.set_limits(PROJECT, {"instances": -1, "cores": -1, "ram": -1})
+    full, engine = hosts[:HOSTS], world.engine("setup")
+    for number in range(SERVERS):
+        server = world.new_server(f"s{number}")
+        await create.accept(world.cloud, engine, world.requester(), [server], HostName(full[number % HOSTS]))
+    await world.settle(engine)
+    for attempt in ("first", "second"):
+        leaving = await operator_requests.hosts_named(world.cloud, full)
+        before, began = time.process_time(), time.monotonic()
+        made = await operator_requests.plan(
+            world.cloud, world.requester(), "bench", f"{HOSTS} hosts", leaving, MaintenanceOptions()
+        )
+        took, used = time.monotonic() - began, time.process_time() - before
+        items = await world.cloud.maintenances.items(made.id)
+        assert sum(item.state == "planned" for item in items) == SERVERS
+        name = f"plan of {SERVERS} servers on {HOSTS} hosts, {attempt}"
+        report(name, processor_ms=used / SERVERS * 1000, seconds=took, goal_s=GOAL_S)
+    before, began = time.process_time(), time.monotonic()
+    snapshot = msgspec.json.encode(await cloud_snapshot.take(world.cloud, made.id))
+    read = msgspec.json.decode(snapshot, type=cloud_snapshot.CloudSnapshot)
+    found = await asyncio.to_thread(
+        simulate, read, Assumed(link_mib_s=1000.0, dirty_mib_s=50.0, start_s=5.0, stop_s=10.0)
+    )
+    took, used = time.monotonic() - began, time.process_time() - before
+    assert sum(server.state == "moved" for server in found.servers) == SERVERS
+    name = f"simulation of {SERVERS} servers on {HOSTS} hosts, {found.duration_s:.0f} s"
+    report(name, processor_ms=used / SERVERS * 1000, seconds=took, goal_s=SIMULATION_GOAL_S)
+    await world.close()
+
+
+if __name__ == "__main__":
+    log_setup.configure(verbose=False)  # as the commands do
+    asyncio.run(main())

@@ -1,0 +1,81 @@
+"""One router on this host: a network namespace with a leg in each of its networks.
+
+Its external address, and its floating IPs, are on the leg of the gateway.
+"""
+
+from collections.abc import Mapping
+
+from whimbrel.adapters.host_network import names
+from whimbrel.adapters.host_network.commands import ip, links, make_namespace, run_inside, show
+from whimbrel.adapters.host_network.router_rules import router_ruleset
+from whimbrel.domain.host_networks import HostNetwork, HostRouter, RouterLeg
+
+SETTINGS = (
+    "net.ipv6.conf.default.addr_gen_mode=1",
+    "net.ipv4.ip_forward=1",
+    "net.ipv6.conf.all.forwarding=1",
+    "net.ipv4.conf.all.arp_notify=1",
+)
+ROUTES = "187"
+"""The protocol number of our routes, which distinguishes them from the kernel's."""
+
+
+async def ensure_router(router: HostRouter, networks: Mapping[str, HostNetwork]) -> None:
+    """Ensure that a router is here, with exactly these legs. networks: those of this host, which are there already."""
+    namespace = names.router_namespace(router.id)
+    await make_namespace(namespace)
+    await run_inside(namespace, "sysctl", "-q", "-w", *SETTINGS)
+    await run_inside(namespace, "nft", "-f", "-", given=router_ruleset(router))
+    legs = [leg for leg in (*router.legs, router.gateway) if leg and leg.network in networks]
+    there = await links(namespace)
+    for name in there:
+        if name.startswith(names.LEG_PREFIX) and name not in {names.leg(each.port) for each in legs}:
+            await ip("link", "del", name, namespace=namespace)
+    for each in legs:
+        floating = [f"{outer}/32" for outer, _ in router.floating] if each is router.gateway else []
+        await _leg(each, [*each.addresses, *floating], networks[each.network], namespace)
+    await _routes(router, namespace)
+
+
+async def remove_router(router_id: str) -> None:
+    """Remove a router from this host. Idempotent."""
+    namespace = names.router_namespace(router_id)
+    for name in await links(namespace):
+        if name.startswith(names.LEG_PREFIX):  # now, not when the kernel has ended the namespace
+            await ip("link", "del", name, namespace=namespace)
+    await ip("netns", "del", namespace)
+
+
+async def _leg(leg: RouterLeg, addresses: list[str], network: HostNetwork, namespace: str) -> None:
+    """Ensure that the router is on a network with exactly these addresses."""
+    name, other, far = names.leg(leg.port), names.leg_end(leg.port), names.network_namespace(network.id)
+    if name not in await links(namespace):
+        await ip("link", "add", name, "type", "veth", "peer", "name", other, "netns", far, namespace=namespace)
+    words = ("mtu", str(network.mtu), "up")
+    await ip("link", "set", name, "address", leg.mac, *words, namespace=namespace)
+    await ip("link", "set", other, "master", names.bridge(network.id), *words, namespace=far)
+    [found] = await show("addr", "show", "dev", name, namespace=namespace)
+    here = {f"{each['local']}/{each['prefixlen']}" for each in found["addr_info"] if each["scope"] == "global"}
+    for address in sorted(here - set(addresses)):
+        await ip("addr", "del", address, "dev", name, namespace=namespace)
+    for address in addresses:
+        if address not in here:
+            await ip("addr", "add", address, "dev", name, *(("nodad",) if ":" in address else ()), namespace=namespace)
+
+
+async def _routes(router: HostRouter, namespace: str) -> None:
+    """Ensure exactly these routes beside those of the legs."""
+    hops = [hop for hop in router.next_hops if ":" not in hop]
+    wanted = [("default", hop) for hop in hops[:1]] + [route for route in router.routes if ":" not in route[1]]
+    found = await show("route", "show", "proto", ROUTES, namespace=namespace)
+    here = {(_destination(each["dst"]), each.get("gateway", "")) for each in found}
+    for destination, hop in sorted(here - {(_destination(to), hop) for to, hop in wanted}):
+        await ip("route", "del", destination, "via", hop, "proto", ROUTES, namespace=namespace)
+    for destination, hop in wanted:
+        if (_destination(destination), hop) not in here:
+            await ip("route", "replace", destination, "via", hop, "proto", ROUTES, namespace=namespace)
+
+
+def _destination(name: str) -> str:
+    """Return a destination as `ip` shows it."""
+    return {"0.0.0.0/0": "default"}.get(name, name.removesuffix("/32"))

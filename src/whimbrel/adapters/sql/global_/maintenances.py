@@ -1,0 +1,177 @@
+"""Maintenances in the global database. An item begins to move in the journal's transaction that accepts its run."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec.structs import asdict, replace
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.tables.global_ import maintenance_hosts, maintenance_items, maintenances
+from whimbrel.domain.errors import Conflict, NotFound, Superseded
+from whimbrel.domain.ids import RunId
+from whimbrel.domain.maintenance_plan import (
+    HOLDING,
+    HostInMaintenance,
+    Maintenance,
+    MaintenanceItem,
+    MaintenanceOptions,
+    MaintenanceState,
+)
+from whimbrel.ports.stores.journal import ItemStart
+
+_m, _h, _i = maintenances.c, maintenance_hosts.c, maintenance_items.c
+_CHANGING = ("state", "has_disabled", "message", "failed_before", "updated_at", "started_at", "finished_at")
+_OF_ITEM = tuple(name for name in MaintenanceItem.__struct_fields__ if name != "position")
+
+_INSERT = sa.insert(maintenances)
+_INSERT_HOST = sa.insert(maintenance_hosts)
+_INSERT_ITEM = sa.insert(maintenance_items)
+_GET = fixed(sa.select(maintenances).where(_m.id == bindparam("b_id")))
+_IN_STATES = fixed(
+    sa.select(maintenances)
+    .where(
+        _m.state.in_(bindparam("b_states", expanding=True)),
+        sa.or_(_m.finished_at.is_(None), _m.finished_at > bindparam("b_ended_after")),
+    )
+    .order_by(_m.created_at.desc(), _m.id)
+    .limit(bindparam("b_limit"))
+)
+_HOSTS = fixed(
+    sa.select(maintenance_hosts)
+    .where(_h.maintenance_id.in_(bindparam("b_ids", expanding=True)))
+    .order_by(_h.maintenance_id, _h.host)
+)
+_ITEMS = fixed(sa.select(maintenance_items).where(_i.maintenance_id == bindparam("b_id")).order_by(_i.position))
+_SAVE = fixed(
+    sa.update(maintenances)
+    .where(_m.id == bindparam("b_id"), _m.version == bindparam("b_version"))
+    .values({name: bindparam(name) for name in _CHANGING} | {"version": _m.version + 1})
+)
+_SAVE_HOST = fixed(
+    sa.update(maintenance_hosts)
+    .where(_h.maintenance_id == bindparam("b_id"), _h.host == bindparam("b_host"))
+    .values({name: bindparam(name) for name in ("was_enabled", "was_reason", "held")})
+)
+_SAVE_ITEM = fixed(
+    sa.update(maintenance_items)
+    .where(_i.maintenance_id == bindparam("b_id"), _i.position == bindparam("b_position"))
+    .values({name: bindparam(name) for name in _OF_ITEM})
+)
+_GO_ON = fixed(
+    sa.update(maintenances)
+    .where(_m.id == bindparam("b_id"), _m.version == bindparam("b_version"), _m.state == "running")
+    .values(version=_m.version + 1, updated_at=bindparam("b_now"))
+)
+_START_ITEM = fixed(
+    sa.update(maintenance_items)
+    .where(_i.maintenance_id == bindparam("b_id"), _i.position == bindparam("b_position"), _i.state == "planned")
+    .values(state="moving", run_id=bindparam("b_run"), started_at=bindparam("b_now"), reason=bindparam("b_reason"))
+)
+_ONE_OF_HOST = ("one_maintenance_of_host", "maintenance_hosts.host")
+"""How PostgreSQL and SQLite name the index that refuses a second maintenance of a host."""
+ALL_STATES: tuple[MaintenanceState, ...] = ("planned", "running", "paused", "aborting", "aborted", "done")
+
+
+class SqlMaintenances:
+    """Implements ports.stores.maintenances.Maintenances."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def add(self, maintenance: Maintenance, items: Sequence[MaintenanceItem]) -> None:
+        values = asdict(maintenance)
+        del values["hosts"]
+        values["options"] = msgspec.json.encode(maintenance.options)
+        async with self._db.write() as tx:
+            await tx.run(_INSERT, values)
+            for host in maintenance.hosts:
+                row = asdict(host) | {"maintenance_id": maintenance.id, "held": maintenance.state in HOLDING}
+                await tx.run(_INSERT_HOST, {**row, "host": row.pop("name")})
+            if items:
+                await tx.run(_INSERT_ITEM, [asdict(item) | {"maintenance_id": maintenance.id} for item in items])
+
+    async def get(self, maintenance_id: str) -> Maintenance:
+        async with self._db.read() as tx:
+            row = await tx.row(_GET, {"b_id": maintenance_id})
+            if row is None:
+                raise NotFound(f"Maintenance {maintenance_id} could not be found.")
+            [found] = await _with_hosts(tx, [row])
+        return found
+
+    async def find(
+        self,
+        states: Sequence[MaintenanceState] | None = None,
+        limit: int | None = None,
+        *,
+        ended_after: float = 0.0,
+    ) -> list[Maintenance]:
+        chosen = list(states or ALL_STATES)
+        asked = {"b_states": chosen, "b_limit": limit or 1_000_000, "b_ended_after": ended_after}
+        async with self._db.read() as tx:
+            rows = await tx.rows(_IN_STATES, asked)
+            return await _with_hosts(tx, rows) if rows else []
+
+    async def items(self, maintenance_id: str) -> list[MaintenanceItem]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(_ITEMS, {"b_id": maintenance_id})
+        return [MaintenanceItem(**_fields(row, MaintenanceItem)) for row in rows]
+
+    async def save(self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = ()) -> Maintenance:
+        identity = {"b_id": maintenance.id}
+        values = {name: getattr(maintenance, name) for name in _CHANGING}
+        held = maintenance.state in HOLDING
+        try:
+            async with self._db.write() as tx:
+                done = await tx.run(_SAVE, values | identity | {"b_version": maintenance.version})
+                if done.rowcount != 1:
+                    raise _changed(maintenance.id)
+                for host in maintenance.hosts:
+                    before = {"was_enabled": host.was_enabled, "was_reason": host.was_reason}
+                    await tx.run(_SAVE_HOST, before | identity | {"b_host": host.name, "held": held})
+                for item in items:
+                    row = {name: getattr(item, name) for name in _OF_ITEM}
+                    await tx.run(_SAVE_ITEM, row | identity | {"b_position": item.position})
+        except Conflict as taken:
+            if not any(index in taken.reason for index in _ONE_OF_HOST):
+                raise
+            raise Conflict("A host of this maintenance is in another one, which is not over.") from taken
+        return replace(maintenance, version=maintenance.version + 1)
+
+
+async def start_item(tx: Tx, start: ItemStart, run_id: RunId, now: float) -> None:
+    """Bind a run to the item that it moves. Raises: Superseded: the maintenance has changed since it was read."""
+    identity = {"b_id": start.maintenance_id, "b_now": now}
+    done = await tx.run(_GO_ON, identity | {"b_version": start.version})
+    if done.rowcount == 1:
+        bound = {"b_position": start.position, "b_run": run_id, "b_reason": start.reason}
+        done = await tx.run(_START_ITEM, identity | bound)
+    if done.rowcount != 1:
+        raise _changed(start.maintenance_id)
+
+
+async def _with_hosts(tx: Tx, rows: Sequence[Any]) -> list[Maintenance]:
+    hosts: defaultdict[str, list[HostInMaintenance]] = defaultdict(list)
+    for row in await tx.rows(_HOSTS, {"b_ids": [row.id for row in rows]}):
+        hosts[row.maintenance_id].append(
+            HostInMaintenance(name=row.host, cell=row.cell, was_enabled=row.was_enabled, was_reason=row.was_reason)
+        )
+    return [_maintenance(row, hosts[row.id]) for row in rows]
+
+
+def _maintenance(row: Any, hosts: Iterable[HostInMaintenance]) -> Maintenance:
+    options = msgspec.json.decode(row.options, type=MaintenanceOptions)
+    fields = {name: getattr(row, name) for name in Maintenance.__struct_fields__ if name not in ("hosts", "options")}
+    return Maintenance(**fields, hosts=tuple(hosts), options=options)
+
+
+def _fields(row: Any, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in kind.__struct_fields__}
+
+
+def _changed(maintenance_id: str) -> Superseded:
+    return Superseded(f"Maintenance {maintenance_id} was changed meanwhile.")

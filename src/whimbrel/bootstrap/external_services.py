@@ -1,0 +1,186 @@
+"""The services that others run: clients of a Keystone and of what its catalog names, as the settings say.
+
+Invariant: nothing is asked at the start. A service that does not answer stops what needs it, and nothing else.
+"""
+
+import ssl
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from whimbrel.adapters.openstack.catalog_entries import CatalogEntries
+from whimbrel.adapters.openstack.identity import KeystoneIdentity
+from whimbrel.adapters.openstack.images import HttpImages
+from whimbrel.adapters.openstack.keystone_quotas import KeystoneLimits
+from whimbrel.adapters.openstack.own_token import CredentialLogin, Login, OwnToken, unversioned
+from whimbrel.adapters.openstack.sealed_grants import SealedGrants
+from whimbrel.adapters.openstack.service_client import Answer, HttpService, Query, Service
+from whimbrel.adapters.openstack.session import Session
+from whimbrel.adapters.openstack.steady_transport import DEFAULT_LIMITS, SteadyTransport
+from whimbrel.domain.errors import Invalid, Refused, Unavailable
+from whimbrel.domain.ids import ProjectId
+from whimbrel.ports.clock import Clock
+from whimbrel.settings import CloudConfig
+from whimbrel.settings.sections import KeystoneTable
+
+DEFAULT_DOMAIN = {"id": "default"}
+
+
+class ExternalServices:
+    """Clients of the services of [keystone]. closing: closes them."""
+
+    def __init__(self, config: CloudConfig, clock: Clock, closing: AsyncExitStack) -> None:
+        assert config.keystone, "the settings have external services"
+        self.table: KeystoneTable = config.keystone
+        self.names = config.external
+        self._overrides = config.services
+        self._clock = clock
+        self._closing = closing
+        auth_url = unversioned(self.table.auth_url)
+        self._keystone = self._client(auth_url)
+        self.token = OwnToken(self._keystone, partial(login_of, self.table), clock)
+
+    @property
+    def identity(self) -> KeystoneIdentity:
+        return KeystoneIdentity(self._keystone, self.token, self._clock)
+
+    @property
+    def identity_url(self) -> str:
+        """Return where clients get a token."""
+        return self.table.auth_url
+
+    @property
+    def login_client(self) -> httpx.AsyncClient:
+        """Return a client of the identity service without a token of its own."""
+        return self._keystone
+
+    async def endpoint(self, name: str) -> str:
+        """Return the URL of a service without its version. Raises: Unavailable: Keystone, or not in the catalog."""
+        if said := getattr(self._overrides, name, None):
+            return unversioned(said)
+        interfaces = (self.table.interface,) if self.table.interface else ("internal", "public")
+        return await self.token.endpoint(name, self.table.region, interfaces)
+
+    async def registered(self, name: str) -> str:
+        """Return the URL of a service as clients find it in the catalog. Raises: Unavailable: as in `endpoint`."""
+        return await self.token.catalog_url(name, self.table.region, ("public", "internal"))
+
+    @property
+    def limits(self) -> KeystoneLimits:
+        keystone = HttpService(self._client(unversioned(self.table.auth_url), Session(self.token)), "identity")
+        return KeystoneLimits(keystone, self.token, self.table.region)
+
+    @property
+    def catalog_entries(self) -> CatalogEntries:
+        return CatalogEntries(self._client(unversioned(self.table.auth_url), Session(self.token)))
+
+    @cached_property
+    def grants(self) -> SealedGrants:
+        return SealedGrants(partial(secret_of, self.table))
+
+    def images_of(self, token: str) -> HttpImages:
+        """Return the image service as the user of a token, who may see images that other projects share."""
+        return HttpImages(self.http("image", as_user=token))
+
+    def relayed_images(self) -> HttpImages:
+        """Return the image service for the relay: transfers do not use up the connections of other requests."""
+        connections = self._transport_with(httpx.Limits(max_connections=None, max_keepalive_connections=20))
+        return HttpImages(self._client("http://image.invalid", self._session("image"), connections))
+
+    def volumes_of(self, project: ProjectId, grant: str) -> Service:
+        """Return the volume service as the user of a grant; without one as this cloud itself."""
+        return GrantedService(self, "volume", "/v3", grant) if grant else self.service("volume", "/v3")
+
+    def service(self, name: str, version: str = "", as_user: str | None = None) -> HttpService:
+        """Return the client of a JSON API. version: "/v3". as_user: the token of the user for whom the requests are."""
+        return HttpService(self.http(name, version, as_user), name)
+
+    def http(self, name: str, version: str = "", as_user: str | None = None) -> httpx.AsyncClient:
+        """Return a client of a service; all share their connections."""
+        return self._client(f"http://{name}.invalid{version}", self._session(name, as_user))
+
+    def _session(self, name: str, as_user: str | None = None) -> Session:
+        return Session(self.token, partial(self.endpoint, name), as_user)
+
+    def _client(
+        self, url: str, auth: httpx.Auth | None = None, transport: SteadyTransport | None = None
+    ) -> httpx.AsyncClient:
+        transport = transport or self._transport
+        return httpx.AsyncClient(base_url=url, auth=auth, transport=transport, timeout=self.table.timeout_s)
+
+    @cached_property
+    def _transport(self) -> SteadyTransport:
+        return self._transport_with(DEFAULT_LIMITS)
+
+    def _transport_with(self, limits: httpx.Limits) -> SteadyTransport:
+        transport = SteadyTransport(self._trusted(), self.table.retries, limits=limits)
+        self._closing.push_async_callback(transport.aclose)
+        return transport
+
+    def _trusted(self) -> ssl.SSLContext:
+        """Raises: Invalid: the file has no certificates."""
+        try:
+            return ssl.create_default_context(cafile=self.table.ca_file)
+        except OSError as error:
+            raise Invalid(
+                f"[keystone]: 'ca_file' is {self.table.ca_file}, which cannot be used: {error.strerror or error}; name"
+                " a file with certificates in PEM"
+            ) from None
+
+
+class GrantedService:
+    """Implements adapters.openstack.service_client.Service for the user of a grant."""
+
+    def __init__(self, external: ExternalServices, name: str, version: str, grant: str) -> None:
+        self._external = external
+        self._name = name
+        self._version = version
+        self._grant = grant
+
+    async def ask(
+        self, method: str, path: str, *, query: Query = (), body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """As in Service. Raises: Refused too: the user's token is no longer accepted."""
+        token = self._external.grants.open(self._grant)
+        service = self._external.service(self._name, self._version, token)
+        answer = await service.ask(method, path, query=query, body=body, headers=headers)
+        if answer.status == httpx.codes.UNAUTHORIZED:  # also with a new token of this process beside it
+            raise Refused(f"the {self._name} service no longer accepts the token of this request's user")
+        return answer
+
+
+def login_of(table: KeystoneTable) -> Login | CredentialLogin:
+    """Return the login, with the secret as it is in its file now. Raises: Unavailable: the file cannot be read."""
+    auth_url = unversioned(table.auth_url)
+    if table.application_credential_id:
+        return CredentialLogin(auth_url=auth_url, id=table.application_credential_id, secret=secret_of(table))
+    return Login(
+        auth_url=auth_url,
+        username=table.username or "",
+        password=secret_of(table),
+        project_name=table.project_name,
+        user_domain=_domain(table.user_domain_name, table.user_domain_id),
+        project_domain=_domain(table.project_domain_name, table.project_domain_id),
+    )
+
+
+def secret_of(table: KeystoneTable) -> str:
+    """Return the password, or the application credential's secret. Raises: Unavailable."""
+    file = Path(table.application_credential_secret_file or table.password_file or "")
+    try:
+        secret = file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unavailable(f"[keystone]: the secret in {file} cannot be read: {error}") from None
+    if not secret:
+        raise Unavailable(f"[keystone]: {file} is empty; write the secret into it")
+    return secret
+
+
+def _domain(name: str | None, id: str | None) -> dict[str, str]:
+    if name:
+        return {"name": name}
+    return {"id": id} if id else DEFAULT_DOMAIN

@@ -1,0 +1,112 @@
+"""`whimbrel host evacuate`: evacuate all servers of a dead host, several at once, and show how far it is."""
+
+import time
+from collections.abc import Callable
+from urllib.parse import quote
+
+import msgspec
+from rich.console import Console, RenderableType
+from rich.console import Group as Lines
+from rich.text import Text
+
+from whimbrel.api.views.host_evacuations import HostEvacuationAnswer, HostEvacuationState
+from whimbrel.cli import SAYS_NO, name_lookup, terminal
+from whimbrel.cli.client import Api
+from whimbrel.cli.listing import Column, Listing
+from whimbrel.cli.move import POLL_S, Where
+from whimbrel.cli.progress_bar import bar
+
+AS_USUAL = Where()
+LEFT = (Column("server", "name"), Column("id", "id"), Column("why", "reason"))
+
+
+def evacuate(
+    host: str,
+    /,
+    *,
+    at_once: int | None = None,
+    detach: bool = False,
+    json: bool = False,
+    where: Where = AS_USUAL,
+) -> int:
+    """Evacuate the servers of a dead host to other hosts, and wait until none is under way.
+
+    Nothing is built elsewhere before it is evident that the host is dead: its fence device says that it is off, it has
+    fenced itself, its agent says that the guest is gone, or an administrator says so (whimbrel host force-down). Until
+    then this waits, and says for what. It can be stopped and repeated at any time: evacuations go on by themselves.
+    The contents of local disks are lost. The most important servers go first: a number evacuation_priority in their
+    metadata, or whimbrel:evacuation_priority in the extra specs of their flavor.
+
+    Parameters
+    ----------
+    host
+        Name of the host.
+    at_once
+        How many servers are evacuated at once. Default: the rule evacuations_at_once.
+    detach
+        Begin as many as may be under way, and do not wait.
+    json
+        One JSON document at the end instead of text.
+    """
+    console = None if json else terminal.console()
+    with where.api() as api, name_lookup.of_hosts(), bar(console) as shown:
+        task = shown.add_task(f"evacuating {host}", total=None)
+        reasons = WaitReasons(console)
+
+        def tell(state: HostEvacuationState) -> None:
+            reasons.tell(state)
+            over = state.arrived + len(state.left)
+            shown.update(task, description=said(state), completed=over, total=over + state.under_way + state.to_go)
+
+        found = follow(api, host, at_once, detach=detach, tell=tell)
+    if json:
+        terminal.write_json({"evacuation": found})
+    else:
+        terminal.console().print(told(found))
+    return SAYS_NO if found.left else 0
+
+
+def follow(
+    api: Api,
+    host: str,
+    at_once: int | None,
+    *,
+    detach: bool,
+    tell: Callable[[HostEvacuationState], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> HostEvacuationState:
+    """Repeat the request until nothing is under way. Raises: NotFound; Refused: the host is up; Unavailable."""
+    url = f"/whimbrel/hosts/{quote(host, safe='')}/evacuation"
+    asked: dict[str, float] = {"at_once": at_once} if at_once else {}
+    while True:
+        state = msgspec.convert(api.post("compute", url, {"evacuation": asked}), HostEvacuationAnswer).evacuation
+        tell(state)
+        if state.is_over or detach:
+            return state
+        asked["since"] = state.since
+        sleep(POLL_S)
+
+
+class WaitReasons:
+    """What evacuations wait for: one line each time that it changes, because a bar shows only as much as fits."""
+
+    def __init__(self, console: Console | None) -> None:
+        self._console = console
+        self._told: str | None = None
+
+    def tell(self, state: HostEvacuationState) -> None:
+        if self._console and state.waiting and state.why and state.why != self._told:
+            self._told = state.why
+            self._console.print(Text(f"host {state.host}: {state.why}"))
+
+
+def said(state: HostEvacuationState) -> str:
+    """Return the state as a short sentence."""
+    return f"host {state.host}: {state.arrived} evacuated, {state.under_way} under way, {state.to_go} to go"
+
+
+def told(state: HostEvacuationState) -> RenderableType:
+    """Show the servers that are left, and a sentence."""
+    last = Text(f"{said(state)}, {len(state.left)} left")
+    left = Listing(LEFT, [(one.name, one.server, one.reason) for one in state.left])
+    return Lines(left, Text(), last) if state.left else last

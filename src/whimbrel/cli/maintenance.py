@@ -1,0 +1,340 @@
+"""`whimbrel maintenance`: plan how hosts are emptied, execute the plan, and follow it."""
+
+import time
+from typing import Annotated, Any, Literal
+
+import msgspec
+from cyclopts import App, Parameter
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from whimbrel.api.views.maintenances import MaintenanceAnswer, MaintenanceRow, MaintenanceRows, MaintenanceState
+from whimbrel.cli import SAYS_NO, terminal
+from whimbrel.cli.assumed_rates import Assume
+from whimbrel.cli.client import Api
+from whimbrel.cli.listing import Column, Listing
+from whimbrel.cli.move import POLL_S, Where
+from whimbrel.cli.output_format import Json, Output, WatchedJson
+from whimbrel.domain.errors import Invalid, NotFound, Refused
+
+URL = "/whimbrel/maintenances"
+AS_USUAL, AS_MEASURED = Where(), Assume()
+Which = Annotated[str, Parameter(help="Id, name, or the beginning of the id.")]
+Watch = Annotated[bool, Parameter(help="Show the progress until it is over or paused. It goes on without this.")]
+STYLES = {"moved": "green", "failed": "bold red", "stays": "yellow", "moving": "cyan"}
+ROWS = (
+    Column("id", "id"),
+    Column("name", "name"),
+    Column("state"),
+    Column("planned at"),
+    Column("progress", "reason"),
+)
+SERVERS = (
+    Column("server", "name"),
+    Column("id", "id"),
+    Column("from", "name"),
+    Column("how"),
+    Column("to", "name"),
+    Column("state"),
+    Column("move", "id"),
+    Column("why", "reason"),
+)
+
+app = App(
+    name="maintenance",
+    help="Empty hosts by a plan: plan, simulate, start, show, list, pause, resume, abort.",
+    default_parameter=Parameter(negative=()),
+)
+
+
+@app.command
+def plan(
+    *hosts: str,
+    zone: str | None = None,
+    aggregate: str | None = None,
+    cell: str | None = None,
+    name: str | None = None,
+    allow_downtime: bool = False,
+    on_drift: Literal["replan", "pause"] = "replan",
+    at_once: int | None = None,
+    host_at_once: int | None = None,
+    group_at_once: int | None = None,
+    zone_at_once: int | None = None,
+    aggregate_at_once: int | None = None,
+    project_at_once: int | None = None,
+    most_failed: int | None = None,
+    window: list[str] | None = None,
+    time_zone: str | None = None,
+    simulate: bool = False,
+    json: Json = False,
+    assume: Assume = AS_MEASURED,
+    where: Where = AS_USUAL,
+) -> int:
+    """Plan how the servers of hosts move away, and save the plan. Nothing is moved, and no host is disabled.
+
+    A server moves live where it can. One that cannot moves cold: if it is stopped, or if --allow-downtime says so. For
+    all others the plan says why they stay. Exit code 1: servers stay.
+
+    Parameters
+    ----------
+    hosts
+        Names of the hosts.
+    zone
+        All hosts of this availability zone.
+    aggregate
+        All hosts of this aggregate: its name or id.
+    cell
+        All hosts of this cell. Servers leave it only if the policy rule compute:servers:resize:cross_cell allows it.
+    name
+        A name for the maintenance. Default: what it is of.
+    allow_downtime
+        Running servers that cannot move live are stopped, moved and started.
+    on_drift
+        If a server cannot move as planned when its turn comes: plan it anew, or pause.
+    at_once
+        How many servers move at once. Default: 8.
+    host_at_once
+        How many of these from or to one host. Default: 4.
+    group_at_once
+        How many of these are of one server group. Default: 1.
+    zone_at_once
+        How many of these from, to or within one availability zone. Default: no limit.
+    aggregate_at_once
+        How many of these from, to or within one aggregate without a zone, such as a rack. Default: no limit.
+    project_at_once
+        How many of these are of one project. Default: no limit.
+    most_failed
+        How many moves may fail; one more pauses the maintenance. Default: 3.
+    window
+        When moves may start: "22:00-04:00", "mon-fri 22:00-04:00". Several times: several windows. Default: always.
+    time_zone
+        The time zone of the windows, as Europe/Berlin. Default: UTC.
+    simulate
+        Simulate the plan, as `whimbrel maintenance simulate` does. The options below are for that.
+    """
+    if sum(map(bool, (hosts, zone, aggregate, cell))) != 1:
+        raise Invalid("name the hosts that are to be emptied, or give one of --zone, --aggregate and --cell")
+    asked: dict[str, Any] = {
+        "hosts": list(hosts) or None,
+        "availability_zone": zone,
+        "aggregate": aggregate,
+        "cell": cell,
+        "name": name,
+        "at_once": at_once,
+        "host_at_once": host_at_once,
+        "group_at_once": group_at_once,
+        "zone_at_once": zone_at_once,
+        "aggregate_at_once": aggregate_at_once,
+        "project_at_once": project_at_once,
+        "most_failed": most_failed,
+        "windows": window,
+        "time_zone": time_zone,
+    }
+    body = {key: value for key, value in asked.items() if value is not None}
+    body |= {"allow_downtime": allow_downtime, "on_drift": on_drift}
+    with where.api() as api:
+        found = _decoded(api.post("compute", URL, {"maintenance": body}))
+        if simulate:
+            return _simulate_plan(api, found, assume, json)
+    _tell(found, json)
+    if not json:
+        terminal.console().print(f"\nNothing has begun. To execute this plan: whimbrel maintenance start {found.id}")
+    return SAYS_NO if found.progress.stays else 0
+
+
+@app.command(name="simulate")
+def simulate_plan(
+    maintenance: Which, /, *, json: Json = False, assume: Assume = AS_MEASURED, where: Where = AS_USUAL
+) -> int:
+    """Execute a plan on a copy of the cloud, under a simulated clock, in this process. The cloud is only read.
+
+    The moves and their order are those of the real code. Shown are the time that it takes, what each link carries,
+    which servers do not leave and why, and which servers would have no place if one more host died afterwards.
+    Of a maintenance that has begun, the rest is simulated. Exit code 1: servers do not leave.
+    """
+    from whimbrel.cli import maintenance_simulation as simulation
+
+    with where.api() as api:
+        found = simulation.simulated(api, f"{URL}/{_find(api, maintenance)}", assume, json=json)
+    if json:
+        terminal.write_json(simulation.SimulationAnswer(found))
+    else:
+        terminal.console().print(simulation.shown(found))
+    return simulation.exit_code(found)
+
+
+@app.command
+def start(maintenance: Which, /, *, watch: Watch = False, json: WatchedJson = False, where: Where = AS_USUAL) -> int:
+    """Execute a plan as it was saved. Its hosts take no new servers from now on, also when it is done."""
+    with where.api() as api:
+        found = _act(api, maintenance, "start", None)
+        return _watch(api, found, json) if watch else _tell(found, json)
+
+
+@app.command
+def show(maintenance: Which, /, *, watch: Watch = False, output: Output = Output(), where: Where = AS_USUAL) -> int:
+    """Show a maintenance: its progress, and what becomes of each server."""
+    if watch:
+        output.check_watchable()
+    with where.api() as api:
+        found = _read(api, _find(api, maintenance))
+        if watch:
+            return _watch(api, found, output.is_json)
+    if not output.wrote({"maintenance": found}, "maintenance"):
+        terminal.console().print(shown(found))
+    return 0
+
+
+@app.command(name="list")
+def list_maintenances(*, output: Output = Output(), where: Where = AS_USUAL) -> None:
+    """List maintenances, the newest first."""
+    with where.api() as api:
+        answer = api.get("compute", URL)
+    if not output.wrote(answer, "maintenances"):
+        terminal.console().print(listed(msgspec.convert(answer, MaintenanceRows).maintenances))
+
+
+@app.command
+def pause(maintenance: Which, /, *, json: Json = False, where: Where = AS_USUAL) -> int:
+    """Start no more moves; those under way go on. The hosts stay disabled."""
+    with where.api() as api:
+        return _tell(_act(api, maintenance, "pause", None), json)
+
+
+@app.command
+def resume(
+    maintenance: Which,
+    /,
+    *,
+    retry_failed: bool = False,
+    watch: Watch = False,
+    json: WatchedJson = False,
+    where: Where = AS_USUAL,
+) -> int:
+    """Go on with a paused maintenance. Moves that failed before do not count any more.
+
+    Parameters
+    ----------
+    retry_failed
+        Plan servers anew whose moves failed, and those that stay."""
+    with where.api() as api:
+        found = _act(api, maintenance, "resume", {"retry_failed": retry_failed})
+        return _watch(api, found, json) if watch else _tell(found, json)
+
+
+@app.command
+def abort(maintenance: Which, /, *, json: Json = False, where: Where = AS_USUAL) -> int:
+    """Start no more moves, and return the hosts to their state before the start. Moves under way go on to their end."""
+    with where.api() as api:
+        return _tell(_act(api, maintenance, "abort", None), json)
+
+
+def _simulate_plan(api: Api, found: MaintenanceState, assume: Assume, json: bool) -> int:
+    """Simulate a plan that was just made."""
+    from whimbrel.cli import maintenance_simulation as simulation
+
+    result = simulation.simulated(api, f"{URL}/{found.id}", assume, json=json)
+    if json:
+        terminal.write_json(simulation.SimulatedPlan(found, result))
+    else:
+        console = terminal.console()
+        console.print(simulation.shown(result))
+        console.print(f"\nNothing has begun. To execute this plan: whimbrel maintenance start {found.id}")
+    return simulation.exit_code(result)
+
+
+# Requests
+
+
+def _act(api: Api, wanted: str, action: str, body: Any) -> MaintenanceState:
+    return _decoded(api.post("compute", f"{URL}/{_find(api, wanted)}/action", {action: body}))
+
+
+def _read(api: Api, maintenance_id: str) -> MaintenanceState:
+    return _decoded(api.get("compute", f"{URL}/{maintenance_id}"))
+
+
+def _decoded(answer: Any) -> MaintenanceState:
+    return msgspec.convert(answer, MaintenanceAnswer).maintenance
+
+
+def _find(api: Api, wanted: str) -> str:
+    """Return the id of a maintenance. Raises: NotFound; Refused: several have this name or prefix."""
+    return chosen(msgspec.convert(api.get("compute", URL), MaintenanceRows), wanted)
+
+
+def chosen(rows: MaintenanceRows, wanted: str) -> str:
+    """Return the id of the maintenance with this id, name or prefix. Raises: as `_find`."""
+    found = rows.matching(wanted)
+    if not found:
+        raise NotFound(f"there is no maintenance {wanted}: whimbrel maintenance list shows those that there are")
+    if len(found) > 1:
+        candidates = ", ".join(f"{row.id} ({row.name}, {row.state})" for row in found)
+        raise Refused(f"{len(found)} maintenances are called {wanted}: name one by its id: {candidates}")
+    return found[0].id
+
+
+# Output
+
+
+def _tell(found: MaintenanceState, json: bool) -> int:
+    if json:
+        terminal.write_json({"maintenance": found})
+    else:
+        terminal.console().print(shown(found))
+    return 0
+
+
+def _watch(api: Api, found: MaintenanceState, json: bool) -> int:
+    """Show a maintenance until it is over or paused. Return 1 if servers are left."""
+    try:
+        if json:
+            terminal.write_json({"maintenance": found})
+            while not found.is_at_rest:
+                time.sleep(POLL_S)
+                found = _read(api, found.id)
+                terminal.write_json({"maintenance": found})
+        else:
+            with Live(headline(found), console=terminal.console(), auto_refresh=False, transient=True) as live:
+                while not found.is_at_rest:
+                    time.sleep(POLL_S)
+                    found = _read(api, found.id)
+                    live.update(headline(found), refresh=True)
+            terminal.console().print(shown(found))
+    except KeyboardInterrupt:
+        terminal.console().print("It goes on by itself.")
+    return 0 if found.has_emptied_all else SAYS_NO
+
+
+def listed(rows: list[MaintenanceRow]) -> RenderableType:
+    cells = [(row.id, row.name, row.state, terminal.moment(row.created_at), row.progress.words) for row in rows]
+    return Listing(ROWS, cells, none="no maintenances")
+
+
+def shown(found: MaintenanceState) -> RenderableType:
+    """Show the servers of a maintenance, and its progress."""
+    rows = [
+        (each.name, each.server_id, each.source, each.how, each.target, Text(each.state, STYLES.get(each.state, "")),
+         each.move_id, each.reason)
+        for each in found.servers
+    ]  # fmt: skip
+    return Group(Listing(SERVERS, rows), Text(), headline(found)) if found.servers else headline(found)
+
+
+def headline(found: MaintenanceRow) -> Text:
+    """Return the state of a maintenance as a sentence."""
+    words = f"{found.name}: {found.state}, {found.progress.words}"
+    return Text("\n".join(filter(None, (words, window_words(found), found.message))))
+
+
+def window_words(found: MaintenanceRow) -> str | None:
+    """Return when moves may start, in words; None: always, or it is over."""
+    if found.finished_at or not found.windows:
+        return None
+    windows = f"{', '.join(found.windows)} {found.time_zone}"
+    if found.closes_at:
+        return f"moves start until {terminal.moment(found.closes_at)} UTC: {windows}"
+    if found.opens_at:
+        return f"no move starts before {terminal.moment(found.opens_at)} UTC: {windows}"
+    return f"windows: {windows}"

@@ -1,0 +1,149 @@
+"""Guests on hypervisors beside the servers of Nova: elsewhere, twice, nowhere, and those of no server.
+
+Only the hosts that are given are asked. What is found nowhere may be on another host.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from whimbrel.doctor import mending
+from whimbrel.doctor.doctor_finding import Command, Finding
+from whimbrel.doctor.guest_records import Guest, GuestRecords
+from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject
+from whimbrel.doctor.record_words import evidence_of
+from whimbrel.doctor.rest import at_rest, is_gone
+from whimbrel.doctor.stuck_limits import StuckLimits
+from whimbrel.domain.errors import Invalid
+
+PIECE = 500
+WITHOUT_GUEST = ("building", "error", "shelved_offloaded", "deleted")
+
+Places = Mapping[str, Sequence[tuple[str, Guest]]]
+"""Hosts and guests by id."""
+
+
+class GuestChecks:
+    """Implements looks.Checks."""
+
+    title = "guests on the hypervisors"
+    kinds = frozenset({"guest_twice", "guest_elsewhere", "guest_nowhere", "guest_left_over", "guest_of_no_server"})
+
+    def __init__(self, guests: GuestRecords) -> None:
+        self._guests = guests
+
+    def all(self, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+        known = {node.host for node in records.fleet.nodes}
+        if unknown := sorted(set(self._guests.hosts) - known):
+            raise Invalid(f"--libvirt names {', '.join(unknown)}, and no cell has a nova-compute of that name")
+        places = self._places()
+        for host in self._guests.hosts:
+            for ids in records.servers_on(host):
+                yield from self._judged(records.some(ids), places, records, now, limits)
+        elsewhere = sorted(places)
+        for start in range(0, len(elsewhere), PIECE):
+            ids = elsewhere[start : start + PIECE]
+            known_here = {each.id: each for each in records.some(ids)}
+            others = [known_here.get(id) or Subject(id=id) for id in ids]
+            yield from self._judged(
+                [each for each in others if not self._is_asked(each.server)], places, records, now, limits
+            )
+
+    def some(
+        self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
+    ) -> Iterator[Finding]:
+        places, ids = self._places(), sorted({each.subject for each in before})
+        for start in range(0, len(ids), PIECE):
+            known = {each.id: each for each in records.some(ids[start : start + PIECE])}
+            subjects = [known.get(id) or Subject(id=id) for id in ids[start : start + PIECE]]
+            yield from self._judged(subjects, places, records, now, limits)
+
+    def _is_asked(self, server: Instance | None) -> bool:
+        return server is not None and server.host in self._guests.hosts
+
+    def _places(self) -> Places:
+        found: dict[str, list[tuple[str, Guest]]] = {}
+        for host in self._guests.hosts:
+            for each in self._guests.guests(host):
+                found.setdefault(each.id.lower(), []).append((host, each))
+        return found
+
+    def _judged(
+        self, subjects: Sequence[Subject], places: Places, records: NovaRecords, now: float, limits: StuckLimits
+    ) -> Iterator[Finding]:
+        for subject in subjects:
+            there = places.get(subject.id, ())
+            server = at_rest(subject, now, limits)
+            if server is not None and not subject.waits_between_cells:
+                yield from self._of_server(subject, server, there, records)
+            elif any(guest.is_of_nova for _, guest in there) and is_gone(subject, now, limits):
+                yield self._unknown(subject, there, records)
+
+    def _of_server(
+        self, subject: Subject, server: Instance, there: Sequence[tuple[str, Guest]], records: NovaRecords
+    ) -> Iterator[Finding]:
+        here = [guest for host, guest in there if host == server.host]
+        elsewhere = [(host, guest) for host, guest in there if host != server.host]
+        running = [host for host, guest in elsewhere if guest.is_active]
+        waiting = {each.source for each in subject.open_migrations}
+        stop = [Command(f"virsh -c {self._guests.address(host)} destroy {server.uuid}") for host in running]
+        reboot = mending.hard_reboot(server.uuid)
+        if running and any(guest.is_active for guest in here):
+            yield _finding(
+                "guest_twice", subject, server, there, records,
+                f"runs on {server.host}, where it belongs, and on {', '.join(running)}: its disks may be damaged",
+                "a move or an evacuation went on while the guest of the source was running", stop)  # fmt: skip
+        elif running:
+            yield _finding(
+                "guest_elsewhere", subject, server, there, records,
+                f"is on {server.host or 'no host'}, and its guest runs on {', '.join(running)}",
+                "a move was interrupted after the guest had moved, or before the record was put back",
+                [Command(f"{each.line}  # after its shutdown: what it wrote there must be on {server.host}, too")
+                 for each in stop] + [reboot] * (server.host is not None))  # fmt: skip
+        elif not here and self._is_asked(server) and server.is_launched and server.vm_state not in WITHOUT_GUEST:
+            yield _finding(
+                "guest_nowhere", subject, server, there, records,
+                f"is {server.vm_state} on {server.host}, whose hypervisor has no guest of it",
+                "the guest was undefined by hand or by an interrupted move, or the host was installed anew: see that"
+                " its disks are there",
+                [reboot])  # fmt: skip
+        left = [host for host, guest in elsewhere if not guest.is_active and host not in waiting]
+        if left and not running:
+            yield _finding(
+                "guest_left_over", subject, server, there, records,
+                f"is on {server.host or 'no host'}, and {', '.join(left)} still has a guest of it, which is off",
+                "a move or an evacuation was interrupted before the source was cleaned up",
+                [self._undefine(host, server.uuid) for host in left])  # fmt: skip
+
+    def _unknown(self, subject: Subject, there: Sequence[tuple[str, Guest]], records: NovaRecords) -> Finding:
+        hosts = ", ".join(f"{host} ({guest.state})" for host, guest in there)
+        commands = []
+        for host, guest in there:
+            if guest.is_active:
+                commands.append(Command(f"virsh -c {self._guests.address(host)} destroy {subject.id}"))
+            commands.append(self._undefine(host, subject.id))
+        return _finding(
+            "guest_of_no_server", subject, None, there, records,
+            f"is in no cell, and has a guest on {hosts}",
+            "its delete was interrupted, or the host was down meanwhile; nova-compute removes such guests when"
+            " [DEFAULT] running_deleted_instance_action is reap", commands)  # fmt: skip
+
+    def _undefine(self, host: str, id: str) -> Command:
+        return Command(f"virsh -c {self._guests.address(host)} undefine --nvram --managed-save {id}")
+
+
+def _finding(
+    kind: str, subject: Subject, server: Instance | None, there: Sequence[tuple[str, Guest]], records: NovaRecords,
+    text: str, cause: str, commands: list[Command],
+) -> Finding:  # fmt: skip
+    return Finding(
+        kind=kind,
+        subject=subject.id,
+        name=server.name if server else "",
+        since=subject.touched or None,
+        text=f"server {subject.id}{f' ({server.name})' if server else ''} {text}",
+        cause=cause,
+        evidence={
+            "guests": {host: f"{guest.name}, {guest.state}" for host, guest in there},
+            "server": evidence_of(subject, records.fleet),
+        },
+        commands=commands,
+    )

@@ -1,0 +1,153 @@
+"""What is held in Placement: by servers that nothing works on, and by ids that are no servers."""
+
+from collections.abc import Iterator, Sequence
+
+from whimbrel.doctor import mending
+from whimbrel.doctor.doctor_finding import Command, Finding
+from whimbrel.doctor.nova_records import Fleet, Held, Instance, Node, Subject
+from whimbrel.doctor.record_words import evidence_of, held_words
+
+CPU_CLASSES = ("VCPU", "PCPU")
+OTHER_RULES = ("resources", "hw:emulator_threads_policy", "hw:cpu_policy")
+"""Beginnings of extra specs that change what a flavor asks for: its amounts are not compared."""
+
+
+def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
+    """Judge what a server holds that has no task state and no migration but one that waits for a verdict."""
+    node, roots = fleet.node_of(server), fleet.roots(subject.held)
+    if server.host is None:
+        if roots and server.vm_state != "building":
+            yield _finding("allocation_elsewhere", subject, server, fleet,
+                           f"has no host and holds {held_words(subject.held, fleet)}",
+                           "a create or an offload was interrupted before the allocation was deleted",
+                           [mending.release(server.uuid)])  # fmt: skip
+    elif server.vm_state == "shelved_offloaded":
+        release = [mending.release(server.uuid)] * bool(roots)
+        yield _finding("offloaded_on_host", subject, server, fleet,
+                       f"is offloaded, is still recorded on {server.host}, and holds {held_words(subject.held, fleet)}",
+                       "nova-compute of the host died at the end of the offload",
+                       [*release, mending.clear_task(server, and_host=True)])  # fmt: skip
+    elif node is None:
+        return  # its compute node is gone: not judged
+    elif not roots:
+        if subject.held is None and server.is_launched and not _asks_for_nothing(subject):
+            yield _nothing(subject, server, fleet)
+    elif node not in roots:
+        yield _finding("allocation_elsewhere", subject, server, fleet,
+                       f"is on {server.host} and holds {held_words(subject.held, fleet)}",
+                       "a move was interrupted between the change of its host and the change of its allocation",
+                       [mending.release(server.uuid), mending.heal(server.uuid)])  # fmt: skip
+    elif len(roots) > 1:
+        yield from _several(subject, server, fleet, node, roots)
+    else:
+        yield from _amounts(subject, server, fleet)
+
+
+def _nothing(subject: Subject, server: Instance, fleet: Fleet) -> Finding:
+    held = [id for id in subject.held_by if id]
+    holder = f"; its migration {held[0]} holds {held_words(subject.held_by[held[0]], fleet)}" if held else ""
+    cause = "a move died after it had given the allocation to its migration record, or somebody deleted it"
+    commands = [*(mending.release(id) for id in held), mending.heal(server.uuid)]
+    return _finding("no_allocation", subject, server, fleet,
+                    f"is on {server.host} and holds nothing in Placement{holder}", cause, commands)  # fmt: skip
+
+
+def _several(subject: Subject, server: Instance, fleet: Fleet, node: Node, roots: Sequence[Node]) -> Iterator[Finding]:
+    """Judge a server that holds several hosts. After an evacuation it does so until the source has come back."""
+    waiting = {each.source_node for each in subject.evacuations}
+    if all(root == node or root.name in waiting for root in roots):
+        return
+    yield _finding("doubled_allocation", subject, server, fleet,
+                   f"is on {server.host} and holds {held_words(subject.held, fleet)}",
+                   "a move or an evacuation ended without releasing the other host",
+                   [mending.release(server.uuid), mending.heal(server.uuid)])  # fmt: skip
+
+
+def _amounts(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
+    if holds_its_flavor(subject, server):
+        return
+    yield _finding("wrong_amounts", subject, server, fleet,
+                   f"has a flavor of {server.vcpus} VCPU and {server.memory_mb} MEMORY_MB and holds"
+                   f" {held_words(subject.held, fleet)}",
+                   "a resize failed or was reset after its new allocation was made",
+                   [mending.release(server.uuid), mending.heal(server.uuid)])  # fmt: skip
+
+
+def holds_its_flavor(subject: Subject, server: Instance) -> bool:
+    """Compare amounts. Those of flavors with other rules are taken to be right."""
+    specs = subject.resources_of_flavor
+    held = cpus_and_memory(subject.held)
+    return held == (server.vcpus, server.memory_mb) or specs is None or _has_other_rules(specs)
+
+
+def cpus_and_memory(held: Held | None) -> tuple[int, int]:
+    parts = held.parts if held else ()
+    cpus = sum(part.used for part in parts if part.resource_class in CPU_CLASSES)
+    return cpus, sum(part.used for part in parts if part.resource_class == "MEMORY_MB")
+
+
+def _asks_for_nothing(subject: Subject) -> bool:
+    return subject.resources_of_flavor is None or _has_other_rules(subject.resources_of_flavor)
+
+
+def _has_other_rules(specs: object) -> bool:
+    return isinstance(specs, dict) and any(str(name).startswith(OTHER_RULES) for name in specs)
+
+
+def _finding(
+    kind: str, subject: Subject, server: Instance, fleet: Fleet, text: str, cause: str, commands: list[Command]
+) -> Finding:
+    return Finding(
+        kind=kind,
+        subject=server.uuid,
+        name=server.name,
+        since=subject.touched,
+        text=f"server {server.uuid} ({server.name}) {text}",
+        cause=cause,
+        evidence=evidence_of(subject, fleet),
+        commands=commands,
+    )
+
+
+def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
+    """Judge a consumer that is no live server and is not being created."""
+    held = held_words(subject.held, fleet)
+    if not fleet.roots(subject.held):
+        return  # of another user of Placement
+    if subject.migration:
+        if any(each.is_open for each in subject.migration) and subject.of:
+            return  # judged with its server
+        if subject.of and subject.of.task_state is not None:
+            return  # so is what a revert holds until it has ended, though its migration is reverted
+        row = subject.migration[0]
+        gone = subject.of is None
+        yield Finding(
+            kind="allocation_of_gone_server" if gone else "allocation_of_migration",
+            subject=subject.id,
+            since=subject.touched,
+            text=f"{row.type} {subject.id} of server {row.server}{', which is gone,' * gone} is {row.status} and holds"
+            f" {held}",
+            cause="the process that ended the move died, or could not reach Placement, before it released this",
+            evidence=evidence_of(subject, fleet),
+            commands=[mending.release(subject.id)],
+        )
+    elif subject.deleted or subject.mappings:
+        yield Finding(
+            kind="allocation_of_gone_server",
+            subject=subject.id,
+            since=subject.touched,
+            text=f"server {subject.id} is deleted and holds {held}",
+            cause="the delete ended before the allocation was released, or a move claimed it again meanwhile",
+            evidence=evidence_of(subject, fleet),
+            commands=[mending.release(subject.id)],
+        )
+    else:
+        yield Finding(
+            kind="allocation_of_nobody",
+            subject=subject.id,
+            since=subject.touched,
+            text=f"consumer {subject.id} holds {held}, and no cell has a server or a migration of that id",
+            cause="the record was purged while this was still held, or another program holds it",
+            evidence=evidence_of(subject, fleet),
+            commands=[Command("nova-manage placement audit --verbose"), mending.release(subject.id)],
+        )

@@ -1,0 +1,123 @@
+"""Where a server is recorded: instance mappings, cells, hidden copies, and its request spec."""
+
+from collections.abc import Iterator
+
+from whimbrel.doctor import mending
+from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
+from whimbrel.doctor.nova_records import Fleet, Instance, Subject
+from whimbrel.doctor.record_words import evidence_of
+from whimbrel.doctor.stuck_limits import StuckLimits
+
+MOVES = ", and an open move between them: what stands still is named when one of the two is hidden"
+
+
+def rows(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding]:
+    """Judge in which cells there are rows of a server, unless a move between cells goes on or waits for its verdict."""
+    moves = any(each.is_open and each.crosses_cells for each in subject.migrations)
+    if subject.waits_between_cells or (moves and now - subject.touched <= limits.message_s):
+        return
+    seen = subject.visible
+    if len(seen) > 1:
+        cells = " and ".join(sorted(each.cell for each in seen))
+        others = [each for each in seen if not _is_mapped(subject, each)]
+        yield _finding(
+            "server_in_two_cells", subject, fleet, f"has a visible record in {cells}" + MOVES * moves,
+            "a move between cells was interrupted, or a database was restored",
+            [mending.hide_copy(each) for each in others] if moves and len(others) == 1 else [])  # fmt: skip
+    for each in subject.instances:
+        if each.is_hidden:
+            mapped = _is_mapped(subject, each)
+            text = f"has a hidden copy in {each.cell} and no move between cells that goes on"
+            yield _finding(
+                "hidden_copy", subject, fleet, text + ", and its mapping names that cell" * mapped,
+                "a move between cells died after it had made the copy",
+                [] if mapped or not seen else list(mending.delete_copy(each)))  # fmt: skip
+
+
+def _is_mapped(subject: Subject, row: Instance) -> bool:
+    return any(mapping.cell == row.cell for mapping in subject.mappings)
+
+
+def mappings(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
+    if not subject.mappings:
+        uuid = fleet.cells[server.cell]
+        yield _finding("no_mapping", subject, fleet, f"is in {server.cell} and has no instance mapping",
+                       "the mapping was deleted, or the create died before it was written",
+                       [Command(f"nova-manage cell_v2 map_instances --cell_uuid {uuid} --reset")])  # fmt: skip
+    elif all(each.cell != server.cell for each in subject.mappings):
+        named = subject.mappings[0].cell
+        yield _finding("mapping_to_wrong_cell", subject, fleet,
+                       f"is in {server.cell}, and its mapping names {named or 'no cell'}",
+                       "the conductor died before it had written the cell, or a move between cells was interrupted",
+                       [mending.map_to_cell(server)])  # fmt: skip
+
+
+def build_request(
+    subject: Subject, server: Instance, fleet: Fleet, now: float, limits: StuckLimits
+) -> Iterator[Finding]:
+    """Judge a build request that is still there though a cell has the server, and nothing works on it."""
+    if subject.build_request is None or now - subject.touched <= limits.message_s:
+        return
+    line = f"DELETE FROM build_requests WHERE instance_uuid = '{server.uuid}';"
+    yield _finding("stuck_create", subject, fleet,
+                   f"is {server.vm_state} in {server.cell}, with its build request: lists show it as being built",
+                   "the conductor died before it deleted the request",
+                   [mending.sql(mending.API, line)])  # fmt: skip
+
+
+def nowhere(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding | InFlight]:
+    """Judge a mapping whose server no cell has."""
+    if not subject.mappings or subject.deleted or subject.mappings[0].is_queued_for_delete:
+        return
+    if now - subject.touched <= limits.message_s:
+        yield InFlight(subject=subject.id, name="", text="being created or deleted", since=subject.touched)
+    elif subject.build_request is not None:
+        yield _finding("stuck_create", subject, fleet, "has a build request and is in no cell",
+                       "the conductor died before it wrote the record, or the message to it was lost",
+                       [mending.delete(subject.id)])  # fmt: skip
+    else:
+        cell = subject.mappings[0].cell
+        line = f"DELETE FROM instance_mappings WHERE instance_uuid = '{subject.id}';"
+        yield _finding("mapping_of_nothing", subject, fleet,
+                       f"has a mapping to {cell or 'no cell'}, and no cell has a record of it",
+                       "its create or its purge was interrupted",
+                       [mending.sql(mending.API, line)])  # fmt: skip
+
+
+def spec(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
+    if server.host is None:
+        return
+    found = subject.spec
+    if found is None:
+        yield _finding("spec_missing", subject, fleet, "has no request spec: it cannot be moved",
+                       "its row was deleted, or the server is from before Newton", [])  # fmt: skip
+        return
+    if None not in (found.flavor_id, server.flavor_id) and found.flavor_id != server.flavor_id:
+        resize = f"openstack server resize --flavor {found.flavor or 'FLAVOR'} {server.uuid}"
+        revert = f"openstack server resize revert {server.uuid}  # or confirm, to keep that flavor"
+        yield _finding("spec_flavor", subject, fleet,
+                       f"has flavor {server.flavor_id}, and its request spec has {found.flavor_id} (numbers of rows):"
+                       " the next move places it by the wrong flavor",
+                       "a resize failed after the conductor had saved the new flavor, or a revert after the old one",
+                       [Command(resize), Command(revert)])  # fmt: skip
+    zone = fleet.zones.get(server.host, fleet.default_zone)
+    if found.zone is not None and found.zone != zone:
+        yield _finding("spec_zone", subject, fleet,
+                       f"is on {server.host} in zone {zone}, and its request spec names zone {found.zone}",
+                       "its host was put into another zone, it was moved with a forced host, or an unshelve to a zone"
+                       " failed",
+                       [Command(f"openstack server migrate {server.uuid}")])  # fmt: skip
+
+
+def _finding(kind: str, subject: Subject, fleet: Fleet, text: str, cause: str, commands: list[Command]) -> Finding:
+    name = next((each.name for each in subject.instances), "")
+    return Finding(
+        kind=kind,
+        subject=subject.id,
+        name=name,
+        since=subject.touched,
+        text=f"server {subject.id}{f' ({name})' if name else ''} {text}",
+        cause=cause,
+        evidence=evidence_of(subject, fleet),
+        commands=commands,
+    )

@@ -1,0 +1,143 @@
+"""Two looks: only what both see, with the same rows, is a finding.
+
+A row that both looks see unchanged was so at every moment between them. So what they find was true at one moment,
+although the databases are not read at the same one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from whimbrel.doctor import device_checks
+from whimbrel.doctor.doctor_finding import TITLES, Finding, InFlight
+from whimbrel.doctor.judging import judged
+from whimbrel.doctor.nova_records import Fleet, NovaRecords, Subject
+from whimbrel.doctor.stuck_limits import StuckLimits
+
+Look = Callable[[], AbstractContextManager[NovaRecords]]
+"""Opens a new snapshot of all databases."""
+Show = Callable[[str, int, int], None]
+"""Receives the operation, and the servers done of all."""
+PIECE = 500
+
+
+class Checks(Protocol):
+    """Compares what another service records with Nova's records.
+
+    Raises, both calls: Refused, Unavailable: the service cannot be read; Invalid.
+    """
+
+    title: str
+    kinds: frozenset[str]
+
+    def all(self, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+        """Look at everything."""
+        ...
+
+    def some(
+        self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
+    ) -> Iterator[Finding]:
+        """Look again at what seemed wrong."""
+        ...
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """servers: how many were looked at. passed: suspicions of the first look that the second did not confirm."""
+
+    servers: int
+    findings: Sequence[Finding]
+    in_flight: Sequence[InFlight]
+    passed: int
+
+
+def diagnose(
+    look: Look,
+    now: Callable[[], float],
+    wait: Callable[[float], None],
+    again_s: float,
+    limits: StuckLimits,
+    show: Show,
+    beside: Sequence[Checks] = (),
+) -> Diagnosis:
+    """Look at everything, and again at what seems wrong. wait: pauses that long. beside: checks of other services.
+
+    Raises: Refused, Unavailable: a database or a service cannot be read. Without all of them nothing is judged.
+    """
+    with look() as records:
+        found, in_flight, servers = _everything(records, now, limits, show)
+        for checks in beside:
+            show(f"looking at {checks.title}", servers, servers)
+            found.update({each.key: each for each in checks.all(records, now(), limits)})
+    if found:
+        show(f"looking again in {again_s:g} s", servers, servers)
+        wait(again_s)
+        with look() as records:
+            confirmed = _again(records, found, in_flight, now(), limits, beside)
+    else:
+        confirmed = []
+    order = list(TITLES)
+    confirmed.sort(key=lambda each: (order.index(each.kind), each.subject))
+    return Diagnosis(
+        servers, confirmed, sorted(in_flight.values(), key=lambda each: each.since), len(found) - len(confirmed)
+    )
+
+
+def _everything(
+    records: NovaRecords, now: Callable[[], float], limits: StuckLimits, show: Show
+) -> tuple[dict[tuple[str, str], Finding], dict[str, InFlight], int]:
+    total, servers = records.count(), 0
+    found: dict[tuple[str, str], Finding] = {}
+    in_flight: dict[str, InFlight] = {}
+    for subjects in records.all():
+        servers += sum(bool(each.instances) for each in subjects)
+        _sort(subjects, records.fleet, now(), limits, found, in_flight)
+        show("looking at servers", servers, max(total, servers))
+    for each in _of_devices(records, now(), limits):
+        found[each.key] = each
+    return found, in_flight, servers
+
+
+def _again(
+    records: NovaRecords,
+    before: dict[tuple[str, str], Finding],
+    in_flight: dict[str, InFlight],
+    now: float,
+    limits: StuckLimits,
+    beside: Sequence[Checks],
+) -> list[Finding]:
+    found: dict[tuple[str, str], Finding] = {}
+    others = device_checks.KINDS.union(*(checks.kinds for checks in beside))
+    ids = sorted({each.subject for each in before.values() if each.kind not in others})
+    for start in range(0, len(ids), PIECE):
+        _sort(records.some(ids[start : start + PIECE]), records.fleet, now, limits, found, in_flight)
+    if any(each.kind in device_checks.KINDS for each in before.values()):
+        found.update({each.key: each for each in _of_devices(records, now, limits)})
+    for checks in beside:
+        if own := [each for each in before.values() if each.kind in checks.kinds]:
+            found.update({each.key: each for each in checks.some(own, records, now, limits)})
+    return [each for key, each in found.items() if key in before and each.evidence == before[key].evidence]
+
+
+def _sort(
+    subjects: Sequence[Subject],
+    fleet: Fleet,
+    now: float,
+    limits: StuckLimits,
+    found: dict[tuple[str, str], Finding],
+    in_flight: dict[str, InFlight],
+) -> None:
+    for subject in subjects:
+        for each in judged(subject, fleet, now, limits):
+            if isinstance(each, Finding):
+                found[each.key] = each
+            else:
+                in_flight[each.subject] = each
+
+
+def _of_devices(records: NovaRecords, now: float, limits: StuckLimits) -> list[Finding]:
+    return [
+        *device_checks.pci_devices(records.devices(), now, limits.settle_s),
+        *device_checks.volumes(records.volume_uses(), now, limits.settle_s),
+    ]

@@ -1,0 +1,97 @@
+"""The commands that mend a finding. Commands of Nova and OpenStack first; SQL only where neither has one.
+
+The SQL is such that MariaDB, MySQL and PostgreSQL take it.
+"""
+
+from collections.abc import Iterator
+
+from whimbrel.doctor.doctor_finding import Command
+from whimbrel.doctor.nova_records import Instance, Migration
+
+API = "the API database"
+
+
+def reset(server: str, state: str = "active") -> Command:
+    return Command(f"openstack server set --state {state} {server}")
+
+
+def show(server: str) -> Command:
+    return Command(f"openstack server event list --long {server}")
+
+
+def delete(server: str) -> Command:
+    return Command(f"openstack server delete {server}")
+
+
+def clear_task(server: Instance, *, and_host: bool = False) -> Command:
+    """Clear the task state only: Nova's command would change the state, too."""
+    host = ", host = NULL, node = NULL" if and_host else ""
+    task = f"task_state = '{server.task_state}'" if server.task_state else f"vm_state = '{server.vm_state}'"
+    where = f"uuid = '{server.uuid}' AND {task} AND deleted = 0"
+    return sql(server.cell, f"UPDATE instances SET task_state = NULL{host} WHERE {where};")
+
+
+def hard_reboot(server: str) -> Command:
+    return Command(f"openstack server reboot --hard {server}")
+
+
+def release(consumer: str) -> Command:
+    return Command(f"openstack resource provider allocation delete {consumer}")
+
+
+def heal(server: str) -> Command:
+    return Command(f"nova-manage placement heal_allocations --instance {server}")
+
+
+def end_migration(migration: Migration, status: str = "error") -> Command:
+    return Command(
+        f"UPDATE migrations SET status = '{status}' WHERE uuid = '{migration.uuid}' AND status = '{migration.status}';",
+        sql_in=migration.cell,
+    )
+
+
+def sql(cell: str, line: str) -> Command:
+    return Command(line, sql_in=cell)
+
+
+def map_to_cell(server: Instance) -> Command:
+    cell = f"(SELECT id FROM cell_mappings WHERE name = '{server.cell}')"
+    return sql(API, f"UPDATE instance_mappings SET cell_id = {cell} WHERE instance_uuid = '{server.uuid}';")
+
+
+def show_copy(copy: Instance) -> Command:
+    return sql(copy.cell, f"UPDATE instances SET hidden = false WHERE uuid = '{copy.uuid}' AND deleted = 0;")
+
+
+def hide_copy(copy: Instance) -> Command:
+    return sql(copy.cell, f"UPDATE instances SET hidden = true WHERE uuid = '{copy.uuid}' AND deleted = 0;")
+
+
+def delete_copy(copy: Instance) -> Iterator[Command]:
+    """Delete a hidden copy with all of its rows, as Nova does: the next move to that cell makes another one.
+
+    A row that is only marked as deleted would later have the live server's mapping and request spec deleted by
+    `nova-manage db archive_deleted_rows`, which takes them for those of a deleted server.
+    Source: nova.db.main.api.instance_destroy with hard_delete, and DbCommands.archive_deleted_rows.
+    """
+    copies = f"(SELECT uuid FROM instances WHERE uuid = '{copy.uuid}' AND hidden)"
+    actions = f"(SELECT id FROM instance_actions WHERE instance_uuid IN {copies})"
+    yield sql(copy.cell, f"DELETE FROM instance_actions_events WHERE action_id IN {actions};")
+    for table, column in OF_INSTANCES:
+        yield sql(copy.cell, f"DELETE FROM {table} WHERE {column} IN {copies};")
+    yield sql(copy.cell, f"DELETE FROM instances WHERE uuid = '{copy.uuid}' AND hidden;")
+
+
+OF_INSTANCES = (
+    *((table, "instance_uuid") for table in (
+        "instance_actions", "security_group_instance_association", "instance_info_caches", "instance_metadata",
+        "instance_faults", "instance_extra", "instance_system_metadata", "block_device_mapping", "migrations",
+        "virtual_interfaces", "console_auth_tokens")),
+    ("instance_id_mappings", "uuid"), ("tags", "resource_id"),
+)  # fmt: skip
+"""Tables of a cell that name an instance, and the column that does."""
+
+
+def delete_attachment(attachment: str) -> Command:
+    """Cinder has attachments since microversion 3.27, and the client asks for an older one unless told."""
+    return Command(f"openstack --os-volume-api-version 3.27 volume attachment delete {attachment}")

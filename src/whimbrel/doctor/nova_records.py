@@ -1,0 +1,270 @@
+"""What the databases of Nova and Placement say about one server, and about the fleet. Times are seconds since 1970."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import msgspec
+
+ENDED = ("confirmed", "reverted", "error", "failed", "completed", "cancelled", "done")
+"""Statuses of migrations that nothing continues."""
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of `instances` in one cell. hidden: the copy of a server that is moved to another cell."""
+
+    cell: str
+    uuid: str
+    name: str
+    host: str | None
+    node: str | None
+    vm_state: str | None
+    task_state: str | None
+    vcpus: int
+    memory_mb: int
+    flavor_id: int | None
+    is_hidden: bool
+    is_deleted: bool
+    is_launched: bool
+    touched: float
+
+
+class Migration(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of `migrations` in one cell."""
+
+    cell: str
+    uuid: str
+    server: str
+    type: str
+    status: str
+    source: str | None
+    source_node: str | None
+    target: str | None
+    target_node: str | None
+    crosses_cells: bool
+    is_hidden: bool
+    is_deleted: bool
+    touched: float
+
+    @property
+    def is_open(self) -> bool:
+        return self.status not in ENDED and not self.is_deleted
+
+
+class CellMapping(msgspec.Struct, frozen=True):
+    """A row of `instance_mappings`. cell: None: none, or one that is not known."""
+
+    cell: str | None
+    is_queued_for_delete: bool
+    touched: float
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """A request spec. zone: the one that the server is pinned to. flavor_id: the number of the row. flavor: its id."""
+
+    zone: str | None
+    flavor_id: int | None
+    flavor: str | None = None
+
+
+class Part(msgspec.Struct, frozen=True, order=True):
+    """A row of `allocations`. root: of the provider's tree: a compute node's uuid, or a shared provider."""
+
+    root: str
+    provider: str
+    resource_class: str
+    used: int
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What a consumer holds in Placement."""
+
+    generation: int | None
+    parts: Sequence[Part]
+    touched: float
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """The last action of a server, with the last of its events. open_event: one that began and did not end."""
+
+    name: str
+    request_id: str
+    open_event: str | None
+    open_host: str | None
+    last_event: str | None
+    touched: float
+
+
+class Device(msgspec.Struct, frozen=True):
+    """A PCI device that is claimed or allocated."""
+
+    cell: str
+    node_id: int
+    host: str | None
+    address: str
+    type: str
+    status: str
+    server: str | None
+    parent: str | None
+    touched: float
+
+
+class VolumeUse(msgspec.Struct, frozen=True):
+    """A row of `block_device_mapping` that names a volume."""
+
+    cell: str
+    server: str
+    volume: str
+    attachment: str | None
+    touched: float
+
+
+class Subject(msgspec.Struct, kw_only=True):
+    """An id, and everything that is recorded under it: a server, a migration, or neither.
+
+    instances: one for each cell that has a live row. deleted: rows of deleted servers, only read where no live one is.
+    migrations: of this server, without those that ended. held_by: what these and `ended` hold.
+    migration: the migration with this id, if the id is not a server's; of: its server, if that is alive.
+    """
+
+    id: str
+    instances: list[Instance] = []
+    deleted: list[Instance] = []
+    mappings: list[CellMapping] = []
+    spec: Spec | None = None
+    build_request: float | None = None  # since when there is one
+    held: Held | None = None
+    migrations: list[Migration] = []
+    held_by: dict[str, Held] = {}
+    ended: list[Migration] = []  # those that hold something, of a server with a task state
+    evacuations: list[Migration] = []  # ended or not, of a server that holds several hosts
+    migration: list[Migration] = []
+    of: Instance | None = None
+    action: Action | None = None
+    resources_of_flavor: Mapping[str, str] | None = None  # its extra specs; None: not read
+
+    @property
+    def visible(self) -> list[Instance]:
+        return [each for each in self.instances if not each.is_hidden]
+
+    @property
+    def server(self) -> Instance | None:
+        """Return its only visible row, if there is exactly one."""
+        seen = self.visible
+        return seen[0] if len(seen) == 1 else None
+
+    @property
+    def open_migrations(self) -> list[Migration]:
+        """Return those in the server's cell. Those beside a copy in another cell never end: they go with the copy."""
+        server = self.server
+        return [
+            each for each in self.migrations
+            if each.is_open and not each.is_hidden and (server is None or each.cell == server.cell)
+        ]  # fmt: skip
+
+    @property
+    def waits_between_cells(self) -> bool:
+        """Check whether the server waits for the verdict on a move from another cell, or for that to be carried out."""
+        waits = self.server is not None and self.server.vm_state == "resized"
+        return waits and any(each.crosses_cells for each in self.open_migrations)
+
+    @property
+    def touched(self) -> float:
+        """Return when something about it was last written."""
+        times = [each.touched for each in (*self.instances, *self.deleted)]
+        times += [each.touched for each in (*self.migrations, *self.migration, *self.evacuations, *self.ended)]
+        times += [each.touched for each in self.mappings]
+        times += [each.touched for each in self.held_by.values()]
+        if self.held:
+            times.append(self.held.touched)
+        if self.action:
+            times.append(self.action.touched)
+        if self.of:
+            times.append(self.of.touched)
+        return max([*times, self.build_request or 0.0], default=0.0)
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A compute node; its uuid is that of its root provider."""
+
+    cell: str
+    id: int
+    uuid: str
+    host: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """What is read once in a look. cells: uuids by name. seen: when the nova-compute of (cell, host) last wrote.
+
+    zones: of hosts that are in one.
+    """
+
+    cells: Mapping[str, str]
+    nodes: Sequence[Node]
+    seen: Mapping[tuple[str, str], float]
+    zones: Mapping[str, str]
+    default_zone: str = "nova"
+
+    @cached_property
+    def _by_uuid(self) -> dict[str, Node]:
+        return {node.uuid: node for node in self.nodes}
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str, str], Node]:
+        return {(node.cell, node.host, node.name): node for node in self.nodes}
+
+    def node(self, uuid: str) -> Node | None:
+        return self._by_uuid.get(uuid)
+
+    def node_of(self, server: Instance) -> Node | None:
+        return self._by_place.get((server.cell, server.host or "", server.node or ""))
+
+    def is_down(self, cell: str, host: str | None, now: float, after_s: float) -> bool:
+        seen = self.seen.get((cell, host or ""))
+        return seen is not None and now - seen > after_s
+
+    def roots(self, held: Held | None) -> list[Node]:
+        """Return the compute nodes that a consumer holds something of, by name."""
+        found = {part.root for part in held.parts} if held else set()
+        return sorted((node for root in found if (node := self.node(root))), key=lambda node: node.name)
+
+
+class NovaRecords(Protocol):
+    """One look: consistent within each database, not between them."""
+
+    fleet: Fleet
+
+    def count(self) -> int:
+        """Return the number of instance mappings."""
+        ...
+
+    def all(self) -> Iterator[Sequence[Subject]]:
+        """Yield every id that is a server, or holds something, in pieces."""
+        ...
+
+    def some(self, ids: Sequence[str]) -> Sequence[Subject]:
+        """Return these."""
+        ...
+
+    def devices(self) -> Sequence[tuple[Device, Subject | None]]:
+        """Return the devices that are claimed or allocated, each with its server. None: no such server is alive."""
+        ...
+
+    def volume_uses(self) -> Iterator[tuple[VolumeUse, bool]]:
+        """Return attachments of servers that are gone (False), and those that several servers share (True)."""
+        ...
+
+    def volume_mappings(self) -> Iterator[VolumeUse]:
+        """Yield the attachments of all live servers."""
+        ...
+
+    def uses_of_volumes(self, volumes: Sequence[str]) -> Iterator[VolumeUse]:
+        """Yield the attachments of these volumes, also of servers that are gone."""
+        ...
+
+    def servers_on(self, host: str) -> Iterator[Sequence[str]]:
+        """Yield the ids of live, visible servers whose host is this one, in pieces."""
+        ...

@@ -1,0 +1,157 @@
+"""Ports of servers, as Neutron has them: whose server is gone, and those that are bound elsewhere or twice."""
+
+from collections.abc import Iterator, Sequence
+
+from whimbrel.doctor.doctor_finding import Command, Finding
+from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject
+from whimbrel.doctor.record_words import evidence_of
+from whimbrel.doctor.rest import at_rest, is_gone
+from whimbrel.doctor.service_records import Port, PortRecords
+from whimbrel.doctor.stuck_limits import StuckLimits
+
+FAILED = "binding_failed"
+PIECE = 200
+
+
+class PortChecks:
+    """Implements looks.Checks."""
+
+    title = "ports and their bindings"
+    kinds = frozenset({"port_of_gone_server", "port_on_other_host", "port_binding_failed", "port_bound_twice"})
+
+    def __init__(self, ports: PortRecords) -> None:
+        self._ports = ports
+
+    def all(self, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+        for page in self._ports.all():
+            yield from self._judged(page, records, now, limits)
+        for host in sorted({node.host for node in records.fleet.nodes}):
+            for ids in self._ports.also_bound_to(host):
+                for some in _pieces(ids):
+                    yield from self._twice(self._ports.some(some), records, now, limits)
+
+    def some(
+        self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
+    ) -> Iterator[Finding]:
+        for ids in _pieces(sorted({each.subject for each in before})):
+            found = self._ports.some(ids)
+            yield from self._judged(found, records, now, limits)
+            twice = {each.subject for each in before if each.kind == "port_bound_twice"}
+            yield from self._twice([each for each in found if each.id in twice], records, now, limits)
+
+    def _judged(
+        self, ports: Sequence[Port], records: NovaRecords, now: float, limits: StuckLimits
+    ) -> Iterator[Finding]:
+        for each, subject in _with_servers(ports, records):
+            if now - each.touched >= limits.settle_s:
+                yield from self._judge(each, subject, records, now, limits)
+
+    def _twice(self, ports: Sequence[Port], records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+        for each, subject in _with_servers(ports, records):
+            server = at_rest(subject, now, limits)
+            if server is None or subject.waits_between_cells or now - each.touched < limits.settle_s:
+                continue
+            if server.host not in (each.host, None):
+                continue  # it is bound to another host: a finding by itself
+            bindings = self._ports.bindings(each.id)
+            others = [binding.host for binding in bindings if binding.host not in (each.host, "")]
+            if not others:
+                continue
+            yield _finding(
+                "port_bound_twice", each, subject, server, records,
+                f"is bound to {each.host}, and still has a binding to {', '.join(others)}, while no move of server"
+                f" {subject.id} ({server.name}) goes on",
+                "a live migration or a move between cells was interrupted before the other binding was deleted",
+                [_delete_binding(each.id, host) for host in others],
+                bindings=[[binding.host, binding.status] for binding in bindings],
+            )  # fmt: skip
+
+    def _judge(
+        self, port: Port, subject: Subject, records: NovaRecords, now: float, limits: StuckLimits
+    ) -> Iterator[Finding]:
+        if is_gone(subject, now, limits):
+            known = subject.deleted or subject.mappings
+            yield _finding(
+                "port_of_gone_server", port, subject, None, records,
+                f"belongs to server {subject.id}, which {'is deleted' if known else 'no cell knows'}",
+                "the delete of the server, or its create, was interrupted before the port was released"
+                + ("" if known else "; or another program than Nova made it"),
+                [Command(f"openstack port delete {port.id}  # one that a user made: openstack port unset --device"
+                         f" --device-owner --host {port.id}")],
+            )  # fmt: skip
+            return
+        server = at_rest(subject, now, limits)
+        if server is None or server.host is None or server.vm_state in ("error", "shelved_offloaded"):
+            return  # an offloaded server's ports may be bound to its last host
+        move = Command(f"openstack port set --host {server.host} {port.id}")
+        reboot = Command(f"openstack server reboot --hard {server.uuid}")
+        if port.host != server.host:
+            bindings = self._ports.bindings(port.id)
+            both = [_activate_binding(port.id, server.host), _delete_binding(port.id, port.host)]
+            yield _finding(
+                "port_on_other_host", port, subject, server, records,
+                f"is bound to {port.host or 'no host'}, and its server {server.uuid} ({server.name}) is on"
+                f" {server.host}",
+                "a move was interrupted between the change of the server's host and that of the port, or back",
+                [*(both if any(each.host == server.host for each in bindings) else [move]), reboot],
+                bindings=[[each.host, each.status] for each in bindings],
+            )  # fmt: skip
+        elif port.vif_type == FAILED:
+            yield _finding(
+                "port_binding_failed", port, subject, server, records,
+                f"could not be bound to {port.host}: server {server.uuid} ({server.name}) has no network by it",
+                "the host's network agent was down, or does not reach the network, when the port was bound",
+                [Command(f"openstack network agent list --host {port.host}"),
+                 Command(f"openstack port unset --host {port.id}"), move, reboot],
+            )  # fmt: skip
+
+
+def _delete_binding(port: str, host: str) -> Command:
+    return _of_bindings("DELETE", port, host)
+
+
+def _activate_binding(port: str, host: str) -> Command:
+    """Make a binding the active one. To move a port to a host to which it has another binding fails with 500."""
+    return _of_bindings("PUT", port, f"{host}/activate")
+
+
+def _of_bindings(verb: str, port: str, path: str) -> Command:
+    """The client has no command for bindings. Neutron's default policy asks for the role service."""
+    return Command(
+        f'curl -X {verb} -H "X-Auth-Token: $(openstack token issue -f value -c id)" "$(openstack endpoint list'
+        f' --service network --interface public -f value -c URL)/v2.0/ports/{port}/bindings/{path}"'
+        "  # as a user with the role service"
+    )
+
+
+def _with_servers(ports: Sequence[Port], records: NovaRecords) -> Iterator[tuple[Port, Subject]]:
+    subjects: dict[str, Subject] = {}
+    for ids in _pieces(sorted({each.server for each in ports})):
+        subjects.update({each.id: each for each in records.some(ids)})
+    for each in ports:
+        yield each, subjects.get(each.server) or Subject(id=each.server)
+
+
+def _finding(
+    kind: str, port: Port, subject: Subject, server: Instance | None, records: NovaRecords, text: str, cause: str,
+    commands: list[Command], **evidence: object,
+) -> Finding:  # fmt: skip
+    return Finding(
+        kind=kind,
+        subject=port.id,
+        name=server.name if server else "",
+        since=max(port.touched, subject.touched),
+        text=f"port {port.id} {text}",
+        cause=cause,
+        evidence={
+            "port": {"host": port.host, "vif_type": port.vif_type, "status": port.status, "revision": port.revision},
+            "server": evidence_of(subject, records.fleet),
+            **evidence,
+        },
+        commands=commands,
+    )
+
+
+def _pieces(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), PIECE):
+        yield ids[start : start + PIECE]

@@ -1,0 +1,139 @@
+"""Operations that stand still: task states, confirmations and migration records that nothing continues."""
+
+from collections.abc import Iterator, Mapping
+
+from whimbrel.doctor import mending, unsticking
+from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
+from whimbrel.doctor.nova_records import Fleet, Instance, Migration, Subject
+from whimbrel.doctor.record_words import evidence_of, held_words
+from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
+
+CAUSES: Mapping[str, str] = {
+    "scheduling": "the conductor died while it scheduled the server, or the message to it or to the host was lost",
+    "resize_prep": "the conductor died during the move, or the message to the target's nova-compute was lost",
+    "resize_migrating": "the source's nova-compute died while it copied the disks; the guest is off",
+    "resize_migrated": "the message to the target's nova-compute was lost, or that process died as it began",
+    "resize_finish": "the target's nova-compute died while it built the guest",
+    "resize_reverting": "a nova-compute died during the revert, or the message to one was lost",
+    "migrating": "a nova-compute or the conductor died during the live migration",
+    "rebuilding": "the conductor died during an evacuation or a rebuild, or the message to the host was lost",
+    "deleting": "the nova-compute of the host is down, or died while it deleted the guest",
+}
+OTHERWISE = "the process that worked on it died, or a message to it was lost"
+DESTROYS = (
+    "; when nova-compute of {} starts again, it destroys its guest of this server because of the evacuation's record"
+)
+"""What an evacuation that was not carried out does later. Source: ComputeManager._destroy_evacuated_instances."""
+
+
+def stuck_server(
+    subject: Subject, server: Instance, fleet: Fleet, now: float, limits: StuckLimits
+) -> Iterator[Finding | InFlight]:
+    """Judge a server that has a task state."""
+    down = fleet.is_down(server.cell, server.host, now, DOWN_S)
+    since, task = subject.touched, server.task_state or ""
+    if now - since <= limits.limit_s(task, host_is_down=down):
+        yield InFlight(subject=server.uuid, name=server.name, text=f"{server.vm_state}, {task}", since=since)
+        return
+    moves = "".join(
+        f"; its {each.type} {each.uuid} is {each.status} and holds {held_words(subject.held_by.get(each.uuid), fleet)}"
+        for each in (*subject.open_migrations, *subject.ended)
+    )
+    yield Finding(
+        kind="stuck_server",
+        subject=server.uuid,
+        name=server.name,
+        since=since,
+        text=f"server {server.uuid} ({server.name}) on {server.host or 'no host'} is {server.vm_state} with task state"
+        f" {task}; it holds {held_words(subject.held, fleet)}{moves}",
+        cause="".join(_causes(subject, server, task, down=down)),
+        evidence=evidence_of(subject, fleet),
+        commands=list(unsticking.commands(subject, server, fleet)),
+    )
+
+
+def _causes(subject: Subject, server: Instance, task: str, *, down: bool) -> Iterator[str]:
+    yield CAUSES.get(task, OTHERWISE)
+    if any(each.type == "evacuation" for each in subject.open_migrations):
+        yield DESTROYS.format(server.host)
+    elif down:
+        yield f"; nova-compute of {server.host} is down: start it, it may end this itself"
+
+
+def open_migrations(
+    subject: Subject, server: Instance, fleet: Fleet, now: float, limits: StuckLimits
+) -> Iterator[Finding | InFlight]:
+    """Judge the open migrations of a server that has no task state. Those that wait for a verdict are fine."""
+    for each in subject.open_migrations:
+        waits = server.vm_state == "resized"
+        if waits and each.status == "finished":
+            continue
+        if waits and each.status == "confirming":
+            yield _confirm(subject, server, each, fleet, now, limits)
+        elif now - subject.touched <= limits.message_s:
+            text = f"{server.vm_state}, {each.type} {each.status}"
+            yield InFlight(subject=server.uuid, name=server.name, text=text, since=subject.touched)
+        else:
+            yield _stale(subject, server, each, fleet)
+
+
+def waits_for_nothing(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
+    """Judge a server that waits for a verdict, and has no migration that a verdict could be about."""
+    if server.vm_state != "resized" or subject.open_migrations:
+        return
+    yield Finding(
+        kind="stuck_verify",
+        subject=server.uuid,
+        name=server.name,
+        since=subject.touched,
+        text=f"server {server.uuid} ({server.name}) waits to be confirmed or reverted, and no migration of it is"
+        " finished: Nova refuses both",
+        cause="nova-compute of the source died at the end of the confirmation, or the migration record was changed",
+        evidence=evidence_of(subject, fleet),
+        commands=[mending.reset(server.uuid)],
+    )
+
+
+def _confirm(
+    subject: Subject, server: Instance, migration: Migration, fleet: Fleet, now: float, limits: StuckLimits
+) -> Finding | InFlight:
+    works = subject.action is not None and subject.action.open_event is not None
+    down = fleet.is_down(migration.cell, migration.source, now, DOWN_S)
+    if now - subject.touched <= (limits.work_s if works and not down else limits.message_s):
+        return InFlight(subject=server.uuid, name=server.name, text="resized, confirming", since=subject.touched)
+    return Finding(
+        kind="stuck_confirm",
+        subject=server.uuid,
+        name=server.name,
+        since=subject.touched,
+        text=f"server {server.uuid} ({server.name}) waits for its confirmation to end: migration {migration.uuid} is"
+        f" confirming and holds {held_words(subject.held_by.get(migration.uuid), fleet)}",
+        cause=f"the message to nova-compute of {migration.source} was lost, or that process died; Nova then refuses to"
+        " confirm and to revert",
+        evidence=evidence_of(subject, fleet),
+        commands=[
+            mending.end_migration(migration, "finished"),
+            Command(f"openstack server resize confirm {server.uuid}"),
+        ],
+    )
+
+
+def _stale(subject: Subject, server: Instance, migration: Migration, fleet: Fleet) -> Finding:
+    cause = "the process that ran the move died, or the server's state was reset by hand"
+    if migration.type == "evacuation":
+        cause = "the evacuation was not carried out" + DESTROYS.format(migration.source)
+    commands = [mending.end_migration(migration)]
+    if migration.uuid in subject.held_by:
+        commands.append(mending.release(migration.uuid))
+    return Finding(
+        kind="stale_migration",
+        subject=server.uuid,
+        name=server.name,
+        since=subject.touched,
+        text=f"{migration.type} {migration.uuid} of server {server.uuid} ({server.name}) is {migration.status}, and the"
+        f" server is {server.vm_state} with no task; the migration holds"
+        f" {held_words(subject.held_by.get(migration.uuid), fleet)}",
+        cause=cause,
+        evidence=evidence_of(subject, fleet),
+        commands=commands,
+    )

@@ -1,0 +1,127 @@
+"""The commands that free a server whose task state nothing changes: they depend on how far its operation came.
+
+`openstack server set --state` makes a server active, or one in error. One that was neither is freed by SQL, and keeps
+its state.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from whimbrel.doctor import mending
+from whimbrel.doctor.doctor_finding import Command
+from whimbrel.doctor.held_checks import holds_its_flavor
+from whimbrel.doctor.nova_records import Fleet, Instance, Migration, Subject
+
+AGAIN: Mapping[str, str] = {
+    "shelved_offloaded": "unshelve", "shelved": "shelve --offload", "suspended": "resume", "paused": "unpause",
+    "rescued": "unrescue", "soft-delete": "restore",
+}  # fmt: skip
+"""What may be asked for again, by the state that a server keeps meanwhile."""
+OF_REBUILDS = ("rebuilding", "rebuild_block_device_mapping", "rebuild_spawning")
+GUEST_UNTOUCHED = (
+    "resize_prep", "image_snapshot_pending", "image_snapshot", "image_pending_upload", "image_uploading",
+    "image_backup", "updating_password",
+)  # fmt: skip
+"""Task states in which nothing has happened to the guest: it needs no reboot."""
+
+
+def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Command]:
+    yield mending.show(server.uuid)
+    if server.task_state == "deleting":
+        yield mending.reset(server.uuid, "error")
+        yield mending.delete(server.uuid)
+    elif server.vm_state == "building":
+        if all(each.cell != server.cell for each in subject.mappings):
+            yield mending.map_to_cell(server)  # Nova finds by it what it deletes
+        yield mending.delete(server.uuid)
+    elif not subject.open_migrations and (verb := AGAIN.get(server.vm_state or "")):
+        yield from _again(subject, server, verb)
+    elif undone := [each for each in (*subject.open_migrations, *subject.ended) if _is_reverted_on(each, server)]:
+        yield mending.clear_task(server)
+        yield from (mending.end_migration(each, "finished") for each in undone)
+        yield Command(f"openstack server resize revert {server.uuid}")
+    elif made := _copy_that_runs(subject, server):
+        yield mending.show_copy(made)
+        yield mending.map_to_cell(made)
+        yield mending.hide_copy(server)
+        if made.task_state:
+            yield mending.clear_task(made)
+            yield from (
+                mending.end_migration(each, "finished") for each in subject.migrations if each.cell == made.cell
+            )
+            yield Command(f"openstack server resize revert {server.uuid}")
+    else:
+        yield from _stop_the_operation(subject, server, fleet)
+
+
+def _copy_that_runs(subject: Subject, server: Instance) -> Instance | None:
+    """Return the copy in the target's cell whose guest runs, or did: it waits for its verdict, or is being reverted.
+
+    The one belongs in the place of the server, where the move was about to put it. So does the other: its revert is
+    asked for again.
+    """
+    waits, reverts = server.task_state == "resize_migrated", server.task_state == "resize_reverting"
+    finished = {each.cell for each in subject.migrations if each.status == "finished" and each.crosses_cells}
+    for each in subject.instances:
+        if each.is_hidden and each.vm_state == "resized":
+            if waits and each.cell in finished:
+                return each
+            if reverts and each.task_state == server.task_state:
+                return each
+    return None
+
+
+def _again(subject: Subject, server: Instance, verb: str) -> Iterator[Command]:
+    """Ask for an operation again. The guest of an unshelve that came as far as a host is made anew from the image."""
+    is_offloaded = server.vm_state == "shelved_offloaded"
+    if is_offloaded and subject.held:
+        yield mending.release(server.uuid)
+    yield mending.clear_task(server, and_host=is_offloaded and server.host is not None)
+    yield Command(f"openstack server {verb} {server.uuid}")
+
+
+def _is_reverted_on(migration: Migration, server: Instance) -> bool:
+    """Check whether a revert stands still, and the server is still recorded on the target."""
+    return (
+        server.task_state == "resize_reverting"
+        and migration.status in ("reverting", "reverted")
+        and not migration.crosses_cells
+        and migration.source != migration.target
+        and (migration.cell, migration.target) == (server.cell, server.host)
+    )
+
+
+def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Command]:
+    """Leave the server where its record says that it is."""
+    moves = subject.open_migrations
+    yield from map(mending.end_migration, moves)  # first: the record of an evacuation is dangerous
+    yield mending.reset(server.uuid)
+    yield from map(mending.release, subject.held_by)
+    node = fleet.node_of(server)
+    wrong = bool(subject.held) and (
+        any(root != node for root in fleet.roots(subject.held)) or not holds_its_flavor(subject, server)
+    )
+    if wrong:
+        yield mending.release(server.uuid)
+    if node and (wrong or subject.held is None):
+        yield mending.heal(server.uuid)
+    for copy in subject.instances:
+        if copy.is_hidden:
+            hosts = sorted({each.target for each in moves if each.target and each.crosses_cells})
+            yield from (Command(f"virsh -c qemu+ssh://{host}/system destroy {copy.uuid}  # if it runs there, too")
+                        for host in hosts)  # fmt: skip
+            yield from mending.delete_copy(copy)
+    yield from _start(server, moves)
+
+
+def _start(server: Instance, moves: list[Migration]) -> Iterator[Command]:
+    if any(each.type == "evacuation" for each in moves):
+        yield Command(f"openstack server evacuate {server.uuid}  # if {server.host} is down; otherwise reboot --hard")
+    elif server.task_state in OF_REBUILDS:
+        yield Command(f"openstack server rebuild {server.uuid}")
+    elif server.task_state == "migrating":
+        others = ", ".join(sorted({each.target for each in moves if each.target})) or "another host"
+        yield Command(f"{mending.hard_reboot(server.uuid).line}  # if virsh shows it neither here nor on {others}")
+    elif server.task_state not in GUEST_UNTOUCHED:
+        yield mending.hard_reboot(server.uuid)
+    if server.vm_state == "stopped":
+        yield Command(f"openstack server stop {server.uuid}")

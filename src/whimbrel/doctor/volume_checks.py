@@ -1,0 +1,230 @@
+"""Volumes and attachments: Cinder's beside the block device mappings of Nova, both ways."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from whimbrel.doctor import mending
+from whimbrel.doctor.doctor_finding import Command, Finding
+from whimbrel.doctor.nova_records import NovaRecords, Subject, VolumeUse
+from whimbrel.doctor.record_words import evidence_of
+from whimbrel.doctor.rest import at_rest, is_gone
+from whimbrel.doctor.service_records import Attachment, Volume, VolumeRecords
+from whimbrel.doctor.stuck_limits import StuckLimits
+
+MESSAGE_STATES = ("reserved", "attaching", "detaching")
+"""States of volumes that last as long as an attach or a detach; a shelved server reserves its volumes."""
+PIECE = 500
+
+T = TypeVar("T")
+
+
+class VolumeChecks:
+    """Implements looks.Checks."""
+
+    title = "volumes and attachments"
+    kinds = frozenset(
+        {"attachment_of_gone_server", "attachment_without_mapping", "mapping_without_attachment", "stuck_volume"}
+    )
+
+    def __init__(self, volumes: VolumeRecords) -> None:
+        self._volumes = volumes
+
+    def all(self, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+        known: set[str] = set()
+        for page in self._volumes.attachments():
+            known.update(each.id for each in page)
+            yield from self._unmapped(page, records, now, limits)
+        for uses in _pieces(records.volume_mappings()):
+            yield from self._missing([each for each in uses if each.attachment not in known], records, now, limits)
+        del known
+        for volumes in self._volumes.volumes():
+            for each in volumes:
+                yield from self._stuck(each, records, now, limits)
+
+    def some(
+        self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
+    ) -> Iterator[Finding]:
+        for each in before:
+            if each.kind == "stuck_volume":
+                volume = self._volumes.volume(each.subject)
+                yield from self._stuck(volume, records, now, limits) if volume else ()
+            elif each.kind == "mapping_without_attachment":
+                server, _, of = each.subject.partition("/")
+                uses = [use for use in records.uses_of_volumes([of]) if use.server == server]
+                yield from self._missing(uses, records, now, limits)
+            else:
+                found = self._volumes.attachment(each.subject)
+                yield from self._unmapped([found], records, now, limits) if found else ()
+
+    # Attachments without a mapping
+
+    def _unmapped(
+        self, page: Sequence[Attachment], records: NovaRecords, now: float, limits: StuckLimits
+    ) -> Iterator[Finding]:
+        """Judge attachments that Nova does not record."""
+        of_servers = [each for each in page if each.server]
+        uses: dict[str, list[VolumeUse]] = {}
+        for ids in _pieces(sorted({each.volume for each in of_servers})):
+            for use in records.uses_of_volumes(ids):
+                uses.setdefault(use.volume, []).append(use)
+        alone = [each for each in of_servers if not _is_recorded(each, uses.get(each.volume, ()))]
+        subjects: dict[str, Subject] = {}
+        for ids in _pieces(sorted({each.server for each in alone if each.server})):
+            subjects.update({each.id: each for each in records.some(ids)})
+        for each in alone:
+            subject = subjects.get(each.server or "") or Subject(id=each.server or "")
+            volume = self._volumes.volume(each.volume)
+            if volume and now - volume.touched >= limits.settle_s:
+                yield from _alone(each, volume, subject, records, now, limits)
+
+    # Mappings without an attachment
+
+    def _missing(
+        self, uses: Sequence[VolumeUse], records: NovaRecords, now: float, limits: StuckLimits
+    ) -> Iterator[Finding]:
+        """Judge block device mappings of servers whose attachment Cinder does not have."""
+        candidates = [each for each in uses if each.attachment and now - each.touched >= limits.settle_s]
+        subjects: dict[str, Subject] = {}
+        for ids in _pieces(sorted({each.server for each in candidates})):
+            subjects.update({each.id: each for each in records.some(ids)})
+        for each in candidates:
+            server = at_rest(subjects[each.server], now, limits) if each.server in subjects else None
+            if server is None or self._volumes.attachment(each.attachment or "") is not None:
+                continue
+            volume = self._volumes.volume(each.volume)
+            if volume and now - volume.touched < limits.settle_s:
+                continue
+            state = f"which is {volume.status}" if volume else "which does not exist"
+            yield Finding(
+                kind="mapping_without_attachment",
+                subject=f"{each.server}/{each.volume}",
+                name=server.name,
+                since=max(each.touched, volume.touched if volume else 0.0),
+                text=f"server {server.uuid} ({server.name}) has volume {each.volume}, {state}, by attachment"
+                f" {each.attachment}, and Cinder has no such attachment",
+                cause="a detach, a delete or a move was interrupted after the attachment was deleted, or somebody"
+                " deleted it in Cinder; another server can take the volume meanwhile",
+                evidence={
+                    "cell": each.cell, "written": each.touched, "volume": _evidence(volume),
+                    "server": evidence_of(subjects[each.server], records.fleet),
+                },
+                commands=[
+                    _drop_mapping(each),
+                    *([Command(f"openstack server add volume {each.server} {each.volume}  # if it needs it still")]
+                      * (volume is not None)),
+                ],
+            )  # fmt: skip
+
+    # Volumes that stay in a state
+
+    def _stuck(self, volume: Volume, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+        used_by_none = volume.status == "in-use" and not volume.is_attached
+        if not (volume.status in MESSAGE_STATES or used_by_none) or now - volume.touched <= limits.message_s:
+            return
+        attachments = self._volumes.attachments_of(volume.id)
+        uses = list(records.uses_of_volumes([volume.id]))
+        if any(not _is_recorded(each, uses) for each in attachments):
+            return  # the attachment is a finding, or of something that is no server
+        if not uses:
+            yield _stuck(
+                volume, attachments, [], f"is {volume.status} by no server and no attachment",
+                "the process that attached or detached it died, or its message was lost",
+                [Command(f"openstack volume set --state available --detached {volume.id}")])  # fmt: skip
+            return
+        subjects = records.some(sorted({each.server for each in uses}))
+        servers = [at_rest(each, now, limits) for each in subjects]
+        if len(servers) < len({each.server for each in uses}) or None in servers:
+            return  # a server is gone, or worked on: judged with it
+        if used_by_none:
+            return  # the mapping is a finding
+        if volume.status == "reserved" and all(each and each.vm_state == "shelved_offloaded" for each in servers):
+            return
+        names = ", ".join(f"{each.uuid} ({each.name})" for each in servers if each)
+        evidence = [evidence_of(each, records.fleet) for each in subjects]
+        if volume.status == "detaching":
+            use = uses[0]
+            yield _stuck(
+                volume, attachments, evidence, f"is detaching from server {names}, and nothing goes on",
+                "the message to nova-compute of the server's host was lost, or that process died; if it is down, start"
+                " it: it may end this itself",
+                [Command(f"openstack volume set --state in-use {volume.id}"),
+                 Command(f"openstack server remove volume {use.server} {use.volume}")])  # fmt: skip
+            return
+        undone = [each for each in attachments if each.status != "attached"]
+        mappings = [each for each in uses if each.attachment in {each.id for each in undone} or not each.attachment]
+        if undone and mappings:
+            yield _stuck(
+                volume, attachments, evidence, f"is {volume.status} for server {names}, and nothing goes on",
+                "the message to nova-compute of the server's host was lost, or that process died in the attach; if it"
+                " is down, start it: it may end this itself",
+                [*map(_drop_mapping, mappings), *(mending.delete_attachment(each.id) for each in undone)])  # fmt: skip
+
+
+def _is_recorded(attachment: Attachment, uses: Sequence[VolumeUse]) -> bool:
+    """Check whether a mapping names an attachment, or one from before attachments had ids is of its server."""
+    return any(
+        use.attachment == attachment.id or (not use.attachment and use.server == attachment.server) for use in uses
+    )
+
+
+def _alone(
+    each: Attachment, volume: Volume, subject: Subject, records: NovaRecords, now: float, limits: StuckLimits
+) -> Iterator[Finding]:
+    gone = is_gone(subject, now, limits)
+    server = at_rest(subject, now, limits)
+    if gone:
+        kind, text = "attachment_of_gone_server", f"is for server {subject.id}, which no cell has"
+        cause = "the delete of the server, or its create, was interrupted before the attachment was deleted"
+    elif server is not None:
+        kind = "attachment_without_mapping"
+        text = f"is for server {server.uuid} ({server.name}), and Nova does not record it"
+        cause = "an attach or a move was interrupted, or the database of the cell was restored"
+    else:
+        return
+    yield Finding(
+        kind=kind,
+        subject=each.id,
+        name=server.name if server else "",
+        since=volume.touched,
+        text=f"attachment {each.id} of volume {volume.id}, which is {volume.status}, {text}",
+        cause=cause,
+        evidence={
+            "attachment": each.status, "volume": _evidence(volume), "server": evidence_of(subject, records.fleet),
+        },
+        commands=[mending.delete_attachment(each.id)],
+    )  # fmt: skip
+
+
+def _stuck(
+    volume: Volume, attachments: Sequence[Attachment], servers: Sequence[object], text: str, cause: str,
+    commands: Sequence[Command],
+) -> Finding:  # fmt: skip
+    return Finding(
+        kind="stuck_volume",
+        subject=volume.id,
+        name=volume.name,
+        since=volume.touched,
+        text=f"volume {volume.id}{f' ({volume.name})' if volume.name else ''} {text}",
+        cause=cause,
+        evidence={
+            "volume": _evidence(volume), "servers": servers,
+            "attachments": {each.id: each.status for each in attachments},
+        },
+        commands=commands,
+    )  # fmt: skip
+
+
+def _evidence(volume: Volume | None) -> dict[str, object] | None:
+    return {"status": volume.status, "written": volume.touched} if volume else None
+
+
+def _drop_mapping(use: VolumeUse) -> Command:
+    row = f"instance_uuid = '{use.server}' AND volume_id = '{use.volume}' AND deleted = 0;"
+    return mending.sql(use.cell, f"UPDATE block_device_mapping SET deleted = id, deleted_at = NOW() WHERE {row}")
+
+
+def _pieces(found: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(found)
+    while piece := list(islice(rest, PIECE)):
+        yield piece

@@ -1,0 +1,113 @@
+"""Maintenances: hosts are emptied by a plan, which is stored with its progress."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from whimbrel.domain.ids import CellName, GroupId, HostName, ProjectId, RunId, ServerId, UserId
+from whimbrel.domain.time_windows import Windows
+
+MaintenanceState = Literal["planned", "running", "paused", "aborting", "aborted", "done"]
+
+NEXT: Final[Mapping[MaintenanceState, frozenset[MaintenanceState]]] = {
+    "planned": frozenset({"running", "aborted"}),
+    "running": frozenset({"paused", "aborting", "done"}),
+    "paused": frozenset({"running", "aborting"}),
+    "aborting": frozenset({"aborted"}),
+    "aborted": frozenset(),
+    "done": frozenset(),
+}
+"""State -> the states that may follow."""
+
+HOLDING: Final[tuple[MaintenanceState, ...]] = ("running", "paused", "aborting")
+"""States in which a maintenance has its hosts: no other one has them."""
+
+MoveKind = Literal["live", "cold"]
+
+ItemState = Literal["planned", "moving", "moved", "failed", "left", "stays"]
+"""left: the server left the host without this maintenance. stays: the plan knows no way to move it."""
+
+Drift = Literal["replan", "pause"]
+
+
+class Budgets(msgspec.Struct, frozen=True, kw_only=True):
+    """How many servers move at once, and how many moves may fail until the maintenance is paused. None: no limit."""
+
+    at_once: int = 8
+    host_at_once: int = 4  # of or to one host
+    group_at_once: int = 1  # of one server group
+    zone_at_once: int | None = None  # from, to or within one availability zone
+    aggregate_at_once: int | None = None  # from, to or within one aggregate that is no zone, such as a rack
+    project_at_once: int | None = None
+    most_failed: int = 3
+
+
+class MaintenanceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator asked for, and may ask for."""
+
+    allow_downtime: bool = False  # running servers that cannot move live are moved cold
+    on_drift: Drift = "replan"  # if the planned target is no longer suitable
+    leaves_cell: bool = False
+    budgets: Budgets = Budgets()
+    windows: Windows = Windows()  # outside of them no more moves start
+
+
+class HostInMaintenance(msgspec.Struct, frozen=True, kw_only=True):
+    """A host to be emptied. was_enabled, was_reason: before the start; None: it was not started."""
+
+    name: HostName
+    cell: CellName
+    was_enabled: bool | None = None
+    was_reason: str | None = None
+
+
+class Maintenance(msgspec.Struct, frozen=True, kw_only=True):
+    """A maintenance without its items. It is saved only as the successor of the version that was read."""
+
+    id: str
+    name: str
+    target: str  # as it was asked for: "host h1", "zone north"
+    hosts: tuple[HostInMaintenance, ...]
+    options: MaintenanceOptions
+    user_id: UserId
+    project_id: ProjectId
+    state: MaintenanceState = "planned"
+    has_disabled: bool = False  # its hosts were disabled
+    message: str | None = None  # why it is paused, or what it found at its end
+    failed_before: int = 0  # failed items when it was last started or resumed
+    version: int = 1
+    created_at: float
+    updated_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+
+    @property
+    def host_names(self) -> frozenset[HostName]:
+        return frozenset(host.name for host in self.hosts)
+
+    @property
+    def disabled_reason(self) -> str:
+        """Return the reason with which its hosts are disabled."""
+        return f"maintenance {self.name} ({self.id})"
+
+
+class MaintenanceItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One server of a maintenance. reason: why it stays, failed, waits or is moved as it is."""
+
+    position: int
+    server_id: ServerId
+    server_name: str
+    source: HostName
+    kind: MoveKind | None  # None: it cannot move
+    downtime: bool = False  # its users notice the move
+    target: HostName | None
+    group_id: GroupId | None = None
+    project_id: ProjectId | None = None  # None: it was planned before projects were noted
+    state: ItemState
+    reason: str | None = None
+    run_id: RunId | None = None
+    tries: int = 0  # moves that were turned back
+    due_at: float = 0.0  # it is not tried before
+    started_at: float | None = None
+    finished_at: float | None = None

@@ -1,0 +1,57 @@
+"""Domains: read and change. Tokens and roles are for projects only."""
+
+from whimbrel.domain.errors import Conflict, Refused
+from whimbrel.embedded.identity import views
+from whimbrel.embedded.identity.accounts import changes_of, name_taken
+from whimbrel.embedded.identity.bodies import ChangedDomainBody, NewDomainBody
+from whimbrel.embedded.identity.initial_accounts import DEFAULT_DOMAIN, new_id
+from whimbrel.embedded.identity.request import Ask
+from whimbrel.http.reply import NO_CONTENT, Reply
+from whimbrel.ports.services.identity import Domain
+
+
+async def index(ask: Ask) -> Reply:
+    found = await ask.store.records(Domain, **ask.filters("name", "enabled"))
+    return Reply(views.listing(ask.root_url, "domains", [views.domain(ask.root_url, domain) for domain in found]))
+
+
+async def show(ask: Ask) -> Reply:
+    return Reply({"domain": views.domain(ask.root_url, await ask.store.record(Domain, ask.path("domain_id")))})
+
+
+async def create(ask: Ask) -> Reply:
+    given = (await ask.body(NewDomainBody)).domain
+    domain = Domain(
+        id=given.explicit_domain_id or new_id(ask.context.ids),
+        name=given.name.strip(),
+        description=given.description or "",
+        enabled=given.enabled is not False,
+    )
+    try:
+        await ask.store.add(domain)
+    except Conflict as error:
+        raise name_taken("domain", domain.name, None) from error
+    return Reply({"domain": views.domain(ask.root_url, domain)}, 201)
+
+
+async def update(ask: Ask) -> Reply:
+    domain_id, changes = ask.path("domain_id"), changes_of((await ask.body(ChangedDomainBody)).domain)
+    if domain_id == DEFAULT_DOMAIN.id and changes.get("enabled") is False:
+        raise Refused("The default domain cannot be disabled: the cloud's own accounts are in it.")
+    try:
+        domain = await ask.store.change(Domain, domain_id, changes)
+    except Conflict as error:
+        raise name_taken("domain", changes["name"], None) from error
+    return Reply({"domain": views.domain(ask.root_url, domain)})
+
+
+async def delete(ask: Ask) -> Reply:
+    """Delete a disabled, empty domain. Keystone deletes what is in it too."""
+    domain = await ask.store.record(Domain, ask.path("domain_id"))
+    if domain.enabled:
+        raise Refused(f"Cannot delete a domain that is enabled, please disable it first: {domain.id}.")
+    try:
+        await ask.store.remove(Domain, domain.id)
+    except Conflict as error:
+        raise Conflict(f"Domain {domain.id} is not empty. Delete its users, groups and projects first.") from error
+    return NO_CONTENT

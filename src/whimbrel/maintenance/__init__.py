@@ -1,0 +1,1 @@
+"""Maintenances: plan how hosts are emptied, and execute the plan within budgets."""

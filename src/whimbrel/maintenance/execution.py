@@ -1,0 +1,322 @@
+"""Execute maintenances: start moves within the budgets, and note how they end.
+
+Invariant: nothing is kept here. A round reads a maintenance with its items and saves what it finds under the version
+that it has read; a move starts in the transaction that binds its run to its item. So a round that is cut off anywhere
+is repeated by the next one, and no server is moved twice.
+"""
+
+from collections.abc import Awaitable, Sequence
+
+import structlog
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Conflict, NotFound, Refused, Superseded, Unavailable, WorldError
+from whimbrel.domain.maintenance_plan import HOLDING, Maintenance, MaintenanceItem
+from whimbrel.domain.run import Run, has_facts
+from whimbrel.domain.server import Server
+from whimbrel.maintenance import target_planning
+from whimbrel.maintenance.budget_use import BudgetUse, HostLocations, locations_of
+from whimbrel.maintenance.operator_requests import disable_hosts, return_hosts
+from whimbrel.moves import live_requests, requests
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.ports.cloud import Cloud, Requester
+from whimbrel.ports.stores.journal import ItemStart
+from whimbrel.saga.engine import Engine
+from whimbrel.scheduling.decision import DecisionTrace
+from whimbrel.servers import lookup
+
+log = structlog.get_logger(__name__)
+
+MOST_TRIES = 3
+"""How many moves of one server may be turned back until it counts as failed."""
+RETRY_S = 10.0
+"""When a server on which something else is under way is looked at again."""
+LATE_S = 240.0
+"""How long after an abort a round that was slow may still disable a host."""
+
+
+async def carry_on_all(cloud: Cloud, engine: Engine) -> None:
+    """Do a round of each maintenance that is not over. Raises: the first error, after all had their turn."""
+    troubles = []
+    for found in await cloud.maintenances.find(HOLDING):
+        troubles += await _tried(found, carry_on(cloud, engine, found))
+    for found in await cloud.maintenances.find(("aborted",), ended_after=cloud.clock.now() - LATE_S):
+        troubles += await _tried(found, return_hosts(cloud, found))
+    if troubles:
+        raise troubles[0]
+
+
+async def _tried(found: Maintenance, work: Awaitable[None]) -> list[WorldError]:
+    """Return the error of a round of one maintenance, if there is one."""
+    try:
+        await work
+    except Superseded:
+        pass  # an operator or another conductor was faster: the next round reads what is so now
+    except WorldError as trouble:
+        log.warning("a maintenance does not go on", id=found.id, name=found.name, reason=trouble.reason)
+        return [trouble]
+    return []
+
+
+async def carry_on(cloud: Cloud, engine: Engine, found: Maintenance) -> None:
+    """Do a round of one maintenance. Raises: Superseded: it was changed meanwhile; Unavailable."""
+    if found.state == "running" and not found.has_disabled:
+        found = await disable_hosts(cloud, found)
+    if found.state == "aborting":
+        await return_hosts(cloud, found)
+    items = await cloud.maintenances.items(found.id)
+    found, items = await _note_ends(cloud, engine, found, items)
+    if found.state == "running" and _fails_too_often(found, items):
+        found = await _pause(cloud, found, f"{_failed(found, items)} moves have failed since it was started.")
+    if found.state == "running":
+        locations = await locations_of(cloud, found.options.budgets)
+        await Round(cloud, engine, found, items, locations).start_moves()
+
+
+def _fails_too_often(found: Maintenance, items: Sequence[MaintenanceItem]) -> bool:
+    return _failed(found, items) > found.options.budgets.most_failed
+
+
+def _failed(found: Maintenance, items: Sequence[MaintenanceItem]) -> int:
+    return sum(item.state == "failed" for item in items) - found.failed_before
+
+
+async def _pause(cloud: Cloud, found: Maintenance, why: str, *items: MaintenanceItem) -> Maintenance:
+    log.warning("a maintenance is paused", id=found.id, name=found.name, reason=why)
+    return await cloud.maintenances.save(
+        replace(found, state="paused", message=why, updated_at=cloud.clock.now()), items
+    )
+
+
+# The ends of moves
+
+
+async def _note_ends(
+    cloud: Cloud, engine: Engine, found: Maintenance, items: list[MaintenanceItem]
+) -> tuple[Maintenance, list[MaintenanceItem]]:
+    """Save what has become of the moves under way; confirm those that wait for it."""
+    changed = {}
+    for item in items:
+        if item.state == "moving":
+            after = await _after_move(cloud, engine, found, item)
+            if after != item:
+                changed[item.position] = after
+    items = [changed.get(item.position, item) for item in items]
+    state, message = found.state, found.message
+    is_idle = not any(item.state == "moving" for item in items)
+    if is_idle and state == "aborting":
+        state = "aborted"
+    nothing_to_do = not any(item.state == "planned" for item in items) and not _fails_too_often(found, items)
+    if is_idle and state == "running" and nothing_to_do:
+        state, message = "done", await _what_is_left(cloud, found, items)
+    if not changed and state == found.state:
+        return found, items
+    now = cloud.clock.now()
+    finished_at = now if state not in HOLDING else None
+    after_all = replace(found, state=state, message=message, updated_at=now, finished_at=finished_at)
+    return await cloud.maintenances.save(after_all, list(changed.values())), items
+
+
+async def _after_move(cloud: Cloud, engine: Engine, found: Maintenance, item: MaintenanceItem) -> MaintenanceItem:
+    """Return an item whose move is under way, as it is now."""
+    assert item.run_id, "a move has a run"
+    if await _is_forgotten(cloud, item):  # its request was refused, and nothing was done
+        return replace(_put_back(item), due_at=cloud.clock.now() + RETRY_S)
+    run = await cloud.journal.get(item.run_id)
+    if run.state == "parked":
+        return replace(item, reason=await _confirm(cloud, engine, found, run))
+    if run.state == "done":
+        target = run.facts.target if has_facts(run, MoveFacts) else None
+        host = target.host if target else item.target
+        return replace(item, state="moved", target=host, finished_at=run.finished_at, reason=_why_moved(item))
+    if run.state == "undone":
+        return _after_undone(item, run)
+    stands = "it stopped at a bug: whimbrel move show " + run.id if run.problem else run.message
+    return replace(item, reason=stands)
+
+
+async def _is_forgotten(cloud: Cloud, item: MaintenanceItem) -> bool:
+    assert item.run_id, "a move has a run"
+    try:
+        await cloud.journal.get(item.run_id)
+    except NotFound:
+        return True
+    return False
+
+
+def _why_moved(item: MaintenanceItem) -> str | None:
+    return f"tried {item.tries + 1} times" if item.tries else None
+
+
+def _after_undone(item: MaintenanceItem, run: Run) -> MaintenanceItem:
+    """Return an item to be tried again if its move was refused, or was not begun; the third time it has failed.
+
+    A move that an operator or the owner turned back has failed.
+    """
+    why = run.message or "its move was turned back"
+    tried = replace(item, tries=item.tries + 1, reason=why)
+    was_begun = len({entry.step for entry in run.log}) > 1
+    if (run.turned != "refused" and was_begun) or tried.tries >= MOST_TRIES:
+        return replace(tried, state="failed", finished_at=run.finished_at)
+    return replace(_put_back(tried), reason=why)
+
+
+def _put_back(item: MaintenanceItem) -> MaintenanceItem:
+    return replace(item, state="planned", run_id=None, started_at=None)
+
+
+async def _confirm(cloud: Cloud, engine: Engine, found: Maintenance, run: Run) -> str | None:
+    """Confirm a cold move. Return why that is not possible now."""
+    try:
+        server = await lookup.find(cloud, run.subject)
+        await requests.confirm(cloud, engine, _requester(cloud, found), server)
+    except (Refused, Conflict, NotFound, Unavailable) as no:
+        return f"it has arrived and is not confirmed yet: {no.reason}"
+    return None
+
+
+async def _what_is_left(cloud: Cloud, found: Maintenance, items: Sequence[MaintenanceItem]) -> str | None:
+    """Return what remains on the hosts, in words."""
+    known = {item.server_id for item in items}
+    servers = [server for host in found.hosts for server in await lookup.on_host(cloud, host.cell, host.name)]
+    new = sum(server.id not in known for server in servers)
+    if not servers:
+        return None
+    more = f", {new} of which came after the plan" if new else ""
+    return f"{len(servers)} servers are still on the hosts{more}"
+
+
+# The starts of moves
+
+
+class Round:
+    """Starts moves of one maintenance, until a budget is used up."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        engine: Engine,
+        found: Maintenance,
+        items: Sequence[MaintenanceItem],
+        locations: HostLocations,
+    ) -> None:
+        self._cloud = cloud
+        self._engine = engine
+        self._found = found
+        self._items = items
+        self._use = BudgetUse(found.options.budgets, locations, (item for item in items if item.state == "moving"))
+
+    async def start_moves(self) -> None:
+        """Raises: Superseded: the maintenance was changed meanwhile; Unavailable; Invalid: see `Windows.is_open`."""
+        now = self._cloud.clock.now()
+        for item in self._items:
+            if self._found.state != "running" or self._use.is_full or not self._is_open():
+                return
+            if item.state == "planned" and item.due_at <= now and self._use.has_room(item):
+                await self._start(item)
+
+    def _is_open(self) -> bool:
+        return self._found.options.windows.is_open(self._cloud.clock.now())
+
+    async def _start(self, item: MaintenanceItem) -> None:
+        cloud = self._cloud
+        try:
+            server = await lookup.find(cloud, item.server_id)
+        except NotFound:
+            await self._save(replace(item, state="left", reason="it was deleted"))
+            return
+        if server.host != item.source:
+            await self._save(replace(item, state="left", reason=f"it is on host {server.host} now"))
+            return
+        if why := await self._busy(server):
+            await self._postpone(item, why)
+            return
+        if why := await self._obstacle(item, server):
+            if self._found.options.on_drift == "pause":
+                why = f"Server {server.name} ({server.id}) cannot move as planned: {why}"
+                self._found = await _pause(cloud, self._found, why, replace(item, reason=why))
+                return
+            item = await self._planned_anew(item, server, why)
+            await self._save(item)
+            if item.state != "planned" or not self._use.has_room(item):
+                return
+        await self._move(item, server)
+
+    async def _busy(self, server: Server) -> str | None:
+        """Return why the server cannot move before something else has ended."""
+        run = await self._cloud.journal.open_run(server.id)
+        return f"something is under way on it: {run.saga.replace('_', ' ')}" if run and run.state == "open" else None
+
+    async def _obstacle(self, item: MaintenanceItem, server: Server) -> str | None:
+        """Return why the server cannot move as planned, None if it can."""
+        cloud, leaves = self._cloud, self._found.options.leaves_cell
+        if item.target is None:
+            return "no target was found before"
+        try:
+            if item.kind == "live":
+                facts = await live_requests.live_facts(cloud, server, item.target, leaves_cell=leaves)
+                decided = await live_requests.plan_live(cloud, server, facts)
+            else:
+                facts = await requests.migrate_facts(cloud, server, item.target, leaves_cell=leaves)
+                decided = await requests.plan(cloud, server, facts)
+        except (Refused, Conflict) as no:
+            return no.reason
+        if isinstance(decided, DecisionTrace):
+            return None if decided.chosen else decided.summary()
+        return decided
+
+    async def _planned_anew(self, item: MaintenanceItem, server: Server, why: str) -> MaintenanceItem:
+        """Return the item with the kind of move and the target that are possible now."""
+        options = self._found.options
+        planner = await target_planning.planner_of(self._cloud, self._found.host_names, options)
+        planned = await planner.item(item.position, await target_planning.examine(self._cloud, server, options))
+        if planned.state == "stays":
+            now = self._cloud.clock.now()
+            return replace(planned, state="failed", tries=item.tries, finished_at=now)
+        return replace(
+            planned, tries=item.tries, reason=f"planned anew, because {item.target or 'the plan'} did not suit: {why}"
+        )
+
+    async def _move(self, item: MaintenanceItem, server: Server) -> None:
+        """Start the move, as the API starts it. The journal binds its run to the item."""
+        cloud, found = self._cloud, self._found
+        begins = ItemStart(maintenance_id=found.id, version=found.version, position=item.position, reason=item.reason)
+        asked = (cloud, self._engine, _requester(cloud, found), server, item.target)
+        leaves = found.options.leaves_cell
+        run: Run
+        try:
+            if item.kind == "live":
+                run = await live_requests.migrate_live(*asked, leaves_cell=leaves, item=begins)
+            else:
+                run = await requests.migrate(*asked, leaves_cell=leaves, item=begins)
+        except Superseded:
+            raise
+        except (Refused, Conflict, NotFound) as no:
+            await self._after_refusal(no.reason, item.position)
+            return
+        self._found = replace(found, version=found.version + 1)
+        self._use.add(item)
+        log.info("a server leaves for maintenance", id=found.id, server=server.id, run=run.id, host=item.target)
+
+    async def _after_refusal(self, why: str, position: int) -> None:
+        """Postpone a move that was refused at its beginning, if its run was not bound or is removed again."""
+        self._found = await self._cloud.maintenances.get(self._found.id)
+        [item] = [each for each in await self._cloud.maintenances.items(self._found.id) if each.position == position]
+        if item.state == "planned" or await _is_forgotten(self._cloud, item):
+            await self._postpone(item, why)
+        else:
+            self._use.add(item)  # it is being undone
+
+    async def _postpone(self, item: MaintenanceItem, why: str) -> None:
+        await self._save(replace(_put_back(item), reason=why, due_at=self._cloud.clock.now() + RETRY_S))
+
+    async def _save(self, item: MaintenanceItem) -> None:
+        self._found = await self._cloud.maintenances.save(
+            replace(self._found, updated_at=self._cloud.clock.now()), [item]
+        )
+
+
+def _requester(cloud: Cloud, found: Maintenance) -> Requester:
+    """Return the operator who planned the maintenance, with a request id of its own for each move."""
+    request_id = f"req-{cloud.ids.uuid()}"
+    return Requester(user_id=found.user_id, project_id=found.project_id, request_id=request_id, is_admin=True)

@@ -1,0 +1,197 @@
+"""Plan how hosts are emptied: the kind of move of each server, the order, and the target. Nothing is changed.
+
+Invariant: each target is chosen by the code that chooses the targets of moves, on one snapshot of the cloud, less what
+the moves before it claim.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import GroupId, HostName, ProviderId, ServerId
+from whimbrel.domain.maintenance_plan import MaintenanceItem, MaintenanceOptions, MoveKind
+from whimbrel.domain.server import Server
+from whimbrel.maintenance.reserved_capacity import ReservedCapacity
+from whimbrel.moves import live_requests, needs, requests
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.steps.live import examined
+from whimbrel.moves.steps.target import Choice, decide_on
+from whimbrel.ports.cloud import Cloud
+from whimbrel.scheduling.request import GroupState
+from whimbrel.scheduling.snapshot import Snapshot
+from whimbrel.servers import lookup
+from whimbrel.servers.host_evacuation import priority_of
+
+EXAMINED_AT_ONCE = 50
+"""How many guests are examined at the same time."""
+
+IN_MAINTENANCE = "it is to be emptied as well"
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a server can move. why_not_live: for a cold move, why the server cannot move while it runs."""
+
+    kind: MoveKind
+    choice: Choice
+    why_not_live: str | None = None
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What is known of a server before a target is chosen. A string: why it cannot move in this way."""
+
+    server: Server
+    live: MoveFacts | str
+    cold: MoveFacts | str
+
+
+@dataclass
+class Planner:
+    """The snapshot on which a plan is made, and what its moves claim. because: why `leaving` hosts are no targets."""
+
+    cloud: Cloud
+    snapshot: Snapshot
+    capacity: ReservedCapacity
+    leaving: frozenset[HostName]
+    options: MaintenanceOptions
+    because: str = IN_MAINTENANCE
+    arriving: defaultdict[GroupId, Counter[ProviderId]] = field(default_factory=lambda: defaultdict(Counter))
+
+    async def item(self, position: int, found: Examined) -> MaintenanceItem:
+        """Choose how a server moves and where to, and reserve what it needs there."""
+        server = found.server
+        assert server.host, "it was found on a host"
+        way = await self._way(found)
+        group = server.spec.hints.get("group") and await self.cloud.server_groups.of_server(server.id)
+        item = MaintenanceItem(
+            position=position,
+            server_id=server.id,
+            server_name=server.name,
+            source=server.host,
+            kind=None,
+            target=None,
+            group_id=group.id if group else None,
+            project_id=server.project_id,
+            state="stays",
+        )
+        if isinstance(way, str):
+            return replace(item, reason=way)
+        downtime = way.kind == "cold" and server.vm_state == "active"
+        if downtime and not self.options.allow_downtime:
+            why = f"it cannot move while it runs: {way.why_not_live} It can move with downtime, which is not allowed"
+            return replace(item, reason=why)
+        self.reserve(way.choice, item.group_id)
+        return replace(
+            item, kind=way.kind, downtime=downtime, target=way.choice.host, state="planned", reason=way.why_not_live
+        )
+
+    def reserve(self, choice: Choice, group: GroupId | None) -> None:
+        """Count what a move claims against the capacity for those after it."""
+        index = self.snapshot.fleet.row[choice.host]
+        for resources in choice.assignments[0].parts.values():
+            self.capacity.reserve(index, resources)
+        if group:
+            self.arriving[group][choice.provider] += 1
+
+    async def _way(self, found: Examined) -> Way | str:
+        """Return how a server can move, or why it cannot."""
+        live = await self.choice(found.live, found.server.id)
+        if isinstance(live, Choice):
+            return Way("live", live)
+        cold = await self.choice(found.cold, found.server.id)
+        if isinstance(cold, Choice):
+            return Way("cold", cold, live if found.server.vm_state == "active" else None)
+        return live if found.server.vm_state in ("active", "paused") else cold
+
+    async def choice(self, facts: MoveFacts | str, server: ServerId) -> Choice | str:
+        """Return the best target of a move with these facts, or why there is none."""
+        if isinstance(facts, str):
+            return facts
+        try:
+            asked = await needs.of_server(facts, server, self.cloud)
+            request = replace(
+                asked.request,
+                excluded=asked.request.excluded | self.leaving,
+                excluded_because=self.because,
+                group=self._group_after(asked.request.group, facts.hints.get("group")),
+            )
+            decision = await decide_on(self.snapshot, replace(asked, request=request), self.cloud, 1)
+        except WorldError as no:
+            return no.reason
+        return decision.choices[0] if decision.choices else decision.record.summary()
+
+    def _group_after(self, group: GroupState | None, group_id: GroupId | None) -> GroupState | None:
+        """Return the locations of a group's members, with the planned ones."""
+        if group is None or group_id is None or group_id not in self.arriving:
+            return group
+        members: Mapping[ProviderId, int] = Counter(group.members) + self.arriving[group_id]
+        return replace(group, members=members)
+
+
+async def plan(cloud: Cloud, hosts: Sequence[Host], options: MaintenanceOptions) -> list[MaintenanceItem]:
+    """Return an item for each server on these hosts, in the order in which they are to move.
+
+    Raises: Unavailable: a cell of the hosts does not answer.
+    """
+    servers = [server for host in hosts for server in await lookup.on_host(cloud, host.cell, host.name)]
+    planner = await planner_of(cloud, [host.name for host in hosts], options)
+    found = await examine_all(cloud, in_order(servers), options)
+    return [await planner.item(position, each) for position, each in enumerate(found)]
+
+
+async def planner_of(
+    cloud: Cloud, leaving: Collection[HostName], options: MaintenanceOptions, because: str = IN_MAINTENANCE
+) -> Planner:
+    """Return a planner on the present state of the cloud. leaving: hosts that are no targets."""
+    fleet = await cloud.fleets.now()
+    capacity = ReservedCapacity(await cloud.placement.capacity(fleet.providers), len(fleet))
+    snapshot = Snapshot(fleet, capacity, cloud.clock.now(), cloud.rules.scheduler)
+    return Planner(cloud, snapshot, capacity, frozenset(leaving), options, because)
+
+
+def in_order(servers: Sequence[Server]) -> list[Server]:
+    """Return the most important servers first, and of these the largest: small ones fit where large ones do not."""
+    return sorted(
+        servers,
+        key=lambda one: (*priority_of(one), -one.flavor.memory_mib, -one.flavor.vcpus, one.created_at, one.id),
+    )
+
+
+async def examine_all(cloud: Cloud, servers: Sequence[Server], options: MaintenanceOptions) -> list[Examined]:
+    """Find out how each of these servers can move, several at once."""
+    turns = asyncio.Semaphore(EXAMINED_AT_ONCE)
+
+    async def one(server: Server) -> Examined:
+        async with turns:
+            return await examine(cloud, server, options)
+
+    return await asyncio.gather(*map(one, servers))
+
+
+async def examine(cloud: Cloud, server: Server, options: MaintenanceOptions) -> Examined:
+    """Find out how a server can move; its guest is looked at if it may move live."""
+    if server.vm_state == "resized":
+        waits = "its move waits to be confirmed or reverted"
+        return Examined(server, waits, waits)
+    return Examined(server, await _live(cloud, server, options), await _cold(cloud, server, options))
+
+
+async def _live(cloud: Cloud, server: Server, options: MaintenanceOptions) -> MoveFacts | str:
+    try:
+        facts = await live_requests.live_facts(cloud, server, None, leaves_cell=options.leaves_cell)
+        return await examined(facts, server.id, cloud)
+    except WorldError as no:
+        return no.reason
+
+
+async def _cold(cloud: Cloud, server: Server, options: MaintenanceOptions) -> MoveFacts | str:
+    try:
+        return await requests.migrate_facts(cloud, server, None, leaves_cell=options.leaves_cell)
+    except WorldError as no:
+        return no.reason

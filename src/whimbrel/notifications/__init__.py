@@ -1,0 +1,1 @@
+"""Announces what happened to servers to other services of the cloud, as Nova does: docs/notifications.md."""

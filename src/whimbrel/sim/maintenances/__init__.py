@@ -1,0 +1,1 @@
+"""Simulations of maintenances: a copy of a cloud, on simulated hosts, executes their plans."""

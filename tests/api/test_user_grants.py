@@ -1,0 +1,50 @@
+"""Beside services that others run: what is a user's is asked for as that user, and grants end with their use."""
+
+from whimbrel.adapters.openstack.sealed_grants import SealedGrants
+from whimbrel.ports.services.images import Images
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.sim.world.images import MemoryImages
+
+from tests.api.front import Front, fault, opened  # isort: skip
+from tests.api.test_rebuild import NEW_IMAGE, add_image  # isort: skip
+
+GRANTS = SealedGrants(lambda: "secret of [keystone]")
+FROM_A_VOLUME = [
+    {"uuid": NEW_IMAGE, "source_type": "image", "destination_type": "volume", "boot_index": 0, "volume_size": 1}
+]
+
+
+def shared_with(token: str) -> dict[str, Images]:
+    """Return what each token's user sees: one of them the image of another project."""
+    return {token: MemoryImages({NEW_IMAGE: b"\0" * 100})}
+
+
+async def test_an_image_that_another_project_shares_can_be_booted_by_those_who_see_it() -> None:
+    seen = shared_with("member")
+    async with opened(images_of=lambda token: seen.get(token, MemoryImages({}))) as front:
+        await add_image(front, owner="another project", visibility="shared")
+        await front.boot(imageRef=NEW_IMAGE)
+        server = {"name": "x", "flavorRef": "1", "imageRef": NEW_IMAGE, "networks": "none"}
+        answer = await front.ask("POST", "/servers", {"server": server}, who="member@p2")
+        assert "could not be found" in fault(answer, "badRequest", 400)
+
+
+async def grants_of(front: Front) -> list[str]:
+    runs = await front.world.cloud.journal.find(RunFilter())
+    return [run.facts.grant for run in runs if hasattr(run.facts, "grant")]
+
+
+async def test_a_volume_is_made_with_the_grant_of_its_user_which_then_is_gone() -> None:
+    async with opened(grants=GRANTS) as front:
+        await add_image(front)
+        await front.boot(imageRef="", block_device_mapping_v2=FROM_A_VOLUME, settle=False)
+        [grant] = await grants_of(front)
+        assert GRANTS.open(grant) == "member"
+        await front.settle()
+        assert await grants_of(front) == [""]
+
+
+async def test_without_new_volumes_no_token_is_kept() -> None:
+    async with opened(grants=GRANTS) as front:
+        await front.boot(settle=False)
+        assert await grants_of(front) == [""]

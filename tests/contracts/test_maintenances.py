@@ -1,0 +1,79 @@
+"""What every store of maintenances does."""
+
+import msgspec
+import sqlalchemy as sa
+
+from tests.contracts.databases import Opener
+from whimbrel.adapters.sql.global_.maintenances import SqlMaintenances
+from whimbrel.adapters.sql.tables.global_ import maintenance_items, maintenances
+from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, UserId
+from whimbrel.domain.maintenance_plan import (
+    Budgets,
+    HostInMaintenance,
+    Maintenance,
+    MaintenanceItem,
+    MaintenanceOptions,
+)
+from whimbrel.domain.time_windows import Windows
+
+BUDGETS = Budgets(zone_at_once=3, aggregate_at_once=2, project_at_once=1)
+OPTIONS = MaintenanceOptions(budgets=BUDGETS, windows=Windows(texts=("22:00-04:00",), time_zone="Europe/Berlin"))
+ONE = Maintenance(
+    id="m1",
+    name="disks",
+    target="host h1",
+    hosts=(HostInMaintenance(name=HostName("h1"), cell=CellName("c1")),),
+    options=OPTIONS,
+    user_id=UserId("u"),
+    project_id=ProjectId("p"),
+    created_at=1.0,
+    updated_at=1.0,
+)
+ITEM = MaintenanceItem(
+    position=0,
+    server_id=ServerId("s"),
+    server_name="s",
+    source=HostName("h1"),
+    kind="live",
+    target=HostName("h2"),
+    project_id=ProjectId("p"),
+    state="planned",
+)
+
+
+async def test_a_maintenance_is_kept_as_it_was_planned(open_store: Opener) -> None:
+    async with open_store("global") as db:
+        store = SqlMaintenances(db)
+        await store.add(ONE, [ITEM])
+        assert await store.get(ONE.id) == ONE
+        assert await store.items(ONE.id) == [ITEM]
+
+
+async def test_one_that_an_older_program_saved_has_neither_windows_nor_their_budgets(open_store: Opener) -> None:
+    older = {
+        "allow_downtime": True,
+        "on_drift": "replan",
+        "leaves_cell": False,
+        "budgets": {"at_once": 8, "host_at_once": 4, "group_at_once": 1, "most_failed": 3},
+    }
+    async with open_store("global") as db:
+        store = SqlMaintenances(db)
+        await store.add(ONE, [ITEM])
+        async with db.write() as tx:
+            await tx.run(sa.update(maintenances).values(options=msgspec.json.encode(older)))
+            await tx.run(sa.update(maintenance_items).values(project_id=None))
+        found, [item] = await store.get(ONE.id), await store.items(ONE.id)
+        assert found.options == MaintenanceOptions(allow_downtime=True)
+        assert item.project_id is None
+
+
+async def test_those_that_ended_before_are_left_out(open_store: Opener) -> None:
+    async with open_store("global") as db:
+        store = SqlMaintenances(db)
+        for number, finished_at in enumerate((None, 50.0, 100.0)):
+            state = "aborted" if finished_at else "running"
+            fields = {"id": f"m{number}", "hosts": (), "state": state, "finished_at": finished_at}
+            await store.add(msgspec.structs.replace(ONE, created_at=float(number), **fields), [])
+        assert [one.id for one in await store.find(ended_after=50.0)] == ["m2", "m0"]
+        assert [one.id for one in await store.find(("aborted",), ended_after=50.0)] == ["m2"]
+        assert [one.id for one in await store.find(("aborted",))] == ["m2", "m1"]

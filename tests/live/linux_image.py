@@ -1,0 +1,108 @@
+"""A bootable disk with Linux from Debian packages, whose first program asks for an address and for its metadata.
+
+What it writes on its serial console is what tests look at. It answers at TCP port 22 with its name.
+Needs the package mirror, syslinux, mtools and busybox-static.
+"""
+
+import gzip
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.prerequisites import missing
+
+PACKAGES = {"syslinux": "syslinux", "mcopy": "mtools", "busybox": "busybox-static", "qemu-img": "qemu-utils"}
+META_PACKAGE = "linux-image-cloud-amd64"
+SIZE_KIB = 32 << 10
+MODULES = (
+    "virtio_ring", "virtio", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci",
+    "failover", "net_failover", "virtio_net",
+)  # fmt: skip
+BOOT = """\
+DEFAULT linux
+PROMPT 0
+TIMEOUT 0
+LABEL linux
+  KERNEL vmlinuz
+  INITRD initrd.gz
+  APPEND console=ttyS0 quiet panic=1
+"""
+METADATA = "GET /openstack/latest/meta_data.json HTTP/1.0\\r\\n\\r\\n"
+INIT = f"""\
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
+for module in {" ".join(MODULES)}; do insmod /$module.ko; done
+ip link set lo up; ip link set eth0 up
+udhcpc -i eth0 -q -f -t 10 -T 1 -O staticroutes -O mtu -s /dhcp
+echo; echo "METADATA $(printf '{METADATA}' | nc -w 10 169.254.169.254 80 | tail -n 1)"
+nc -ll -p 22 -e hostname &
+while :; do sleep 60; done
+"""
+DHCP = """\
+#!/bin/sh
+[ "$1" = bound ] || exit 0
+ip addr add $ip/$mask dev eth0
+set -- $staticroutes
+while [ "$1" ]; do ip route add $1 via $2; shift 2; done
+hostname "$hostname"
+echo; echo "ADDRESS $ip"
+"""
+
+
+def linux_image(directory: Path) -> Path:
+    """Make the disk, a qcow2 file; if something that it needs is missing, the test is given up."""
+    for program, package in PACKAGES.items():
+        if not shutil.which(program):
+            missing(f"there is no command {program}", f"apt-get install {package}")
+    root = _kernel(directory)
+    (kernel,) = (root / "boot").glob("vmlinuz-*")
+    found = {path.name: path for path in (root / "lib/modules").rglob("*.ko")}
+    files = {f"{name}.ko": found[f"{name}.ko"].read_bytes() for name in MODULES}
+    files |= {"init": INIT.encode(), "dhcp": DHCP.encode()}
+    files["bin/busybox"] = Path(shutil.which("busybox") or "").read_bytes()
+    files["bin/sh"] = files["bin/busybox"]
+    initrd, boot, disk = directory / "initrd.gz", directory / "syslinux.cfg", directory / "linux.img"
+    initrd.write_bytes(gzip.compress(archive(["bin", "proc", "sys", "dev"], files), 1))
+    boot.write_text(BOOT)
+    _run("mformat", "-i", str(disk), "-C", "-T", str(SIZE_KIB * 2), "-h", "64", "-s", "32", "::")
+    _run("mcopy", "-i", str(disk), str(initrd), str(boot), "::")
+    _run("mcopy", "-i", str(disk), str(kernel), "::vmlinuz")
+    _run("syslinux", "--install", str(disk))
+    # A boot sector without partitions is an unsafe raw image to an image service.
+    image = directory / "linux.qcow2"
+    _run("qemu-img", "convert", "-O", "qcow2", str(disk), str(image))
+    return image
+
+
+def _kernel(directory: Path) -> Path:
+    """Download the kernel's package and return the directory with its files."""
+    depends = subprocess.run(["apt-cache", "depends", META_PACKAGE], capture_output=True, text=True, check=False).stdout
+    package = next((word for word in depends.split() if word.startswith("linux-image-") and word != META_PACKAGE), None)
+    download = ["apt-get", "download", package or META_PACKAGE]
+    if package is None or subprocess.run(download, cwd=directory, capture_output=True, check=False).returncode:
+        missing("the kernel's package cannot be downloaded", "apt-get update")
+    (file,) = directory.glob("linux-image-*.deb")
+    root = directory / "kernel"
+    _run("dpkg-deb", "-x", str(file), str(root))
+    return root
+
+
+def archive(directories: Iterable[str], files: Mapping[str, bytes]) -> bytes:
+    """Return an archive for the kernel (cpio, newc). All files are executable."""
+    entries = [(name, b"", 0o40755) for name in directories] + [(name, data, 0o100755) for name, data in files.items()]
+    return b"".join(_entry(*each) for each in [*entries, ("TRAILER!!!", b"", 0)])
+
+
+def _entry(name: str, content: bytes, mode: int) -> bytes:
+    fields = (0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
+    header = b"070701" + b"".join(b"%08X" % each for each in fields) + name.encode() + b"\0"
+    return header + bytes(-len(header) % 4) + content + bytes(-len(content) % 4)
+
+
+def _run(*words: str) -> None:
+    environment = os.environ | {"MTOOLS_SKIP_CHECK": "1"}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, f"{words}: {done.stderr}"

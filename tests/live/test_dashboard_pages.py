@@ -1,0 +1,103 @@
+"""Chromium uses the dashboard of a running cloud: it logs in, resizes a server, watches the move, empties a host."""
+
+import re
+from pathlib import Path
+
+from tests.live.browser import Browser, browser
+from tests.live.dashboard_tab import DashboardTab
+from tests.live.running_cloud import RunningCloud, running_cloud
+
+SLOW = "[simulated]\nlive_mib_s = 1.0\n"
+"""A live migration takes minutes."""
+
+
+def passwords(cloud: RunningCloud) -> dict[str, str]:
+    return dict(re.findall(r"username: (\w+)\n\s+password: (\w+)", cloud.home.clouds.read_text()))
+
+
+def opened(chromium: Browser, cloud: RunningCloud, user: str) -> DashboardTab:
+    tab = DashboardTab(chromium, cloud.home.running().url)
+    tab.log_in(user, passwords(cloud)[user])
+    return tab
+
+
+def test_a_server_is_resized_and_the_move_is_watched_to_its_end(tmp_path: Path) -> None:
+    with running_cloud(tmp_path) as cloud, browser(tmp_path) as chromium:
+        tab = opened(chromium, cloud, "demo")
+        cloud.program.wait_until_it_says(f"log in as admin with the password in {cloud.home.clouds}")
+        assert tab.links("nav") == ["Servers"]  # the other pages are for operators
+        tab.boot("one")
+        tab.wait_for("document.querySelector('td .badge')?.textContent === 'ACTIVE'")  # no reload: the stream says it
+        tab.submit("td form")
+        tab.wait_for("document.querySelector('td .badge')?.textContent === 'VERIFY_RESIZE'")
+        tab.click("td a", "one")
+        tab.click("td a", "resize")
+        tab.wait_for("document.querySelector('.rung.parked code')?.textContent === 'await_verdict'")
+        assert tab.text("[data-step=switch_home] ~ .undo code") == "switch_home_back"
+        tab.click("button", "Confirm")
+        tab.wait_for("document.querySelector('.facts .badge')?.textContent === 'done'")
+        assert tab.count(".rung.done") == tab.count(".rung[data-step]")
+        assert chromium.evaluate("document.cookie") == ""
+
+
+def test_another_project_sees_neither_the_server_nor_its_move(tmp_path: Path) -> None:
+    with running_cloud(tmp_path) as cloud, browser(tmp_path) as chromium:
+        tab = opened(chromium, cloud, "demo")
+        tab.boot("one")
+        tab.wait_for("document.querySelector('td .badge')?.textContent === 'ACTIVE'")
+        server = chromium.evaluate("document.querySelector('td a').hash.split('/').pop()")
+        cloud.say("project", "create", "other", cloud="whimbrel-admin")
+        cloud.say("user", "create", "--password", "a password", "bob", cloud="whimbrel-admin")
+        cloud.say("role", "add", "--user", "bob", "--project", "other", "member", cloud="whimbrel-admin")
+        tab.click("button", "Log out")
+        tab.log_in("bob", "a password")
+        tab.wait_for("document.body.innerText.includes('This project has no servers')")
+        tab.go(f"servers/{server}")
+        tab.wait_for("document.querySelector('.notice.bad') !== null")
+        assert "could not be found" in tab.text(".notice.bad")
+
+
+def test_a_host_is_emptied_by_a_plan_that_is_followed_to_its_end(tmp_path: Path) -> None:
+    with running_cloud(tmp_path) as cloud, browser(tmp_path) as chromium:
+        tab = opened(chromium, cloud, "admin")
+        tab.boot("one")
+        tab.wait_for("document.querySelector('td .badge')?.textContent === 'ACTIVE'")
+        host = tab.text("td[data-label=Host]")
+        tab.go("maintenances")
+        tab.wait_for("document.querySelector('form.plan') !== null")
+        chromium.evaluate(f"document.querySelector('form.plan input').value = '{host}'")
+        tab.submit("form.plan")
+        tab.wait_for("document.querySelector('td[data-label=State]')?.textContent === 'planned'")
+        assert (tab.text("td[data-label=Server]"), tab.text("td[data-label=How]")) == ("one", "live")
+        assert tab.text("td[data-label=From]") == host
+        target = tab.text("td[data-label=To]")
+        tab.click("button", "Start")
+        tab.wait_for("document.querySelector('.facts .badge')?.textContent === 'done'")  # the stream says it
+        assert tab.text("td[data-label=State]") == "moved"
+        assert tab.text(".facts .progress").strip().endswith("1 of 1 moved")
+        assert tab.count(".verdict button") == 0
+        tab.go("fleet")
+        tab.wait_for("document.querySelectorAll('.host .badge.busy').length === 1")
+        assert tab.text(".host .badge.busy") == "disabled"
+        tab.go("servers")
+        tab.wait_for(f"document.querySelector('td[data-label=Host]')?.textContent === '{target}'")
+
+
+def test_a_maintenance_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
+    state = "document.querySelector('.facts .badge')?.textContent"
+    with running_cloud(tmp_path, settings=SLOW) as cloud, browser(tmp_path) as chromium:
+        tab = opened(chromium, cloud, "admin")
+        tab.boot("one")
+        tab.wait_for("document.querySelector('td .badge')?.textContent === 'ACTIVE'")
+        host = tab.text("td[data-label=Host]")
+        cloud.run("whimbrel", "maintenance", "plan", host, "--name", "new disks")
+        tab.go("maintenances")
+        tab.click("td a", "new disks")
+        tab.click("button", "Start")
+        tab.wait_for("document.querySelector('td[data-label=State]')?.textContent === 'moving'")
+        for button, then in (("Pause", "paused"), ("Resume", "running"), ("Abort", "aborting")):
+            tab.click("button", button)
+            tab.wait_for(f"{state} === '{then}'")
+        assert tab.count(".verdict button") == 0  # the move under way goes on
+        tab.go("fleet")
+        tab.wait_for("document.querySelectorAll('.host .badge.good').length === 4")

@@ -1,0 +1,49 @@
+"""Unmodified clients of Keystone against a running cloud."""
+
+from pathlib import Path
+
+from tests.live.openstack_client import openstack_client
+from tests.live.running_cloud import RunningCloud, running_cloud
+
+ADMIN = "whimbrel-admin"
+
+
+def test_programs_groups_domains_and_services(tmp_path: Path) -> None:
+    with running_cloud(tmp_path) as cloud:
+        _program_lists_servers(cloud)
+        cloud.say("domain", "create", "second", cloud=ADMIN)
+        cloud.say("group", "create", "--domain", "second", "team", cloud=ADMIN)
+        cloud.say("project", "create", "lab", cloud=ADMIN)
+        cloud.say("group", "add", "user", "--group-domain", "second", "team", "demo", cloud=ADMIN)
+        cloud.say(
+            "role", "add", "--group", "team", "--group-domain", "second", "--project", "lab", "member", cloud=ADMIN
+        )
+        listed = cloud.openstack(
+            "role", "assignment", "list", "--group", "team", "--group-domain", "second", "--names", cloud=ADMIN
+        )
+        assert [(line["Role"], line["Project"]) for line in listed] == [("member", "lab@Default")]
+        assert "lab" in {project["Name"] for project in cloud.openstack("project", "list", "--my-projects")}
+        assert "disable it first" in cloud.refusal("domain", "delete", "second", cloud=ADMIN)
+        cloud.say("region", "create", "RegionTwo", cloud=ADMIN)
+        cloud.say("service", "create", "--name", "swift", "object-store", cloud=ADMIN)
+        place = ("--region", "RegionTwo", "object-store", "public", "http://127.0.0.1:8080/v1")
+        cloud.say("endpoint", "create", *place, cloud=ADMIN)
+        assert "swift" in {service["Name"] for service in cloud.openstack("catalog", "list")}
+        keys = cloud.openstack("ec2", "credentials", "create")
+        assert [line["Access"] for line in cloud.openstack("ec2", "credentials", "list")] == [keys["access"]]
+        assert "not supported" in cloud.refusal("trust", "list", cloud=ADMIN)
+
+
+def _program_lists_servers(cloud: RunningCloud) -> None:
+    made = cloud.openstack("application", "credential", "create", "program")
+    environment = {name: value for name, value in cloud.environment.items() if name != "OS_CLIENT_CONFIG_FILE"} | {
+        "OS_AUTH_TYPE": "v3applicationcredential",
+        "OS_AUTH_URL": f"{cloud.home.running().url}/identity/v3",
+        "OS_APPLICATION_CREDENTIAL_ID": made["ID"],
+        "OS_APPLICATION_CREDENTIAL_SECRET": made["Secret"],
+    }
+    ours = ["server", "create", "--flavor", "1", "--image", "tick", "--network", "private", "--wait", "of-a-program"]
+    assert openstack_client().run(ours, environment).returncode == 0
+    assert [server["Name"] for server in cloud.openstack("server", "list")] == ["of-a-program"]
+    cloud.say("application", "credential", "delete", "program")
+    assert openstack_client().run(["server", "list"], environment).returncode != 0

@@ -1,0 +1,94 @@
+"""`whimbrel maintenance`: its words, and how a maintenance is named."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from tests.unit.cli.test_listing import at_a_terminal
+from whimbrel.api.views.maintenances import MaintenanceRow, MaintenanceRows, MaintenanceState
+from whimbrel.cli.maintenance import chosen, listed, shown, window_words
+from whimbrel.domain.errors import NotFound, Refused
+
+NUMBERS = {"total": 120, "moved": 37, "moving": 4, "planned": 76, "failed": 0, "left": 0, "stays": 3}
+SERVER = {"server_id": "u1", "name": "db", "source": "h1", "kind": None, "downtime": False, "target": None,
+          "server_group_id": None, "state": "stays", "reason": "No valid host was found.", "move_id": None, "tries": 0,
+          "started_at": None, "finished_at": None}  # fmt: skip
+
+
+def fields(**more: Any) -> dict[str, Any]:
+    budgets = {"at_once": 8, "host_at_once": 4, "group_at_once": 1, "most_failed": 3}
+    plain = {"id": "aa11", "name": "disks", "target": "host h1", "state": "running", "message": None, "hosts": ["h1"],
+             "allow_downtime": False, "on_drift": "replan", "leaves_cell": False, "budgets": budgets,
+             "progress": {**NUMBERS, "remaining_s": 840.0}, "created_at": 1.0, "updated_at": 1.0, "started_at": None,
+             "finished_at": None}  # fmt: skip
+    return plain | more
+
+
+def row(**more: Any) -> MaintenanceRow:
+    return msgspec.convert(fields(**more), MaintenanceRow)
+
+
+@pytest.mark.parametrize(
+    ("remaining_s", "words"),
+    [
+        (840.0, "37 of 120 moved, 4 under way, 3 cannot move, about 14 minutes left"),
+        (30.2, "37 of 120 moved, 4 under way, 3 cannot move, about 30 seconds left"),
+        (None, "37 of 120 moved, 4 under way, 3 cannot move"),
+    ],
+)
+def test_the_progress_is_a_sentence(remaining_s: float | None, words: str) -> None:
+    assert row(progress={**NUMBERS, "remaining_s": remaining_s}).progress.words == words
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, None),
+        ({"windows": ["22:00-04:00"], "opens_at": 3600.0, "time_zone": "Europe/Berlin"},
+         "no move starts before 1970-01-01 01:00:00 UTC: 22:00-04:00 Europe/Berlin"),
+        ({"windows": ["mon 22:00-04:00", "12:00-13:00"], "closes_at": 3600.0},
+         "moves start until 1970-01-01 01:00:00 UTC: mon 22:00-04:00, 12:00-13:00 UTC"),
+        ({"windows": ["00:00-12:00", "12:00-24:00"]}, "windows: 00:00-12:00, 12:00-24:00 UTC"),
+        ({"windows": ["22:00-04:00"], "state": "done", "finished_at": 5.0}, None),
+    ],
+)  # fmt: skip
+def test_the_windows_are_a_sentence(more: dict[str, Any], words: str | None) -> None:
+    assert window_words(row(**more)) == words
+
+
+def test_a_maintenance_is_named_by_id_name_or_prefix() -> None:
+    rows = MaintenanceRows([row(), row(id="ab22", name="fans")])
+    assert [chosen(rows, wanted) for wanted in ("aa11", "fans", "ab")] == ["aa11", "ab22", "ab22"]
+    with pytest.raises(Refused, match=r"2 maintenances are called a: .* aa11 \(disks, running\), ab22 \(fans"):
+        chosen(rows, "a")
+    for nobody in ("x", ""):
+        with pytest.raises(NotFound, match=f"no maintenance {nobody}"):
+            chosen(rows, nobody)
+
+
+def test_each_server_is_shown_with_its_reason() -> None:
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(shown(msgspec.convert(fields(servers=[SERVER], message="why"), MaintenanceState)))
+    text = console.export_text()
+    assert "No valid host was found." in text
+    assert "disks: running, 37 of 120 moved" in text
+    assert "why" in text
+
+
+ID = "4300c00c-8af5-4ec5-a02d-d181fae07eeb"
+
+
+def test_nothing_is_broken_on_80_columns() -> None:
+    rows = [row(id=ID, name="new disks in the whole of rack 4"), row(id=ID.replace("c00c", "c00d"), name="fans")]
+    lines = at_a_terminal(listed(rows))
+    assert [line.split()[0] for line in lines] == ["id", "4300c00c", "37", "4300c00d", "37"]
+    assert lines[2].strip() == "37 of 120 moved, 4 under way, 3 cannot move, about 14 minutes left"
+    assert at_a_terminal(listed([])) == ["no maintenances"]
+    moves = {"server_id": ID, "move_id": ID, "name": "a database with a long name", "source": "compute-rack12-07",
+             "target": "compute-rack13-11", "kind": "cold", "downtime": True, "state": "moving"}  # fmt: skip
+    lines = at_a_terminal(shown(msgspec.convert(fields(servers=[SERVER | moves, SERVER]), MaintenanceState)))
+    assert lines[1].split()[-1] == "4300c00c"
+    assert "cold, with downtime" in lines[1]
+    assert lines[2].strip() == lines[4].strip() == "No valid host was found."

@@ -1,0 +1,89 @@
+"""Guests that hypervisors have otherwise than Nova."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.doctor.nova_copy import NOW, NovaCopy, server
+from tests.unit.doctor.services_copy import GuestsCopy
+from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.doctor.guest_checks import GuestChecks
+from whimbrel.domain.errors import Invalid
+
+
+@pytest.fixture
+def guests() -> GuestsCopy:
+    made = GuestsCopy("n1", "n2")
+    made.add("n1", server(1))
+    return made
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> NovaCopy:
+    made = NovaCopy.in_files(tmp_path)
+    made.add_server(1)
+    made.add_server(2, "s1")  # its host is not asked
+    return made
+
+
+def kinds(copy: NovaCopy, guests: GuestsCopy, **how: object) -> list[tuple[str, str]]:
+    return copy.kinds(beside=[GuestChecks(guests)], **how)
+
+
+def test_guests_where_they_belong(copy: NovaCopy, guests: GuestsCopy) -> None:
+    copy.add_server(3, "n2", vm_state="resized")
+    copy.hold(copy.add_migration(3, "finished"), "n1")
+    guests.add("n1", server(3), "shut off")  # until the confirmation
+    guests.add("n2", server(3))
+    copy.add_server(4, vm_state="stopped")
+    guests.add("n1", server(4), "shut off")
+    guests.add("n1", server(900), is_of_nova=False)
+    assert kinds(copy, guests) == []
+
+
+def test_a_server_that_runs_twice(copy: NovaCopy, guests: GuestsCopy) -> None:
+    guests.add("n2", server(1))
+    (found,) = copy.look(beside=[GuestChecks(guests)]).findings
+    assert found.key == ("guest_twice", server(1))
+    assert [each.line for each in found.commands] == [f"virsh -c test://n2 destroy {server(1)}"]
+
+
+def test_a_guest_that_runs_elsewhere(copy: NovaCopy, guests: GuestsCopy) -> None:
+    del guests.rows["n1"][server(1)]
+    guests.add("n2", server(1))
+    guests.add("n2", server(2))
+    assert kinds(copy, guests) == [("guest_elsewhere", server(1)), ("guest_elsewhere", server(2))]
+
+
+def test_a_server_without_a_guest(copy: NovaCopy, guests: GuestsCopy) -> None:
+    guests.rows["n1"].clear()
+    assert kinds(copy, guests) == [("guest_nowhere", server(1))]
+
+
+def test_a_guest_that_a_move_left(copy: NovaCopy, guests: GuestsCopy) -> None:
+    guests.add("n2", server(1), "shut off")
+    assert kinds(copy, guests) == [("guest_left_over", server(1))]
+
+
+def test_a_guest_of_a_server_that_is_gone(copy: NovaCopy, guests: GuestsCopy) -> None:
+    copy.add_record(3, deleted=3)
+    guests.add("n1", server(3))
+    guests.add("n2", server(4))
+    assert kinds(copy, guests) == [("guest_of_no_server", server(3)), ("guest_of_no_server", server(4))]
+
+
+def test_what_goes_on(copy: NovaCopy, guests: GuestsCopy) -> None:
+    copy.change("one", nova.instances, {"uuid": server(1)}, at=NOW - 10.0, task_state="migrating")
+    guests.add("n2", server(1))
+    assert kinds(copy, guests) == []
+
+
+def test_a_guest_that_moves_between_the_looks(copy: NovaCopy, guests: GuestsCopy) -> None:
+    guests.rows["n1"].clear()
+    found = copy.look(wait=lambda _: guests.add("n1", server(1)), beside=[GuestChecks(guests)])
+    assert (found.findings, found.passed) == ([], 1)
+
+
+def test_a_host_that_nova_does_not_know(copy: NovaCopy) -> None:
+    with pytest.raises(Invalid, match="n9"):
+        kinds(copy, GuestsCopy("n1", "n9"))

@@ -1,0 +1,114 @@
+"""Ports that Neutron has otherwise than Nova's servers."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.doctor.nova_copy import NOW, NovaCopy, server
+from tests.unit.doctor.services_copy import PortsCopy
+from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.doctor.port_checks import PortChecks
+
+YOUNG = NOW - 10.0
+
+
+@pytest.fixture
+def ports() -> PortsCopy:
+    return PortsCopy()
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> NovaCopy:
+    made = NovaCopy.in_files(tmp_path)
+    made.add_server(1)
+    made.add_server(2, "s1")
+    return made
+
+
+def kinds(copy: NovaCopy, ports: PortsCopy, **how: object) -> list[tuple[str, str]]:
+    return copy.kinds(beside=[PortChecks(ports)], **how)
+
+
+def test_ports_where_their_servers_are(copy: NovaCopy, ports: PortsCopy) -> None:
+    for number, (host, of) in enumerate((("n1", 1), ("n1", 1), ("s1", 2))):
+        ports.add(f"p{number}", server(of), host)
+    assert kinds(copy, ports) == []
+
+
+def test_a_port_of_a_server_that_is_gone(copy: NovaCopy, ports: PortsCopy) -> None:
+    copy.add_record(3, deleted=3)
+    ports.add("p", server(3), "n1")
+    ports.add("q", server(4), "n1")
+    assert kinds(copy, ports) == [("port_of_gone_server", "p"), ("port_of_gone_server", "q")]
+
+
+def test_a_port_on_another_host(copy: NovaCopy, ports: PortsCopy) -> None:
+    ports.add("p", server(1), "n2")
+    ports.add("q", server(2), "")
+    first, second = copy.look(beside=[PortChecks(ports)]).findings
+    assert (first.kind, second.kind) == ("port_on_other_host", "port_on_other_host")
+    assert first.commands[0].line == "openstack port set --host n1 p"
+
+
+def test_a_port_whose_active_binding_is_that_of_another_host(copy: NovaCopy, ports: PortsCopy) -> None:
+    ports.add("p", server(1), "n2")
+    ports.others["p"] = ["n1"]
+    (found,) = copy.look(beside=[PortChecks(ports)]).findings
+    assert (found.kind, found.evidence["bindings"]) == ("port_on_other_host", [["n1", "INACTIVE"], ["n2", "ACTIVE"]])
+    activate, delete, _ = found.commands
+    assert "/p/bindings/n1/activate" in activate.line
+    assert "DELETE" in delete.line
+    assert "/p/bindings/n2" in delete.line
+
+
+def test_a_port_that_could_not_be_bound(copy: NovaCopy, ports: PortsCopy) -> None:
+    ports.add("p", server(1), "n1", vif_type="binding_failed")
+    assert kinds(copy, ports) == [("port_binding_failed", "p")]
+
+
+def test_a_binding_that_a_live_migration_left(copy: NovaCopy, ports: PortsCopy) -> None:
+    ports.add("p", server(1), "n1")
+    ports.others["p"] = ["n2"]
+    (found,) = copy.look(beside=[PortChecks(ports)]).findings
+    assert (found.kind, found.evidence["bindings"]) == ("port_bound_twice", [["n1", "ACTIVE"], ["n2", "INACTIVE"]])
+
+
+@pytest.mark.parametrize("task", ["migrating", "resize_finish"])
+def test_a_move_has_its_ports_anywhere(copy: NovaCopy, ports: PortsCopy, task: str) -> None:
+    copy.change("one", nova.instances, {"uuid": server(1)}, at=YOUNG, task_state=task)
+    ports.add("p", server(1), "n2")
+    ports.others["p"] = ["n1"]
+    assert kinds(copy, ports) == []
+
+
+def test_a_move_between_cells_that_waits_has_two_bindings(copy: NovaCopy, ports: PortsCopy) -> None:
+    copy.change("two", nova.instances, {"uuid": server(2)}, vm_state="resized")
+    copy.add_migration(2, "finished", source="n1", target="s1", cell="two", cross_cell_move=True)
+    ports.add("p", server(2), "s1")
+    ports.others["p"] = ["n1"]
+    assert kinds(copy, ports) == []
+
+
+def test_a_server_that_is_being_created(copy: NovaCopy, ports: PortsCopy) -> None:
+    copy.add_mapping(3, None, YOUNG)
+    copy.add("api", nova.build_requests, YOUNG, instance_uuid=server(3))
+    ports.add("p", server(3), "")
+    assert kinds(copy, ports) == []
+
+
+def test_what_changes_between_the_looks(copy: NovaCopy, ports: PortsCopy) -> None:
+    for id in "pqr":
+        ports.add(id, server(1), "n2")
+
+    def change(_: float) -> None:
+        ports.change("p", host="n1")
+        ports.change("q", status="DOWN")
+        del ports.rows["r"]
+
+    found = copy.look(wait=change, beside=[PortChecks(ports)])
+    assert (found.findings, found.passed) == ([], 3)
+
+
+def test_a_port_that_changed_a_moment_ago(copy: NovaCopy, ports: PortsCopy) -> None:
+    ports.add("p", server(1), "n2", at=YOUNG)
+    assert kinds(copy, ports) == []

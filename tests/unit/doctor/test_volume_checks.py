@@ -1,0 +1,121 @@
+"""Volumes and attachments that Cinder has otherwise than Nova."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.unit.doctor.nova_copy import NOW, NovaCopy, server
+from tests.unit.doctor.services_copy import VolumesCopy
+from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.doctor.volume_checks import VolumeChecks
+
+YOUNG = NOW - 10.0
+
+
+@pytest.fixture
+def volumes() -> VolumesCopy:
+    return VolumesCopy()
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> NovaCopy:
+    made = NovaCopy.in_files(tmp_path)
+    made.add_server(1)
+    return made
+
+
+def kinds(copy: NovaCopy, volumes: VolumesCopy, **how: object) -> list[tuple[str, str]]:
+    return copy.kinds(beside=[VolumeChecks(volumes)], **how)
+
+
+def test_volumes_of_servers_and_of_others(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    copy.use_volume(1, "v1", "a1")
+    copy.use_volume(1, "v2", None)  # from before attachments had ids
+    copy.add_record(3, None, vm_state="shelved_offloaded")
+    copy.add_mapping(3, "one")
+    copy.add_spec(3)
+    copy.use_volume(3, "v3", "a3")
+    for number, status in enumerate(("in-use", "in-use", "reserved", "available", "in-use"), start=1):
+        volumes.add(f"v{number}", status)
+    volumes.attach("a1", "v1", server(1))
+    volumes.attach("a2", "v2", server(1))
+    volumes.attach("a3", "v3", server(3), "reserved")
+    volumes.attach("a5", "v5", None)
+    assert kinds(copy, volumes) == []
+
+
+def test_an_attachment_of_a_server_that_is_gone(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    volumes.add("v")
+    volumes.attach("a", "v", server(3))
+    assert kinds(copy, volumes) == [("attachment_of_gone_server", "a")]
+
+
+def test_an_attachment_that_nova_does_not_record(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    copy.use_volume(1, "v", "a")
+    volumes.add("v")
+    volumes.attach("a", "v", server(1))
+    volumes.attach("b", "v", server(1), "reserved")
+    assert kinds(copy, volumes) == [("attachment_without_mapping", "b")]
+
+
+def test_a_volume_whose_attachment_is_gone(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    copy.use_volume(1, "v", "a")
+    copy.use_volume(1, "w", "b")
+    volumes.add("v", "available")
+    found = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert [each.key for each in found] == [
+        ("mapping_without_attachment", f"{server(1)}/v"),
+        ("mapping_without_attachment", f"{server(1)}/w"),
+    ]
+    assert "which is available" in found[0].text
+    assert "does not exist" in found[1].text
+
+
+@pytest.mark.parametrize("status", ["reserved", "attaching", "detaching", "in-use"])
+def test_a_volume_that_is_used_by_nobody(copy: NovaCopy, volumes: VolumesCopy, status: str) -> None:
+    volumes.add("v", status)
+    assert kinds(copy, volumes) == [("stuck_volume", "v")]
+
+
+@pytest.mark.parametrize(
+    ("status", "attachment", "command"),
+    [("reserved", "reserved", "UPDATE block_device_mapping"), ("detaching", "attached", "openstack volume set")],
+)
+def test_an_attach_or_detach_that_stands_still(
+    copy: NovaCopy, volumes: VolumesCopy, status: str, attachment: str, command: str
+) -> None:
+    copy.use_volume(1, "v", "a")
+    volumes.add("v", status)
+    volumes.attach("a", "v", server(1), attachment)
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert found.key == ("stuck_volume", "v")
+    assert found.commands[0].line.startswith(command)
+
+
+def test_what_goes_on(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    copy.change("one", nova.instances, {"uuid": server(1)}, at=YOUNG, task_state="resize_migrating")
+    copy.use_volume(1, "v", "a")
+    volumes.add("v", "reserved")
+    volumes.attach("a", "v", server(1), "reserved")
+    volumes.attach("b", "v", server(1), "attached")
+    copy.add_server(3)
+    copy.use_volume(3, "w", "c")
+    volumes.add("w", "detaching", YOUNG)
+    volumes.attach("c", "w", server(3))
+    assert kinds(copy, volumes) == []
+
+
+def test_what_changes_between_the_looks(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    copy.use_volume(1, "w", "b")
+    for id in ("u", "v", "w"):
+        volumes.add(id, "detaching" if id == "u" else "available")
+    volumes.attach("a", "v", server(1))
+
+    def change(_: float) -> None:
+        volumes.volume_rows["u"] = msgspec.structs.replace(volumes.volume_rows["u"], status="available")
+        copy.use_volume(1, "v", "a")
+        volumes.attach("b", "w", server(1))
+
+    found = copy.look(wait=change, beside=[VolumeChecks(volumes)])
+    assert (found.findings, found.passed) == ([], 3)

@@ -1,0 +1,64 @@
+"""Metadata definitions of the embedded image service, over HTTP."""
+
+import pytest
+
+from tests.unit.embedded.opened import Opened
+
+SPACES = "/image/v2/metadefs/namespaces"
+CPU = {"name": "cpu_pinning", "title": "CPU pinning", "type": "string", "enum": ["shared", "dedicated"]}
+BODY = {
+    "namespace": "OS::Compute::CPU",
+    "display_name": "CPU",
+    "visibility": "public",
+    "resource_type_associations": [{"name": "OS::Nova::Flavor", "prefix": "hw:"}],
+    "properties": {"cpu_sockets": {"title": "Sockets", "type": "integer"}},
+}
+ONE = f"{SPACES}/{BODY['namespace']}"
+
+
+@pytest.fixture
+async def defined(services: Opened) -> Opened:
+    """A cloud with a namespace."""
+    assert (await services.ask("root", "POST", SPACES, BODY)).status_code == 201
+    return services
+
+
+async def test_everybody_reads_what_administrators_define(defined: Opened) -> None:
+    assert (await defined.ask("root", "POST", SPACES, BODY)).status_code == 409
+    assert (await defined.ask("ann", "POST", SPACES, {**BODY, "namespace": "mine"})).status_code == 403
+    [listed] = (await defined.ask("ann", "GET", f"{SPACES}?resource_types=OS::Nova::Flavor")).json()["namespaces"]
+    assert (listed["namespace"], listed["display_name"]) == (BODY["namespace"], "CPU")
+    assert (await defined.ask("ann", "GET", f"{SPACES}?resource_types=OS::Glance::Image")).json()["namespaces"] == []
+    assert (await defined.ask("ann", "GET", ONE)).json()["properties"] == BODY["properties"]
+    types = (await defined.ask("ann", "GET", "/image/v2/metadefs/resource_types")).json()["resource_types"]
+    assert types == [{"name": "OS::Nova::Flavor"}]
+
+
+async def test_properties_are_added_changed_and_deleted(defined: Opened) -> None:
+    assert (await defined.ask("root", "POST", f"{ONE}/properties", CPU)).status_code == 201
+    assert (await defined.ask("root", "POST", f"{ONE}/properties", CPU)).status_code == 409
+    renamed = {**CPU, "name": "cpu_policy"}
+    assert (await defined.ask("root", "PUT", f"{ONE}/properties/cpu_pinning", renamed)).status_code == 200
+    assert (await defined.ask("ann", "GET", f"{ONE}/properties/cpu_pinning")).status_code == 404
+    assert (await defined.ask("ann", "GET", f"{ONE}/properties/cpu_policy")).json() == renamed
+    assert (await defined.ask("root", "DELETE", f"{ONE}/properties")).status_code == 204
+    assert (await defined.ask("ann", "GET", f"{ONE}/properties")).json() == {"properties": {}}
+
+
+async def test_tags(defined: Opened) -> None:
+    assert (
+        await defined.ask("root", "POST", f"{ONE}/tags", {"tags": [{"name": "b"}, {"name": "a"}]})
+    ).status_code == 201
+    assert (await defined.ask("root", "POST", f"{ONE}/tags/c")).status_code == 201
+    assert (await defined.ask("root", "DELETE", f"{ONE}/tags/b")).status_code == 204
+    assert (await defined.ask("ann", "GET", f"{ONE}/tags")).json() == {"tags": [{"name": "a"}, {"name": "c"}]}
+
+
+async def test_a_private_or_protected_namespace(defined: Opened) -> None:
+    private = {"namespace": BODY["namespace"], "visibility": "private", "protected": True}
+    assert (await defined.ask("root", "PUT", ONE, private)).status_code == 200
+    assert (await defined.ask("ann", "GET", ONE)).status_code == 404
+    assert (await defined.ask("root", "DELETE", ONE)).status_code == 403
+    assert (await defined.ask("root", "PUT", ONE, {**private, "protected": False})).status_code == 200
+    assert (await defined.ask("root", "DELETE", ONE)).status_code == 204
+    assert (await defined.ask("root", "GET", ONE)).status_code == 404

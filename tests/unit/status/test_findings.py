@@ -1,0 +1,72 @@
+"""Findings: which processes, runs and certificates are named, and how severe that is."""
+
+import pytest
+from msgspec.structs import replace
+
+from tests.contracts.runs import a_run
+from tests.unit.scheduling.capacity import host
+from whimbrel.ports.stores.processes import ProcessRecord
+from whimbrel.status import findings
+from whimbrel.status.findings import Certificate
+
+NOW = 1_000_000.0
+LIVE = ProcessRecord(
+    id="1",
+    role="conductor",
+    name="c1",
+    host="m1",
+    pid=7,
+    directory="",
+    lock="",
+    release="0.2.0",
+    seen_at=NOW - 5,
+    lease_until=NOW + 20,
+)
+DEAD = replace(LIVE, id="2", name="c2", lease_until=NOW - 1)
+
+
+def test_a_process_that_died_is_named_unless_another_has_its_place() -> None:
+    [found] = findings.of_processes([LIVE, DEAD], NOW)
+    assert (found.severity, found.subject, found.since) == ("warning", "c2", NOW - 5)
+    restarted = replace(DEAD, id="3", lease_until=NOW + 20)
+    assert list(findings.of_processes([LIVE, DEAD, restarted], NOW)) == []
+
+
+def test_a_cloud_without_a_live_conductor_is_an_error() -> None:
+    api = replace(LIVE, role="api")
+    found = list(findings.of_processes([api, replace(DEAD, role="conductor")], NOW))
+    assert [(each.severity, each.subject) for each in found] == [("error", "conductor"), ("warning", "c2")]
+    assert list(findings.of_processes([replace(LIVE, role="up")], NOW)) == []
+
+
+def test_several_releases_beside_each_other_are_a_warning() -> None:
+    [found] = findings.of_processes([LIVE, replace(LIVE, id="4", name="c3", release="0.3.0")], NOW)
+    assert "0.2.0 and 0.3.0" in found.text
+
+
+def test_a_host_without_a_heartbeat_is_an_error_and_a_disabled_one_is_none() -> None:
+    up = host("n1", seen_at=NOW, enabled=False)
+    down, forced = replace(up, name="n2", seen_at=NOW - 100), replace(up, name="n3", forced_down=True)
+    found = [(each.severity, each.subject, each.since) for each in findings.of_hosts([forced, up, down], NOW)]
+    assert found == [("error", "n2", NOW - 100), ("warning", "n3", None)]
+
+
+def test_a_run_says_where_it_stands_why_and_what_it_owes() -> None:
+    failing = replace(a_run("a"), at="bind_target", tries=3, message="no answer", way="back", debts=("prepare",))
+    [found] = findings.of_runs([failing])
+    assert found.severity == "warning"
+    assert "stands at bind_target on its way back: no answer; it still has to undo prepare" in found.text
+    [bug] = findings.of_runs([replace(failing, problem="KeyError: 'x'")])
+    assert bug.severity == "error"
+
+
+def test_a_step_that_lasts_as_long_as_a_guest_needs_is_named_only_if_it_fails() -> None:
+    copying = replace(a_run("a"), at="transfer", tries=0, problem=None)
+    assert list(findings.of_runs([copying])) == []
+    assert len(list(findings.of_runs([replace(copying, tries=1)]))) == 1
+
+
+@pytest.mark.parametrize(("days", "severities"), [(40, []), (29, ["warning"]), (-1, ["error"])])
+def test_certificates_are_named_before_they_expire(days: int, severities: list[str]) -> None:
+    certificate = Certificate(file="api.crt", name="CN=api", expires_at=NOW + days * 86400)
+    assert [found.severity for found in findings.of_certificates([certificate], NOW)] == severities
