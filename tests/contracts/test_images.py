@@ -82,8 +82,8 @@ class Around:
         self.image = self.new_image()
 
     def new_image(self, **changes: object) -> Image:
-        image = Image(
-            id=str(uuid4()), name="tick", status="queued", disk_format="raw", size_bytes=0, checksum=None,
+        image = Image(  # no name of an image that other tests look for in a service that all share
+            id=str(uuid4()), name="contract", status="queued", disk_format="raw", size_bytes=0, checksum=None,
             min_disk_gib=1, min_ram_mib=64, owner=uuid4().hex,
             properties={"os_distro": "tick", "hw_disk_bus": "virtio"},
         )  # fmt: skip
@@ -243,7 +243,7 @@ async def test_everything_can_be_asked_twice(around: Around) -> None:
 async def test_create_does_not_touch_what_is_there(around: Around) -> None:
     await around.images.create(around.image)
     await around.images.create(replace(around.image, name="other"))
-    assert (await around.images.show(around.image.id)).name == "tick"
+    assert (await around.images.show(around.image.id)).name == "contract"
 
 
 async def test_a_protected_image_is_not_deleted(around: Around) -> None:
