@@ -31,7 +31,8 @@ setup: $(DEV_STAMP)  ## .venv with the package and all development tools
 
 # One worker more than processors: some tests wait for the processes that they start.
 WORKERS := $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
-PYTEST = PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist worksteal --one-in $(SHARE) --part $(PART)
+RUNNER ?= pytest
+PYTEST = PYTHONHASHSEED=0 $(BIN)/python -m $(RUNNER) -n $(WORKERS) --dist worksteal --one-in $(SHARE) --part $(PART)
 
 # Crash stories play one in so many of their faults (tests/share.py); the commit chooses which. SHARE=1: all.
 SHARE ?= 8
