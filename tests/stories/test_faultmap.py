@@ -108,6 +108,20 @@ def test_red_pairs_are_named() -> None:
     ]
 
 
+def test_kinds_of_pairs_are_added_to_a_page() -> None:
+    strike = Strike(Trouble.CRASH_BEFORE, "journal.save")
+    resize, live = (
+        pairs.First(variant, "lock", 1, strike) for variant in (pairs.TOLD[0], pairs.TOLD[len(pairs.RESIZES)])
+    )
+    before = pairs.to_markdown({resize: {"0 lock | refused": "done", "1 lock | refused": "undone"}})
+    after = pairs.to_markdown({live: {"0 lock | refused": "done"}}, before)
+    assert pairs.names_on(after) == {resize.variant.name, live.variant.name}
+    assert after == pairs.to_markdown(
+        {resize: {"0 lock | refused": "done", "1 lock | refused": "undone"}, live: {"0 lock | refused": "done"}}
+    )
+    assert "\n3 pairs in moves" in after
+
+
 def test_parts_of_the_pairs_are_together_all_of_them() -> None:
     strike = Strike(Trouble.CRASH_BEFORE, "journal.save")
     known = [pairs.First(variant, "lock", touch, strike) for variant in pairs.TOLD for touch in range(5)]

@@ -125,15 +125,17 @@ def _draw_restored(asked: Any) -> int:
 
 
 def _draw_pairs(asked: Any) -> int:
-    known = [first for first in _of_whole(pairs.firsts()) if asked.only in str(first)]
-    firsts = pairs.sample(known, asked.one_in, asked.part)
+    page = asked.into / "fault-pairs.md"
+    before = page.read_text() if asked.add else ""
+    new = [first for first in _of_whole(pairs.firsts()) if first.variant.name not in pairs.names_on(before)]
+    firsts = pairs.sample([first for first in new if asked.only in str(first)], asked.one_in, asked.part)
     found = _all_of(_draw_pair, firsts, asked.processes, _line_of_pairs)
     drawn = dict(zip(firsts, found, strict=True))
     red = pairs.reds(drawn)
     print(f"{pairs.number_of(drawn):,} pairs, {len(red)} red", *red, sep="\n")
     if not (asked.only or asked.check):
         asked.into.mkdir(parents=True, exist_ok=True)
-        (asked.into / "fault-pairs.md").write_text(pairs.to_markdown(drawn))
+        page.write_text(pairs.to_markdown(drawn, before))
     return 1 if red else 0
 
 
