@@ -144,6 +144,8 @@ async def test_resize_and_confirm_stay_below_their_bounds(
     tmp_path: Path, own_postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleet, "MAX_AGE_S", 1e6)  # hosts are read again now and then, whatever moves
+    monkeypatch.setattr("whimbrel.bootstrap.registration.LEASE_S", 1e6)  # so is the lease of the process renewed
+    monkeypatch.setattr("whimbrel.bootstrap.registration.RENEW_S", 1e6)
     async with opened(tmp_path, own_postgres) as cloud:
         server = await cloud.boot()
 

@@ -84,6 +84,7 @@ def test_a_copy_made_while_servers_move_goes_on_from_there(cloud: RunningCloud, 
             operator.revert(name, ids[name])
         flavors = [operator.until(ids[name], "ACTIVE")["flavor"]["original_name"] for name in NAMES]
         assert flavors == ["m1.small"] * 2 + ["m1.tiny"] * 2
+        wait_for(lambda: [operator.latest_move(ids[name]).is_over for name in NAMES], all, "all moves to be over")
         assert accounting_check.read(operator.api).faults() == []
     finally:
         copy.end()
