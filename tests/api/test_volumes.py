@@ -294,6 +294,7 @@ async def test_actions(cloud: VolumeCloud) -> None:
     await cloud.refused(404, "ann", "GET", f"/volumes/{volume}")
 
 
+@pytest.mark.long
 async def test_a_volume_becomes_an_image(cloud: VolumeCloud) -> None:
     volume = await cloud.volume()
     cloud.write(volume, b"a disk")

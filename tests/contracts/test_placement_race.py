@@ -195,6 +195,7 @@ def test_no_server_arrives_on_a_host_that_goes_to_another_zone(where: Where, run
     assert (held | elsewhere, held & elsewhere) == (set(EMPTY), set())
 
 
+@pytest.mark.long
 def test_no_server_arrives_on_a_host_once_it_is_disabled(where: Where, run: Run) -> None:
     """Each client that disabled a host found there, right then, all that is there in the end."""
     ends = sum(run(racers.claim_where_hosts_are_disabled, where), Ends())

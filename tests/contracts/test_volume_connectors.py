@@ -63,6 +63,7 @@ async def test_a_host_says_what_it_is_and_what_it_connects(connector: VolumeConn
     assert "iscsiadm" in abilities.kinds["iscsi"] or abilities.connector["initiator"]
 
 
+@pytest.mark.long
 async def test_volumes_of_a_share_are_files_until_the_share_is_let_go(connector: VolumeConnector) -> None:
     first = await connector.connect("nfs", volume())
     for _ in "ab":
@@ -123,6 +124,7 @@ async def test_a_share_that_is_in_use_stays(played: PlayedShares) -> None:
     assert played.mounted() == []
 
 
+@pytest.mark.long
 async def test_a_killed_order_is_repeated(played: PlayedShares) -> None:
     client = played.client()
     for _ in range(3):

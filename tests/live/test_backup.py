@@ -50,6 +50,7 @@ def operator_of(home: DataDir) -> Operator:
     return Operator(api, JsonLines())
 
 
+@pytest.mark.long
 def test_a_copy_made_while_servers_move_goes_on_from_there(cloud: RunningCloud, tmp_path: Path) -> None:
     to = tmp_path / "copy"
     with further_conductor(cloud, tmp_path):
@@ -91,6 +92,7 @@ def test_a_copy_made_while_servers_move_goes_on_from_there(cloud: RunningCloud, 
     assert "not to be used" in backup(1, "verify", to), "a cloud was started in it"
 
 
+@pytest.mark.long
 def test_a_killed_backup_is_refused_and_harms_nobody(cloud: RunningCloud, tmp_path: Path) -> None:
     """The image that is copied is a pipe, so the backup is killed while it reads."""
     operator = operator_of(cloud.home)

@@ -216,6 +216,7 @@ def shells(tmp_path: Path) -> Iterator[Shells]:
         shells.close()
 
 
+@pytest.mark.long
 def test_every_compute_command_is_run_once(shells: Shells) -> None:
     known: dict[str, str] = {}
     for line in STORY.strip().splitlines():

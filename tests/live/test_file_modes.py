@@ -37,6 +37,7 @@ def opened(cloud: RunningCloud) -> None:
         path.chmod(0o777 if path.is_dir() else 0o666)
 
 
+@pytest.mark.long
 def test_other_users_can_read_nothing(open_umask: None, tmp_path: Path) -> None:
     with running_cloud(tmp_path) as cloud:
         cloud.python(FILLED)

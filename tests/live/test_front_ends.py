@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.live.running_cloud import further_conductor, running_cloud, running_placement
 from tests.processes import http
 
@@ -38,6 +40,7 @@ def front_ends(directory: Path) -> Iterator[tuple[str, str]]:
             assert half.recv(12) == b"HTTP/1.1 408"
 
 
+@pytest.mark.long
 def test_every_front_end_has_limits(tmp_path: Path) -> None:
     found = list[str]()
     for url, path in front_ends(tmp_path):

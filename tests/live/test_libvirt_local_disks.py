@@ -28,6 +28,7 @@ def cloud(request: pytest.FixtureRequest, libvirt_pair: LibvirtPair) -> Iterator
         yield found
 
 
+@pytest.mark.long
 def test_a_marker_on_the_ephemeral_disk_goes_from_host_to_host(cloud: Cloud, libvirt_pair: LibvirtPair) -> None:  # noqa: F811
     server = cloud.boot(imageRef=cloud.tick_image(), flavorRef="small")
     cloud.until(lambda: cloud.boots(server) == 1)

@@ -92,6 +92,7 @@ def test_a_live_migration_is_watched_and_aborted(cloud: RunningCloud) -> None:
     assert "not found for instance" in cloud.refusal(*words, cloud=ADMIN)
 
 
+@pytest.mark.long
 def test_a_live_migration_is_forced_to_complete(cloud: RunningCloud) -> None:
     server = boot(cloud, "three", "slow")
     source, found = host_of(cloud, server), begun(cloud, server)

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.contracts.databases import postgres
 from tests.live.test_placement_process import ADMIN, VERSION, Placement, shared
@@ -87,6 +88,7 @@ class Load:
                 continue  # it was at the process that is killed
 
 
+@pytest.mark.long
 def test_one_of_several_is_killed_under_load(shared: str, tmp_path: Path) -> None:
     made = [Placement(tmp_path, "--auth", "noauth2", db=shared, name=f"p{number}") for number in range(3)]
     try:

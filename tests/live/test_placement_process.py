@@ -185,6 +185,7 @@ def test_a_browser_may_ask_from_the_pages_that_were_named(tmp_path: Path) -> Non
             assert "access-control-allow-origin" not in answer.headers
 
 
+@pytest.mark.long
 def test_tokens_of_keystone_and_of_the_embedded_identity(tmp_path: Path) -> None:
     """The identity service of a cloud is the Keystone here: one process asks it over HTTP, the other its database."""
     with running_cloud(tmp_path) as cloud:
@@ -216,6 +217,7 @@ def refusal(code: int, *words: str) -> str:
     return done.stderr
 
 
+@pytest.mark.long
 def test_what_keeps_it_from_starting_is_said_in_a_sentence(tmp_path: Path) -> None:
     where = ("--db", f"sqlite:///{tmp_path / 'db'}")
     db = (*where, "--port", "0")

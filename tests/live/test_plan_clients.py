@@ -24,6 +24,7 @@ def whimbrel(cloud: RunningCloud, code: int, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_plan_its_move_and_the_reasons_afterwards_agree(cloud: RunningCloud) -> None:
     words = ("server", "create", "--flavor", "m1.tiny", "--image", "tick", "--no-network", "--wait", "one")
     server = cloud.openstack(*words)["id"]

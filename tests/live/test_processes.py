@@ -40,6 +40,7 @@ def restarted(cloud: RunningCloud) -> None:
     cloud.program.wait_until_it_says("Whimbrel is up")
 
 
+@pytest.mark.long
 def test_sigterm_and_ctrl_c_end_it_in_order(cloud: RunningCloud) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         assert cloud.program.ended_by(number) == 0
@@ -121,6 +122,7 @@ def test_a_database_that_does_not_answer_is_said(tmp_path: Path) -> None:
     assert start.stderr.startswith("whimbrel: ")
 
 
+@pytest.mark.long
 def test_moves_are_shown_watched_and_spoken_to(cloud: RunningCloud) -> None:
     where = ("--data-dir", str(cloud.home.path))
     assert whimbrel("move", "list", *where).stdout.strip() == "no moves"
@@ -165,6 +167,7 @@ def test_moves_are_shown_watched_and_spoken_to(cloud: RunningCloud) -> None:
     assert (refused.returncode, "403" in refused.stderr) == (1, True)
 
 
+@pytest.mark.long
 def test_the_demo_ends_with_books_that_agree() -> None:
     told = whimbrel("demo", "--json")
     assert told.returncode == 0, told.stderr

@@ -88,6 +88,7 @@ async def start_twice(cloud: RunningCloud, server: str, image: str, project: str
         await agent.start(order, key)
 
 
+@pytest.mark.long
 async def test_what_hands_break_is_named_and_mended(cloud: RunningCloud) -> None:
     servers: list[list[str]] = json.loads(cloud.python(SET_UP))
     assert "Every invariant holds" in whimbrel(cloud, 0, "prove")

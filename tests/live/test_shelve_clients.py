@@ -3,12 +3,15 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.live.running_cloud import RunningCloud, running_cloud
 from tests.live.test_clients import ADMIN, until, until_status
 
 DISK = re.compile(r"(ephemeral|swap) disk of (\d+) bytes first used as \S+ on (\w+)")
 
 
+@pytest.mark.long
 def test_a_server_is_shelved_and_unshelved(tmp_path: Path) -> None:
     with running_cloud(tmp_path) as cloud:
         cloud.say("flavor", "create", "--vcpus", "1", "--ram", "64", "--disk", "1", "--ephemeral", "1", "roomy",

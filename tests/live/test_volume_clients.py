@@ -137,5 +137,6 @@ print("well")
 """
 
 
+@pytest.mark.long
 def test_the_sdk_makes_copies_uploads_enlarges_and_attaches(cloud: RunningCloud) -> None:
     assert cloud.python(STORY).strip() == "well"

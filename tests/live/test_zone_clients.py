@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.live.running_cloud import RunningCloud, running_cloud
 from tests.live.test_clients import ADMIN, boot, until_status
 
@@ -17,6 +19,7 @@ def zone(server: Any) -> str:
     return str(server["OS-EXT-AZ:availability_zone"])
 
 
+@pytest.mark.long
 def test_a_server_stays_in_its_zone_until_it_is_moved_to_another(tmp_path: Path) -> None:
     with running_cloud(tmp_path) as cloud:
         server = boot(cloud, "web", "--availability-zone", "north")["id"]

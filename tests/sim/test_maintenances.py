@@ -25,6 +25,7 @@ def test_a_maintenance_comes_in_one_of_five_seeds_and_changes_no_other_decision(
         assert others == story_of(seed, STEPS, Size(weights={MAINTENANCE: 0, "restore": 0})).decisions
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(3))
 def test_every_seed_with_a_maintenance_keeps_the_invariants(part: int) -> None:
     outcomes = [run(story_of(seed, STEPS, varied(seed, ALWAYS))) for seed in range(part * 4, part * 4 + 4)]

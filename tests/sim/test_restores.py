@@ -27,6 +27,7 @@ def test_restores_are_of_each_database_alone_and_of_several() -> None:
     assert {"global", "placement", "cell_c1", "cell_c1+global+placement"} <= which
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_every_seed_with_a_restore_keeps_the_invariants(part: int) -> None:
     outcomes = [run(story_of(seed, STEPS, varied(seed, ALWAYS))) for seed in range(part * 5, part * 5 + 5)]

@@ -11,6 +11,7 @@ STEPS, SEEDS, TELLINGS = 20, range(1000, 1020), 50
 SHORT = 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found_and_told_shortly(name: str) -> None:
     def tell(story: Story) -> Outcome:

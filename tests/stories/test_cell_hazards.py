@@ -95,6 +95,7 @@ class Deleted(Trial):
             await delete.accept(world.cloud, world.engine("owner"), world.requester(), server)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("story", TOLD, ids=str)
 async def test_who_is_deleted_at_any_moment_of_his_move_is_deleted(story: Story) -> None:
     for at, _ in chosen(await touches_of(story), changes):

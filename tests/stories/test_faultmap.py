@@ -27,6 +27,7 @@ def test_every_kind_of_move_is_on_the_map() -> None:
     assert set(DRAWN) == {variant.name for variant in VARIANTS}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 async def test_each_forty_fifth_point_ends_as_the_map_says(variant: Variant) -> None:
     drawn = await draw(variant, one_in=45)

@@ -144,6 +144,7 @@ async def play(end: str, *plans: Plan) -> list[str]:
     return result.incarnations[0].touches
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["confirm", "revert"])
 async def test_every_crash(end: str) -> None:
     touches = await play(end)
@@ -198,6 +199,7 @@ class Together(Incarnations):
                 await self._drive(cloud, engine)
 
 
+@pytest.mark.long
 async def test_a_group_moves_together_whatever_crashes() -> None:
     touches = await together()
     for touch in range(len(touches)):

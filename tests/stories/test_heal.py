@@ -210,6 +210,7 @@ async def heal_at_last(world: World, server: ServerId) -> None:
         await heal(cloud, engine, world.requester(), await lookup.find(cloud, server))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS + MORE, ids=str)
 async def test_every_crash(scenario: Scenario) -> None:
     touches = await touches_of(scenario)
@@ -218,6 +219,7 @@ async def test_every_crash(scenario: Scenario) -> None:
     await play(scenario, {len(touches) - 1: Fault.CRASH_AFTER})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_call_without_an_answer(scenario: Scenario, fault: Fault) -> None:
@@ -231,6 +233,7 @@ async def test_every_refusal(scenario: Scenario) -> None:
         await play(scenario, {touch: Fault.REFUSED})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_sleeper(scenario: Scenario) -> None:
     for touch in range(len(await touches_of(scenario))):

@@ -77,6 +77,7 @@ async def abort(trial: Interrupted) -> None:
             return  # it is too late
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("story", LIVE_STORIES, ids=str)
 async def test_an_abort_at_any_instant_leaves_it_here_or_there(story: Story) -> None:
     ends, touches = set(), await touches_of(story)

@@ -177,6 +177,7 @@ def unbind(host: str) -> Late:
 LATE = {f"{call.__name__} {host}": call(host) for call in (activate, unbind) for host in ("h1", "h2")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("late", LATE)
 @pytest.mark.parametrize("verdict", VERDICTS)
 async def test_a_call_that_comes_late_meets_every_step_of_a_verdict(verdict: str, late: str) -> None:

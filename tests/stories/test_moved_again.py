@@ -15,6 +15,7 @@ TOLD = tuple(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("story", TOLD, ids=str)
 async def test_who_slept_through_a_move_does_no_harm_to_the_next(story: Story) -> None:
     touches = chosen(await touches_of(story), lambda name: not knows_no_epochs(name))
@@ -22,6 +23,7 @@ async def test_who_slept_through_a_move_does_no_harm_to_the_next(story: Story) -
     assert slept.count(True) > len(touches) / 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("story", TOLD, ids=str)
 async def test_a_call_that_arrives_in_the_next_move_is_made_up_for_before_and_at_its_end(story: Story) -> None:
     for touch, _ in chosen(await touches_of(story), knows_no_epochs):

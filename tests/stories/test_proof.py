@@ -51,6 +51,7 @@ async def test_every_instant_of_a_move(story: Story) -> None:
     assert trial.proofs > 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", test_lifecycle.SCENARIOS, ids=str)
 async def test_every_instant_of_the_rest_of_a_life(scenario: lifecycle.Scenario) -> None:
     trial = ProvedLife(scenario)
@@ -65,6 +66,7 @@ async def test_every_instant_of_an_operation(scenario: attaching.Scenario) -> No
     assert trial.proofs > 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.CRASH_AFTER, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("name", ["resize with ports and volumes, revert", "resize to another cell, confirm"])
 async def test_every_instant_after_a_fault(name: str, fault: Fault) -> None:
@@ -97,6 +99,7 @@ class Alternating(Trial):
 HEAD_STARTS = range(0, 48, 8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("story", STORIES, ids=str)
 async def test_moves_step_while_the_books_are_read(story: Story) -> None:
     """After each reading of the proof the move goes on: what was read first is of another instant than the rest."""

@@ -36,6 +36,7 @@ class Edited(Trial):
                 self.answer = "yes"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("later", [0, 2], ids=lambda later: f"{later} touches later")
 @pytest.mark.parametrize("story", TOLD, ids=str)
 async def test_what_an_owner_changes_is_in_the_record_wherever_it_goes(story: Story, later: int) -> None:
