@@ -13,7 +13,7 @@ from whimbrel.domain.ids import HostName, RunId, Slot
 from whimbrel.domain.quota_excess import Increase
 from whimbrel.domain.run import Run, Verdict, has_facts
 from whimbrel.domain.server import Server
-from whimbrel.moves import needs
+from whimbrel.moves import needs, quota_checks
 from whimbrel.moves.facts import Location, MoveFacts, ZoneRequest
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.opening import new_action, new_run
@@ -293,7 +293,7 @@ async def _accept(
     larger = quota_usage.larger(server.flavor, facts.new_flavor)
     limits = await _limits(cloud, server) if larger != before else None
     if facts.new_flavor != server.flavor:
-        await needs.check_resources([facts], cloud)
+        await quota_checks.check_resources([facts], cloud)
     action = new_action(cloud, requester, server, saga, run.id)
     run = await engine.accept(run, action, larger, limits, before=before, item=item)
     await engine.begin(run, before)
@@ -305,7 +305,7 @@ async def _check_quota(cloud: Cloud, server: Server, facts: MoveFacts) -> None:
     larger = quota_usage.larger(server.flavor, facts.new_flavor)
     cores, ram_mib = larger.vcpus - server.flavor.vcpus, larger.memory_mib - server.flavor.memory_mib
     if facts.new_flavor != server.flavor:
-        await needs.check_resources([facts], cloud)
+        await quota_checks.check_resources([facts], cloud)
     if not (cores or ram_mib):
         return
     limits, used = await cloud.quotas.limits(server.project_id), await cloud.directory.usage(server.project_id)

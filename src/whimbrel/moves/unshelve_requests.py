@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Conflict, Invalid, Refused, WrongState
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
-from whimbrel.moves import needs
+from whimbrel.moves import needs, quota_checks
 from whimbrel.moves.facts import Home, MoveFacts
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.unshelve import UNSHELVE
@@ -32,7 +32,7 @@ async def unshelve(cloud: Cloud, engine: Engine, requester: Requester, server: S
     """
     facts = facts_of(server, wanted)
     needs.check(facts, cloud)
-    await needs.check_resources([facts], cloud)
+    await quota_checks.check_resources([facts], cloud)
     if wanted.zone is not None:
         await _check_volumes(cloud, server, facts)
     if wanted.host is not None and not wanted.leaves_cell:

@@ -18,7 +18,6 @@ from whimbrel.moves.needs.hints import hinted_hosts
 from whimbrel.moves.needs.new_image import check_new_image, reason_against_image
 from whimbrel.moves.needs.pci_requests import devices_of_flavor, had_pci, requested_devices, wants_pci
 from whimbrel.moves.needs.reachability import networks_needed, storage_needed
-from whimbrel.moves.needs.resource_limits import check_resources
 from whimbrel.moves.needs.resource_request import of_move, of_ports
 from whimbrel.moves.needs.whole_group import request_of_all
 from whimbrel.moves.needs.zones import METADATA_KEY, host_rule, is_policy, zone_request
@@ -34,10 +33,10 @@ __all__ = [
     "Needs",
     "check",
     "check_new_image",
-    "check_resources",
     "group_rule",
     "had_pci",
     "is_policy",
+    "of_facts",
     "of_flavor",
     "of_group",
     "of_ports",
@@ -116,10 +115,15 @@ async def rules_of_claim(move: Move, cloud: Cloud) -> tuple[GroupRule | None, Ho
 
 def check(facts: MoveFacts, cloud: Cloud) -> None:
     """Check the requests of the new flavor and the image before the move begins. Raises: Invalid."""
-    resource_request(
+    of_facts(facts, cloud)
+    devices_of_flavor(facts.new_flavor, cloud)
+
+
+def of_facts(facts: MoveFacts, cloud: Cloud) -> ResourceRequest:
+    """Return the request of the new flavor and the image, without ports. Raises: Invalid."""
+    return resource_request(
         facts.new_flavor, facts.image_properties, has_local_root=facts.has_local_root, rules=cloud.rules.scheduler
     )
-    devices_of_flavor(facts.new_flavor, cloud)
 
 
 def of_flavor(flavor: Flavor, properties: Mapping[str, str], *, has_local_root: bool) -> ResourceRequest:

@@ -9,7 +9,7 @@ from whimbrel.domain import quota_excess, server_states
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.quota_excess import Increase
 from whimbrel.domain.server import Server
-from whimbrel.moves import needs
+from whimbrel.moves import needs, quota_checks
 from whimbrel.moves.facts import Move, MoveFacts, needs_disks, requests_nics, requests_volumes, target_of
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.steps import build_failures, claims, disk, guest, pci_devices, ports, volumes
@@ -128,7 +128,7 @@ async def accept(
     """
     for server in servers[:1]:
         needs.check(_facts(server, host), cloud)
-    await needs.check_resources([_facts(server, host) for server in servers], cloud)
+    await quota_checks.check_resources([_facts(server, host) for server in servers], cloud)
     limits = await cloud.quotas.limits(requester.project_id)
     if len(servers) > 1:
         await _check_all(cloud, requester, servers, limits)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from whimbrel.domain import quota_excess
 from whimbrel.domain.quota_excess import Increase
+from whimbrel.moves import needs
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
-from whimbrel.scheduling.requirements.server import resource_request
 
 
 async def check_resources(servers: Sequence[MoveFacts], cloud: Cloud) -> None:
@@ -23,8 +23,7 @@ async def check_resources(servers: Sequence[MoveFacts], cloud: Cloud) -> None:
         return  # such quotas are counted by the directory
     wanted: Counter[str] = Counter()
     for facts in servers:
-        local, rules = facts.has_local_root, cloud.rules.scheduler
-        asked = resource_request(facts.new_flavor, facts.image_properties, has_local_root=local, rules=rules)
+        asked = needs.of_facts(facts, cloud)
         for part in (asked.own, *(group.resources for group in asked.groups)):
             wanted.update(part)
     project = servers[0].owner.project
