@@ -511,6 +511,9 @@ async def test_usages_by_type(store: SqlPlacement) -> None:
     assert len(await store.usages(OWNER.project, OWNER.user)) == 2
     assert await store.usages(OWNER.project, UserId("other")) == []
     assert await store.usages(ProjectId("other"), None) == []
+    both = {name: SMALL[name] + LARGE[name] for name in SMALL}
+    assert await store.held_by(OWNER.project) == await store.held_by(OWNER.project, OWNER.user) == both
+    assert await store.held_by(OWNER.project, UserId("other")) == await store.held_by(ProjectId("other")) == {}
 
 
 async def test_trees_of_providers(store: SqlPlacement) -> None:

@@ -11,6 +11,7 @@ class QuotaRules(msgspec.Struct, frozen=True, kw_only=True):
     driver: Literal["projects", "unified"] = "projects"  # limits in the cloud's own database, or in Keystone
     unified_limits_resource_strategy: Literal["require", "ignore"] = "require"  # what the list names
     unified_limits_resource_list: tuple[str, ...] = ("servers",)
+    count_usage_from_placement: bool = False  # cores and ram
 
     def is_required(self, resource: str) -> bool:
         """Check whether nothing of a resource may be used until it has a registered limit."""

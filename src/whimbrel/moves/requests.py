@@ -5,12 +5,10 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from whimbrel.domain import quota_excess
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Superseded, WrongState
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, RunId, Slot
-from whimbrel.domain.quota_excess import Increase
 from whimbrel.domain.run import Run, Verdict, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs, quota_checks
@@ -23,7 +21,8 @@ from whimbrel.moves.steps.target import decide
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.catalog import zone_of
-from whimbrel.ports.stores.journal import ItemStart, Limits, QuotaUsage
+from whimbrel.ports.stores.directory import Usage
+from whimbrel.ports.stores.journal import ItemStart, QuotaUsage
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.decision import DecisionTrace
@@ -291,9 +290,11 @@ async def _accept(
     run = new_run(cloud, engine, requester, server, _SAGAS[saga], facts)
     before = QuotaUsage(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib)
     larger = quota_usage.larger(server.flavor, facts.new_flavor)
-    limits = await _limits(cloud, server) if larger != before else None
+    limits = await quota_checks.limits_of_directory(cloud, server.project_id) if larger != before else None
     if facts.new_flavor != server.flavor:
         await quota_checks.check_resources([facts], cloud)
+        if cloud.rules.quota.count_usage_from_placement:
+            await _check_increase(cloud, server, facts)
     action = new_action(cloud, requester, server, saga, run.id)
     run = await engine.accept(run, action, larger, limits, before=before, item=item)
     await engine.begin(run, before)
@@ -302,21 +303,19 @@ async def _accept(
 
 async def _check_quota(cloud: Cloud, server: Server, facts: MoveFacts) -> None:
     """Raises: OverQuota: the request would be refused. The request itself checks again, in one transaction."""
-    larger = quota_usage.larger(server.flavor, facts.new_flavor)
-    cores, ram_mib = larger.vcpus - server.flavor.vcpus, larger.memory_mib - server.flavor.memory_mib
     if facts.new_flavor != server.flavor:
         await quota_checks.check_resources([facts], cloud)
-    if not (cores or ram_mib):
-        return
-    limits, used = await cloud.quotas.limits(server.project_id), await cloud.directory.usage(server.project_id)
-    quota_excess.check(
-        (Increase("cores", cores, used.cores, limits["cores"]), Increase("ram", ram_mib, used.ram_mib, limits["ram"]))
-    )
+        await _check_increase(cloud, server, facts)
 
 
-async def _limits(cloud: Cloud, server: Server) -> Limits:
-    limits = await cloud.quotas.limits(server.project_id)
-    return Limits(cores=limits["cores"], ram_mib=limits["ram"])
+async def _check_increase(cloud: Cloud, server: Server, facts: MoveFacts) -> None:
+    """Raises: OverQuota. Unified limits on what Placement counts need room for both claims, as in Nova."""
+    new, old = facts.new_flavor, server.flavor
+    cores, ram_mib = max(new.vcpus - old.vcpus, 0), max(new.memory_mib - old.memory_mib, 0)
+    if cloud.rules.quota.count_usage_from_placement and not cloud.quotas.are_settable:
+        cores, ram_mib = new.vcpus, new.memory_mib
+    if cores or ram_mib:
+        await quota_checks.check_usage(cloud, server.project_id, Usage(cores=cores, ram_mib=ram_mib))
 
 
 async def _is_locked_by(run: Run, server: Server, cloud: Cloud) -> bool:

@@ -12,6 +12,7 @@ from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.unshelve import UNSHELVE
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.placement import Owner
+from whimbrel.ports.stores.directory import Usage
 from whimbrel.saga.engine import Engine
 
 
@@ -33,6 +34,9 @@ async def unshelve(cloud: Cloud, engine: Engine, requester: Requester, server: S
     facts = facts_of(server, wanted)
     needs.check(facts, cloud)
     await quota_checks.check_resources([facts], cloud)
+    if cloud.rules.quota.count_usage_from_placement:  # otherwise it has counted all the time
+        added = Usage(cores=server.flavor.vcpus, ram_mib=server.flavor.memory_mib)
+        await quota_checks.check_usage(cloud, server.project_id, added)
     if wanted.zone is not None:
         await _check_volumes(cloud, server, facts)
     if wanted.host is not None and not wanted.leaves_cell:

@@ -151,6 +151,7 @@ MUST_BE = {
     "listen.host": "an address of this machine, such as '127.0.0.1'",
     "listen.port": "a port number from 0 to 65535; 0 takes a free one",
     "quota.driver": "'projects' or 'unified'",
+    "quota.count_usage_from_placement": "true or false",
     "quota.unified_limits_resource_strategy": "'require' or 'ignore'",
     "quota.unified_limits_resource_list": "a list of resources, such as 'servers' and 'class:DISK_GB'",
     "volumes.zones": f"a list of names, each of {A_NAME}; without it the default zone and those of the hosts",

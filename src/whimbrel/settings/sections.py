@@ -356,6 +356,7 @@ class QuotaTable(Table, frozen=True, kw_only=True):
     driver: Literal["projects", "unified"] = "projects"  # the cloud's own database, or the limits of Keystone
     unified_limits_resource_strategy: Literal["require", "ignore"] = "require"  # the resources of the list
     unified_limits_resource_list: tuple[LimitNamed, ...] = ("servers",)  # need, or need not, have a registered limit
+    count_usage_from_placement: bool = False  # cores and ram are counted by claims, not by servers
 
     @property
     def rules(self) -> QuotaRules:

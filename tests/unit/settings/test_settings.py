@@ -397,6 +397,8 @@ def test_the_driver_of_quotas_is_read(tmp_path: Path) -> None:
     )
     assert "'projects' or 'unified'" in complaint(tmp_path, GOOD + '[quota]\ndriver = "nova.quota"\n')
     assert "list of resources" in complaint(tmp_path, GOOD + '[quota]\nunified_limits_resource_list = ["VCPU"]\n')
+    assert load(tmp_path, GOOD + "[quota]\ncount_usage_from_placement = true\n").rules.quota.count_usage_from_placement
+    assert "true or false" in complaint(tmp_path, GOOD + "[quota]\ncount_usage_from_placement = 1\n")
 
 
 def test_what_guests_are_told_is_read(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from whimbrel.api.http.call import Call
 from whimbrel.domain.ids import ProjectId
+from whimbrel.moves import quota_checks
 
 # (name here, name of the quota, last version that shows it)
 _ABSOLUTE: tuple[tuple[str, str, int | None], ...] = (
@@ -31,7 +32,7 @@ async def index(call: Call) -> Any:
     if (other := call.value("tenant_id")) is not None:
         call.check("os_compute_api:limits:other_project")
         project = ProjectId(other)
-    quotas, usage = await call.cloud.quotas.shown(project), await call.cloud.directory.usage(project)
+    quotas, usage = await call.cloud.quotas.shown(project), await quota_checks.usage(call.cloud, project)
     absolute = {name: quotas[quota] for name, quota, last in _ABSOLUTE if last is None or call.minor <= last}
     absolute |= {
         "totalInstancesUsed": usage.instances,

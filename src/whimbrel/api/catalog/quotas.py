@@ -11,6 +11,7 @@ from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.schemas.quotas import CURRENT, FILES, NETWORK
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.moves import quota_checks
 from whimbrel.ports.stores.catalog import DEFAULT_QUOTA_CLASS
 
 LONGEST_NAME = 255
@@ -82,7 +83,7 @@ def _name(text: str) -> str:
 
 async def _used(call: Call, project: ProjectId, user: UserId | None) -> dict[str, int]:
     """Return the usage of resources that are counted here; others are counted where they are used, or not at all."""
-    usage = await call.cloud.directory.usage(project, user)
+    usage = await quota_checks.usage(call.cloud, project, user)
     groups = await call.cloud.server_groups.count(project, user)
     return {"instances": usage.instances, "cores": usage.cores, "ram": usage.ram_mib, "server_groups": groups}
 

@@ -23,6 +23,7 @@ from whimbrel.domain.ip_addresses import canonical_or_empty
 from whimbrel.domain.quota_excess import Increase
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.http.reply import Reply
+from whimbrel.moves import quota_checks
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create as births
 from whimbrel.servers.lifecycle import delete
@@ -271,7 +272,7 @@ async def how_many(call: Call, requested: dict[str, Any], flavor: Flavor) -> int
     if most == 1:
         return 1  # the quota is checked when it is claimed
     limits = await call.cloud.quotas.limits(call.principal.project_id)
-    usage = await call.cloud.directory.usage(call.principal.project_id)
+    usage = await quota_checks.usage(call.cloud, call.principal.project_id)
     number = str(most) if least == most else f"{least}-{most}"
     wanted = (
         Increase("instances", most, usage.instances, limits["instances"], shown=number),

@@ -173,8 +173,8 @@ class Placement(Consumers, Protocol):
         """Return the claims of these consumers, None: of all."""
         ...
 
-    async def held_by(self, project: ProjectId) -> dict[str, int]:
-        """Return what the consumers of a project have together, by resource class."""
+    async def held_by(self, project: ProjectId, user: UserId | None = None) -> dict[str, int]:
+        """Return what the consumers of a project, or of one user in it, have together, by resource class."""
         ...
 
     async def owners(self, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:

@@ -5,9 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from whimbrel.domain import quota_excess, server_states
+from whimbrel.domain import server_states
 from whimbrel.domain.ids import HostName
-from whimbrel.domain.quota_excess import Increase
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs, quota_checks
 from whimbrel.moves.facts import Move, MoveFacts, needs_disks, requests_nics, requests_volumes, target_of
@@ -16,6 +15,7 @@ from whimbrel.moves.steps import build_failures, claims, disk, guest, pci_device
 from whimbrel.moves.steps.target import after_lost_claim, choose_anew, choose_target, chooses_anew, next_alternate
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.placement import Owner
+from whimbrel.ports.stores.directory import Usage
 from whimbrel.ports.stores.journal import Limits, QuotaUsage
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
@@ -129,25 +129,19 @@ async def accept(
     for server in servers[:1]:
         needs.check(_facts(server, host), cloud)
     await quota_checks.check_resources([_facts(server, host) for server in servers], cloud)
-    limits = await cloud.quotas.limits(requester.project_id)
-    if len(servers) > 1:
-        await _check_all(cloud, requester, servers, limits)
+    limits = await quota_checks.limits_of_directory(cloud, requester.project_id)
+    if len(servers) > 1 or cloud.rules.quota.count_usage_from_placement:
+        await _check_all(cloud, requester, servers)
     for server in servers:
         await _accept(cloud, engine, requester, server, host, limits, note)
     return list(servers)
 
 
-async def _check_all(cloud: Cloud, requester: Requester, servers: Sequence[Server], limits: dict[str, int]) -> None:
+async def _check_all(cloud: Cloud, requester: Requester, servers: Sequence[Server]) -> None:
     """Refuse all if the quota does not cover all; each is checked again when its usage is recorded."""
-    used = await cloud.directory.usage(requester.project_id)
     cores, ram_mib = (sum(getattr(server.flavor, name) for server in servers) for name in ("vcpus", "memory_mib"))
-    quota_excess.check(
-        (
-            Increase("instances", len(servers), used.instances, limits["instances"]),
-            Increase("cores", cores, used.cores, limits["cores"]),
-            Increase("ram", ram_mib, used.ram_mib, limits["ram"]),
-        )
-    )
+    added = Usage(instances=len(servers), cores=cores, ram_mib=ram_mib)
+    await quota_checks.check_usage(cloud, requester.project_id, added)
 
 
 async def _accept(
@@ -156,7 +150,7 @@ async def _accept(
     requester: Requester,
     server: Server,
     host: HostName | None,
-    limits: dict[str, int],
+    limits: Limits,
     note: str | None,
 ) -> None:
     run = new_run(cloud, engine, requester, server, CREATE, _facts(server, host, requester.grant))
@@ -165,12 +159,7 @@ async def _accept(
         run,
         action,
         QuotaUsage(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib),
-        Limits(
-            instances=limits["instances"],
-            cores=limits["cores"],
-            ram_mib=limits["ram"],
-            group_members=limits["server_group_members"],
-        ),
+        limits,
         replace(server, vm_state="building", task_state="scheduling"),
     )
     await engine.begin(run)

@@ -6,8 +6,9 @@ As in Nova, a soft-deleted server does not count in the quota of its project; a 
 from whimbrel.domain import server_states
 from whimbrel.domain.operation_facts import Operation, OperationFacts
 from whimbrel.domain.server import Server
+from whimbrel.moves import quota_checks
 from whimbrel.ports.cloud import Cloud, Requester
-from whimbrel.ports.stores.journal import Limits, QuotaUsage
+from whimbrel.ports.stores.journal import QuotaUsage
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
@@ -92,11 +93,10 @@ async def soft_delete(cloud: Cloud, engine: Engine, requester: Requester, server
 
 async def restore(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """Raises: WrongState; Conflict; OverQuota; Unavailable."""
-    limits = await cloud.quotas.limits(server.project_id)
     counting = operation.Counting(
         usage=QuotaUsage(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib),
         before=NOT_COUNTED,
-        limits=Limits(instances=limits["instances"], cores=limits["cores"], ram_mib=limits["ram"]),
+        limits=await quota_checks.limits_of_directory(cloud, server.project_id),
     )
     await operation.accept(
         cloud, engine, requester, server, RESTORE, "restore", "restoring", (server_states.SOFT_DELETED,),

@@ -144,10 +144,10 @@ async def of_project(tx: Tx, project: ProjectId, user: UserId | None) -> list[Us
     ]
 
 
-async def held_by(tx: Tx, project: ProjectId) -> dict[str, int]:
-    """Return the sums that a project holds, by resource class."""
+async def held_by(tx: Tx, project: ProjectId, user: UserId | None = None) -> dict[str, int]:
+    """Return the sums that a project, or one user in it, holds, by resource class."""
     sums: Counter[str] = Counter()
-    for _kind, name, amount in await tx.rows(_SUMS, {"of_project": project, "of_user": ""}):
+    for _kind, name, amount in await tx.rows(_SUMS, {"of_project": project, "of_user": user or ""}):
         sums[name] += int(amount)
     return dict(sums)
 
