@@ -18,6 +18,7 @@ from whimbrel.domain import join_token
 from whimbrel.domain.errors import Invalid, Refused, Unavailable
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.settings.agentdir import DEFAULT, AgentDir, Membership
+from whimbrel.settings.named_files import read_text
 from whimbrel.settings.transport import is_plain_beyond_loopback
 
 if TYPE_CHECKING:
@@ -67,10 +68,7 @@ def _text(token: str | None, file: Path | None) -> str:
         raise Invalid("give the token that `whimbrel host invite` printed, or a file with it: --token-file FILE")
     if file is None:
         return token or ""
-    try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{file} cannot be read ({error}): name the file with the token") from None
+    return read_text(file, "--token-file")
 
 
 # The cloud

@@ -12,10 +12,12 @@ import structlog
 
 from whimbrel.adapters.sql.engine.urls import check_url, without_password
 from whimbrel.domain.errors import Invalid
+from whimbrel.settings.named_files import read_word
 
 log = structlog.get_logger(__name__)
 
 VARIABLE = "WHIMBREL_DATABASE"
+URL = "postgresql://USER:PASSWORD@HOST/NAME"
 
 
 def chosen_database(
@@ -29,7 +31,7 @@ def chosen_database(
     if url is not None and file:
         raise Invalid(f"{option} and {option}-file both name a database: give one of them")
     if url is None:
-        url = _read(file, option) if file else os.environ.get(variable or "") or None
+        url = read_word(file, f"{option}-file", URL) if file else os.environ.get(variable or "") or None
     if url is not None:  # an empty value, as of an unset shell variable, is an error, not the default
         check_url(url)
     return url
@@ -47,13 +49,3 @@ def warn_of_passwords(arguments: Sequence[str] = sys.argv) -> None:
             "the password of --os-password is on the command line, where all users of this machine can read it: use"
             " OS_PASSWORD"
         )
-
-
-def _read(file: Path, option: str) -> str:
-    try:
-        found = file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{option}-file {file} cannot be read ({error}): name a readable file") from None
-    if not found:
-        raise Invalid(f"{option}-file {file} is empty: write postgresql://USER:PASSWORD@HOST/NAME into it")
-    return found

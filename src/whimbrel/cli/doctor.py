@@ -3,8 +3,6 @@
 import signal
 import time
 from collections.abc import Sequence
-from configparser import ConfigParser
-from configparser import Error as ConfigError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +11,7 @@ from rich.console import Console
 
 from whimbrel.cli import SAYS_NO, doctor_output, doctor_watch, log_setup, terminal
 from whimbrel.cli.doctor_sources import Sources, sources
+from whimbrel.cli.oslo_files import read_connection, read_settings
 from whimbrel.cli.progress_bar import bar
 from whimbrel.doctor.looks import Diagnosis, diagnose
 from whimbrel.doctor.stuck_limits import StuckLimits
@@ -140,36 +139,13 @@ def _urls(nova_conf: Path, placement_conf: Path, cell_conf: tuple[str, ...], *, 
         name, sign, file = each.partition("=")
         if not sign:
             raise Invalid(f"--cell-conf {each} has no file: give CELL=FILE")
-        cells[name] = _connection(Path(file), "database", "--cell-conf")
-    nova = _settings(nova_conf, "--nova-conf")
+        cells[name] = read_connection(Path(file), "database", "--cell-conf")
+    nova = read_settings(nova_conf, "--nova-conf")
     return NovaUrls(
-        api=_connection(nova_conf, "api_database", "--nova-conf"),
-        placement=_connection(placement_conf, "placement_database", "--placement-conf"),
+        api=read_connection(nova_conf, "api_database", "--nova-conf"),
+        placement=read_connection(placement_conf, "placement_database", "--placement-conf"),
         main=nova.get("database", "connection", fallback=None),
         cells=cells,
         default_zone=nova.get("DEFAULT", "default_availability_zone", fallback="nova"),
         any_schema=any_schema,
     )
-
-
-def _settings(file: Path, option: str) -> ConfigParser:
-    """Read an ini file as leniently as oslo.config; empty if it has only a URL. Raises: Invalid."""
-    settings = ConfigParser(strict=False, interpolation=None, allow_no_value=True)
-    try:
-        text = file.read_text()
-        if "[" in text and "]" in text and "\n[" in f"\n{text}":
-            settings.read_string(text)
-    except (OSError, UnicodeDecodeError, ConfigError) as error:
-        raise Invalid(f"{option} {file} cannot be read ({error}): name a readable file") from None
-    return settings
-
-
-def _connection(file: Path, section: str, option: str) -> str:
-    settings = _settings(file, option)
-    if not settings.sections() and not settings.defaults():
-        found: str | None = file.read_text().strip()
-    else:
-        found = settings.get(section, "connection", fallback=None)
-    if not found or "://" not in found:
-        raise Invalid(f"{option} {file} has no 'connection' in its section [{section}]: name the file that has it")
-    return found

@@ -23,6 +23,7 @@ from whimbrel.cli.serving import listen
 from whimbrel.cli.serving import metrics_secret as secret_of_settings
 from whimbrel.domain.errors import Invalid
 from whimbrel.settings.datadir import DataDir, default_path
+from whimbrel.settings.named_files import read_word
 from whimbrel.settings.sections import TlsTable
 
 if TYPE_CHECKING:
@@ -197,15 +198,7 @@ async def _serve(
 
 def _read_secret(file: Path | None) -> str:
     """Read the secret of Prometheus in the way Prometheus reads it. Raises: Invalid."""
-    if file is None:
-        return ""
-    try:
-        secret = file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"--metrics-secret {file} cannot be read ({error}): name a readable file") from None
-    if not secret:
-        raise Invalid(f"--metrics-secret {file} is empty: write a long random word into it")
-    return secret
+    return read_word(file, "--metrics-secret", "a long random word") if file else ""
 
 
 def _watched(app: "ASGIApp", secret: str | None) -> "ASGIApp":

@@ -1,8 +1,6 @@
 """`whimbrel placement import` and `export`: copy everything from OpenStack Placement's own database, and back."""
 
 from collections.abc import Iterator
-from configparser import ConfigParser
-from configparser import Error as ConfigError
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +12,7 @@ from rich.markup import escape
 from whimbrel.adapters.sql.engine.urls import without_password
 from whimbrel.cli import SAYS_NO, log_setup, terminal
 from whimbrel.cli.database_option import VARIABLE, chosen_database, warn_of_passwords
+from whimbrel.cli.oslo_files import read_connection
 from whimbrel.cli.progress_bar import bar
 from whimbrel.domain.errors import Invalid
 
@@ -107,24 +106,7 @@ def _urls(url: str | None, file: Path | None, option: str, db: str | None, db_fi
     own = chosen_database(db, db_file, "--db")
     if own is None:
         raise Invalid(f"no database of Whimbrel is named: give --db, --db-file or {VARIABLE}")
-    return url or _read(file, option), own
-
-
-def _read(file: Path | None, option: str) -> str:
-    """Read a URL, or that of placement.conf. Raises: Invalid."""
-    assert file is not None, "one of the two options is given"
-    try:
-        text = file.read_text().strip()
-        if f"[{SECTION}]" not in text:
-            return text
-        settings = ConfigParser(strict=False, interpolation=None, allow_no_value=True)  # as lenient as oslo.config
-        settings.read_string(text)
-        found = settings.get(SECTION, "connection", fallback=None)
-    except (OSError, UnicodeDecodeError, ConfigError) as error:
-        raise Invalid(f"{option}-file {file} cannot be read ({error}): name a readable file") from None
-    if not found:
-        raise Invalid(f"{option}-file {file} has no 'connection' in its section [{SECTION}]: give the URL by {option}")
-    return found
+    return url or read_connection(Path(file or ""), SECTION, f"{option}-file"), own
 
 
 def _run(openstack_url: str, own_url: str, *, imports: bool, replace: bool, verify: bool, json: bool) -> int:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 from whimbrel.bootstrap import http_server
 from whimbrel.bootstrap.http_server.certificates import Certificates
 from whimbrel.cli.service_command import keep_what_is_loaded, say
-from whimbrel.domain.errors import Invalid, WorldError
+from whimbrel.domain.errors import WorldError
 from whimbrel.settings import CloudConfig
 from whimbrel.settings.datadir import DataDir
+from whimbrel.settings.named_files import read_text
 from whimbrel.settings.transport import check_listener
 
 if TYPE_CHECKING:
@@ -69,10 +70,7 @@ def metrics_secret(config: CloudConfig, home: DataDir | None) -> str | None:
         return None
     if config.metrics.secret_file is None:
         return home.metrics_secret() if home else ""
-    try:
-        return Path(config.metrics.secret_file).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"[metrics]: 'secret_file' cannot be read ({error}); name a readable file") from None
+    return read_text(Path(config.metrics.secret_file), "[metrics]: 'secret_file'").strip()
 
 
 def metadata_port(config: CloudConfig) -> "socket.socket | None":

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.guest_settings import GuestRules
+from whimbrel.settings.named_files import read_word
 from whimbrel.settings.sections import (
     CloudConfig,
     GuestsTable,
@@ -86,7 +87,7 @@ def guest_rules(name: str, guests: GuestsTable) -> GuestRules:
     """Return the rules of [guests], with the contents of the file of vendor data. Raises: Invalid."""
     vendor_data: dict[str, Any] = {}
     if guests.vendor_data_file is not None:
-        text = _read(name, "[guests]: 'vendor_data_file'", Path(guests.vendor_data_file), "write a JSON object into it")
+        text = _read(name, "[guests]: 'vendor_data_file'", Path(guests.vendor_data_file), "a JSON object")
         try:
             vendor_data = msgspec.json.decode(text, type=dict[str, Any])
         except msgspec.DecodeError as error:
@@ -123,11 +124,5 @@ def _located(file: str, directory: Path, environment: Mapping[str, str]) -> Path
     return next((place / file for place in places if os.path.exists(place / file)), directory / file)
 
 
-def _read(name: str, key: str, file: Path, advice: str = "write the URL into it") -> str:
-    try:
-        text = file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{name}: {key} is {file}, which cannot be read ({error}); name a readable file") from None
-    if not text:
-        raise Invalid(f"{name}: {key} is {file}, which is empty; {advice}")
-    return text
+def _read(name: str, key: str, file: Path, wanted: str = "the URL") -> str:
+    return read_word(file, f"{name}: {key}", wanted)

@@ -97,7 +97,7 @@ def test_files_are_credentials_or_beside_the_settings(
 
 def test_an_empty_file_of_the_url_is_refused(file: Path) -> None:
     file.with_name("database-url").write_text(" ")
-    with pytest.raises(Invalid, match=r"'url_file' is .*database-url, which is empty"):
+    with pytest.raises(Invalid, match=r"'url_file' .*database-url is empty: write the URL into it"):
         settings.load(file, needs_cells=False)
 
 

@@ -148,7 +148,7 @@ def test_the_old_name_of_a_rule_is_read_beside_no_new_one(tmp_path: Path) -> Non
         (GOOD, GOOD + '[bus]\nurls = ["http://x"]\n', "[bus]: 'urls' is ['http://x']", "tls://n1.example.org:4222"),
         (GOOD, GOOD + '[bus]\nurls = ["nats://10.0.0.1:4222"]\n', "[bus]: nats://10.0.0.1:4222", "write tls://"),
         (GOOD, GOOD + '[cloud]\nid = "x"\n', "[cloud]: 'id' is 'x'", "whimbrel db show"),
-        (GOOD, GOOD + '[database]\nurl_file = "none"\n', "[database]: 'url_file' is", "name a readable file"),
+        (GOOD, GOOD + '[database]\nurl_file = "none"\n', "[database]: 'url_file'", "name a readable file"),
         (GOOD, GOOD + '[volumes]\nnbd_address = "0.0.0.0"\n', "[volumes] has the 'nbd_address'", "of [storage]"),
         (GOOD, GOOD + '[storage]\nnetwork = "10.0.0.1/8"\n', "[storage]: 'network' is", "10.1.0.0/24"),
         (
