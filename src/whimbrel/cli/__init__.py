@@ -7,7 +7,7 @@ request was refused or failed; 0: success. Commands are imported when called: `w
 import sys
 from collections.abc import Sequence
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, CycloptsPanel, Parameter, UnusedCliTokensError
 
 from whimbrel.domain.errors import Invalid, WorldError
 
@@ -21,12 +21,22 @@ def _version() -> str:
     return f"whimbrel {version('whimbrel')}"
 
 
+def _wrong_call(error: CycloptsError) -> object:
+    """Return what is printed of an error in the arguments."""
+    if isinstance(error, UnusedCliTokensError):
+        command = " ".join(("whimbrel", *(error.command_chain or ())))
+        left_over = " ".join(error.unused_tokens or ())
+        error.msg = f"Too many arguments: {left_over}. See: {command} --help"
+    return CycloptsPanel(error)
+
+
 app = App(
     name="whimbrel",
     help="A compute cloud that speaks the OpenStack API and moves servers without losing one.",
     version=_version,
     default_parameter=Parameter(negative=()),
     result_action="return_value",
+    error_formatter=_wrong_call,
 )
 app.command("whimbrel.cli.up:up", help="Start the cloud: one process, one port.")
 app.command("whimbrel.cli.role_processes:api", help="Start the HTTP front ends as a process of their own.")

@@ -23,9 +23,11 @@ class Login:
     def __init__(self, file: Path, cloud: str) -> None:
         """Raises: NotFound: no such file or entry; Invalid: it is no clouds.yaml."""
         self.file, self.cloud = file, cloud
-        entry = _entries(file).get(cloud)
+        clouds = _entries(file)
+        entry = clouds.get(cloud)
         if entry is None:
-            raise NotFound(f"{file} has no cloud '{cloud}': name one that it has with --os-cloud")
+            known = ", ".join(map(str, clouds)) or "none"
+            raise NotFound(f"{file} has no cloud '{cloud}': name one with --os-cloud or OS_CLOUD; it has {known}")
         secrets = file.with_name(SECRETS)
         secret = _entries(secrets).get(cloud, {}) if secrets.exists() else {}
         auth: dict[str, str] = {**entry.get("auth", {}), **secret.get("auth", {})}
@@ -73,6 +75,8 @@ def find_login(
     if data_dir_given:
         return Login(own, named)
     if file := environment.get("OS_CLIENT_CONFIG_FILE"):
+        if not Path(file).exists():
+            raise NotFound(f"there is no {file}, which OS_CLIENT_CONFIG_FILE names: correct it, or use --data-dir")
         return Login(Path(file), named)
     usual = (Path("clouds.yaml"), Path(platformdirs.user_config_dir("openstack")) / "clouds.yaml")
     places = (own, *usual, Path("/etc/openstack/clouds.yaml"))

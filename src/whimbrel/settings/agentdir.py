@@ -91,7 +91,7 @@ class AgentDir:
                 " the `whimbrel agent join` that it prints here"
             ) from None
         except OSError as error:
-            raise Refused(f"cannot read {file}: {error.strerror}; have it readable") from None
+            raise Refused(f"cannot read {file}: {error.strerror}; make it readable") from None
 
     @contextmanager
     def _said(self, doing: str) -> Iterator[None]:
@@ -99,5 +99,5 @@ class AgentDir:
             yield
         except OSError as error:
             raise Refused(
-                f"cannot {doing} {self.path}: {error.strerror}; have it writable, or name another directory with --dir"
+                f"cannot {doing} {self.path}: {error.strerror}; make it writable, or name another directory with --dir"
             ) from None

@@ -29,6 +29,15 @@ ADMIN_CLOUD = "whimbrel-admin"
 INTERNAL = "internal"  # the path of internal endpoints
 BACKUP_DRAFT = "backup.json.part"  # marks a directory in which a backup is in progress or incomplete
 
+ADVICE = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.EFBIG: "make room",
+    errno.EEXIST: "move that file away",
+    errno.ENOTDIR: "move the file on its path away",
+}
+"""What a user can do about an error of a write; about any other one: make it writable."""
+
 Content = TypeVar("Content")
 
 CLOUDS = """\
@@ -228,7 +237,7 @@ def _read(file: Path, kind: type[Content]) -> Content | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Refused(f"cannot read {file}: {error.strerror}; have it readable") from None
+        raise Refused(f"cannot read {file}: {error.strerror}; make it readable") from None
     except msgspec.DecodeError as error:
         raise Refused(f"{file} is damaged ({error}): put back what it was") from None
 
@@ -239,7 +248,7 @@ def _said(doing: str, what: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        suggestion = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "have it writable"
+        advice = ADVICE.get(error.errno or 0, "make it writable")
         raise Refused(
-            f"cannot {doing} {what}: {error.strerror}; {suggestion}, or name another directory with --data-dir"
+            f"cannot {doing} {what}: {error.strerror}; {advice}, or name another directory with --data-dir"
         ) from None

@@ -31,7 +31,7 @@ def refusal(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--version")
     assert (code, out.split()[0]) == (0, "whimbrel")
-    commands = (
+    commands: tuple[list[str], ...] = (
         [],
         ["up"],
         ["conductor"],
@@ -102,6 +102,12 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_a_wrong_command_ends_with_2(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert run(capsys, *words)[0] == 2
+
+
+def test_words_too_many_are_named_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "backup", "check", "b1")  # the only word of `backup` is a directory
+    assert (code, out) == (2, "")
+    assert "Too many arguments: b1. See: whimbrel backup --help" in " ".join(err.split())
 
 
 def test_a_wrong_cloud_file_ends_with_2_and_makes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_the_agents_secret_stays(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Refused, match=r"cannot make or write .*: Not a directory"):
+    with pytest.raises(Refused, match=r"cannot make or write .*: Not a directory; move the file on its path away"):
         DataDir(tmp_path / "file" / "x").make()
 
 

@@ -84,7 +84,7 @@ def read_run(row: sa.Row[Any], sagas: Sagas) -> Run:
         if renamed := sagas.renamed(row.saga, row.version):
             values |= _with_present_names(values, renamed)
     except msgspec.DecodeError as error:
-        raise Unavailable(f"{_cannot_be_read(row)}: {error}; have it back from a backup") from None
+        raise Unavailable(f"{_cannot_be_read(row)}: {error}; restore it from a backup") from None
     if kind is UnknownFacts:
         return Run(**values, is_foreign=True)
     if row.finished_at is not None:
