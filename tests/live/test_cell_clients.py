@@ -47,7 +47,7 @@ def test_servers_land_in_both_cells_until_one_is_drained(tmp_path: Path, own_pos
         assert "cell two takes servers" in whimbrel(cloud, "cell", "enable", "two")
 
         said = whimbrel(cloud, "cell", "drain", "two", "--at-once", "1", "--reason", "old racks")
-        assert "cell two: 2 servers have left; none is left" in said
+        assert "cell two: 2 servers moved away; none is left" in said
         assert {host[0] for host in hosts(cloud).values()} == {"n"}
         assert {cell["servers"] for cell in cells(cloud).values()} == {5, 0}
         assert "old racks" in whimbrel(cloud, "cell", "list")
@@ -75,7 +75,7 @@ def test_what_cannot_leave_a_cell_is_left_with_a_reason(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert [one["host"] for one in json.loads(done.stdout)["drain"]["waiting"]] == ["n1"]
         until_status(cloud, server, "VERIFY_RESIZE")
-        assert "cell two: 1 servers have left; none is left" in whimbrel(cloud, "cell", "drain", "two")
+        assert "cell two: 1 server moved away; none is left" in whimbrel(cloud, "cell", "drain", "two")
         assert cloud.openstack("server", "show", server)["status"] == "ACTIVE"
 
 

@@ -70,9 +70,7 @@ def _print_json(cloud: str | None, stores: "list[StoreVersion]") -> None:
 
 
 def _print_table(cloud: str | None, stores: "list[StoreVersion]") -> None:
-    from rich.table import Table
-
-    table = Table("store", "version", "of this program", "", box=None)
+    table = terminal.plain_table("store", "version", "of this program", "")
     for each in stores:
         remark = each.trouble or ("" if each.is_current else "run: whimbrel db upgrade")
         table.add_row(each.store, each.version or "-", each.newest, remark)

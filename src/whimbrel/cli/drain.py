@@ -18,6 +18,7 @@ from whimbrel.api.views.moves import Move, MoveAnswer, Moves
 from whimbrel.api.views.plans import PlanAnswer
 from whimbrel.cli.listing import Column, Listing
 from whimbrel.cli.move import POLL_S
+from whimbrel.cli.terminal import counted
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
 PAGE = 1000
@@ -211,10 +212,10 @@ class Drain:
 
 def said(outcome: Outcome) -> RenderableType:
     """Show how many servers have left, which are left, and why."""
-    counts = f"cell {outcome.cell}: {len(outcome.moved)} servers have left"
+    counts = f"cell {outcome.cell}: {counted(len(outcome.moved), 'server')} moved away"
     if outcome.waiting:
-        counts += f", {len(outcome.waiting)} have arrived elsewhere and wait to be confirmed"
+        counts += f"; arrived elsewhere, and not yet confirmed: {len(outcome.waiting)}"
     if not outcome.left:
         return Text(f"{counts}; none is left", "green")
     left = Listing(LEFT, [(one.name, one.id, one.host, one.reason) for one in outcome.left])
-    return Group(Text(f"{counts}; {len(outcome.left)} are left:", "yellow"), left)
+    return Group(Text(f"{counts}; left: {len(outcome.left)}", "yellow"), left)

@@ -85,6 +85,6 @@ def database_of(config: settings.CloudConfig, file: Path | None, data_dir: Path 
     if url is None:
         raise Invalid(
             "no database is named: set 'url' or 'url_file' in [database] of the settings, or give --database-file or"
-            f" {VARIABLE}"
+            f" {VARIABLE}; --data-dir names a `whimbrel up` that keeps them in its directory"
         )
     return absolute(url)

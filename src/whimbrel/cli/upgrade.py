@@ -46,7 +46,6 @@ def check(
 
 
 def _print(found: "Report") -> None:
-    from rich.table import Table
     from rich.text import Text
 
     console = terminal.console()
@@ -58,7 +57,7 @@ def _print(found: "Report") -> None:
     if not found.holds_back:
         console.print(Text("Nothing holds an upgrade back.", "green"))
         return
-    table = Table("what", "name", "why", box=None)
+    table = terminal.plain_table("what", "name", "why")
     for each in found.holds_back:
         table.add_row(each.kind, each.name, each.reason)
     console.print(table)
