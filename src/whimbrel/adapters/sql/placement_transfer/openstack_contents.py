@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as tables
+from whimbrel.adapters.sql.placement_transfer.kind_tables import PIECE, KindTables
 from whimbrel.adapters.sql.placement_transfer.transfer_rows import (
     ALLOCATIONS,
     CONSUMERS,
@@ -30,30 +31,18 @@ from whimbrel.adapters.sql.placement_transfer.transfer_rows import (
 from whimbrel.domain.errors import Refused
 from whimbrel.placement.resource_names import STANDARD_CLASSES, is_custom, standard_traits
 
-PIECE = 2000
-
 _i = tables.inventories.c
-_TABLES: dict[Kind, sa.Table] = {
-    RESOURCE_CLASSES: tables.resource_classes,
-    TRAITS: tables.traits,
-    PROVIDERS: tables.providers,
-    INVENTORIES: tables.inventories,
-    PROVIDER_TRAITS: tables.provider_traits,
-    PROVIDER_AGGREGATES: tables.provider_aggregates,
-    CONSUMERS: tables.consumers,
-    ALLOCATIONS: tables.allocations,
-}
 _OF_MYSQL = ("mysql", "mariadb")
 
 
-class OpenstackContents:
+class OpenstackContents(KindTables):
     """Implements PlacementContents."""
 
     title = "OpenStack Placement's database"
 
     def __init__(self, connection: sa.Connection, now: datetime) -> None:
         """now: the time of creation of the rows that are written. Raises: Refused: another schema."""
-        self._connection = connection
+        super().__init__(connection, tables)
         self._now = now.replace(tzinfo=None, microsecond=0)
         self._is_mysql = connection.dialect.name in _OF_MYSQL
         self.problems: list[str] = []
@@ -69,10 +58,6 @@ class OpenstackContents:
     def left_out(self) -> Mapping[str, int]:
         return sum(self._left_out.values(), Counter[str]())
 
-    def count(self) -> int:
-        counts = (sa.select(sa.func.count()).select_from(table) for table in _TABLES.values())
-        return sum(int(self._connection.scalar(statement) or 0) for statement in counts)
-
     def as_stored(self, kind: Kind, row: Row) -> Row:
         if kind is not INVENTORIES or not self._is_mysql:
             return row
@@ -83,10 +68,6 @@ class OpenstackContents:
     def rows(self, kind: Kind) -> Iterator[Row]:
         self._left_out[kind] = Counter()
         return _READERS[kind](self)
-
-    def _select(self, statement: sa.Select[Any]) -> Iterator[Any]:
-        with self._connection.execute(statement, execution_options={"yield_per": PIECE}) as result:
-            yield from result
 
     def _names(self, table: sa.Table) -> dict[int, str]:
         """Return id -> name of a table of names."""
@@ -189,9 +170,7 @@ class OpenstackContents:
 
     def lock(self) -> None:
         """Lock out a Placement that is still running, on PostgreSQL."""
-        if not self._is_mysql:
-            names = ", ".join(table.name for table in _TABLES.values())
-            self._connection.execute(sa.text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
+        self._lock_on_postgres()
 
     def clear(self) -> None:
         """Delete everything but standard names, and names of projects, users and consumer types, which hold nothing."""

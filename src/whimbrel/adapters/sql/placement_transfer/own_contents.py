@@ -5,16 +5,14 @@ written in the same transaction.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
+from whimbrel.adapters.sql.placement_transfer.kind_tables import PIECE, KindTables
 from whimbrel.adapters.sql.placement_transfer.transfer_rows import (
-    ALLOCATIONS,
     CONSUMERS,
     INVENTORIES,
     KINDS,
-    PROVIDER_AGGREGATES,
     PROVIDER_TRAITS,
     PROVIDERS,
     RESOURCE_CLASSES,
@@ -28,18 +26,6 @@ from whimbrel.adapters.sql.tables import placement as tables
 from whimbrel.domain.errors import Refused
 from whimbrel.placement.resource_names import STANDARD_CLASSES, standard_traits
 
-PIECE = 2000
-
-_TABLES: dict[Kind, sa.Table] = {
-    RESOURCE_CLASSES: tables.resource_classes,
-    TRAITS: tables.traits,
-    PROVIDERS: tables.providers,
-    INVENTORIES: tables.inventories,
-    PROVIDER_TRAITS: tables.provider_traits,
-    PROVIDER_AGGREGATES: tables.provider_aggregates,
-    CONSUMERS: tables.consumers,
-    ALLOCATIONS: tables.allocations,
-}
 _COLUMNS: dict[Kind, tuple[str, ...]] = {
     kind: tuple({"class": "resource_class"}.get(column, column) for column in kind.columns) for kind in KINDS
 }
@@ -54,20 +40,16 @@ _SUM = (
 )
 
 
-class OwnContents:
+class OwnContents(KindTables):
     """Implements PlacementContents."""
 
     title = "Whimbrel's database"
 
     def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
+        super().__init__(connection, tables)
         self.problems: list[str] = []
         self.left_out: Mapping[str, int] = {}
         self._names: dict[sa.Table, set[str]] = {}  # names that have a row
-
-    def count(self) -> int:
-        counts = (sa.select(sa.func.count()).select_from(table) for table in _TABLES.values())
-        return sum(int(self._connection.scalar(statement) or 0) for statement in counts)
 
     def as_stored(self, kind: Kind, row: Row) -> Row:
         return row
@@ -75,29 +57,22 @@ class OwnContents:
     # Reading
 
     def rows(self, kind: Kind) -> Iterator[Row]:
-        table = _TABLES[kind]
+        table = self._tables[kind]
         statement = sa.select(*(table.c[column] for column in _COLUMNS[kind]))
         if kind is CONSUMERS:
             statement = statement.where(_HOLDS)
-        rows = self._select(statement)
+        rows: Iterator[Row] = map(tuple, self._select(statement))
         if kind is RESOURCE_CLASSES:
             return (row for row in rows if row[0] not in STANDARD_CLASSES)
         if kind is TRAITS:
             return (row for row in rows if row[0] not in standard_traits())
         return iter(parents_first(rows)) if kind is PROVIDERS else rows
 
-    def _select(self, statement: sa.Select[Any]) -> Iterator[Row]:
-        with self._connection.execute(statement, execution_options={"yield_per": PIECE}) as result:
-            for row in result:
-                yield tuple(row)
-
     # Writing
 
     def lock(self) -> None:
         """Lock out writers. Raises: Refused: the database belongs to a cloud of Whimbrel."""
-        if self._is_postgres:
-            names = ", ".join(table.name for table in _TABLES.values())
-            self._connection.execute(sa.text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
+        self._lock_on_postgres()
         for table in _OF_A_CLOUD:
             if self._connection.scalar(sa.select(sa.exists().select_from(table))):
                 raise Refused(
@@ -107,11 +82,11 @@ class OwnContents:
 
     def clear(self) -> None:
         self._note()
-        for table in reversed(_TABLES.values()):
+        for table in reversed(self._tables.values()):
             self._connection.execute(sa.delete(table))
 
     def write(self, kind: Kind, rows: Iterable[Row]) -> None:
-        table, columns = _TABLES[kind], _COLUMNS[kind]
+        table, columns = self._tables[kind], _COLUMNS[kind]
         more = {"used": 0} if kind is INVENTORIES else {}
         if kind is RESOURCE_CLASSES or kind is TRAITS:
             self._names[table] = set(self._connection.scalars(sa.select(table.c.name)))

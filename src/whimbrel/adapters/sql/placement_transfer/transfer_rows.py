@@ -11,21 +11,25 @@ Row = tuple[Any, ...]
 
 
 class Kind(NamedTuple):
+    """table: the name of its table in the modules of both databases. columns: of a row here."""
+
     title: str
+    table: str
     columns: tuple[str, ...]
 
 
-RESOURCE_CLASSES = Kind("resource classes", ("name",))  # without standard ones
-TRAITS = Kind("traits", ("name",))  # without standard ones
-PROVIDERS = Kind("providers", ("uuid", "name", "generation", "parent", "root"))  # parents before their children
+RESOURCE_CLASSES = Kind("resource classes", "resource_classes", ("name",))  # without standard ones
+TRAITS = Kind("traits", "traits", ("name",))  # without standard ones
+PROVIDERS = Kind("providers", "providers", ("uuid", "name", "generation", "parent", "root"))  # parents first
 INVENTORIES = Kind(
+    "inventories",
     "inventories",
     ("provider", "class", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio"),
 )
-PROVIDER_TRAITS = Kind("traits of providers", ("provider", "trait"))
-PROVIDER_AGGREGATES = Kind("aggregates of providers", ("provider", "aggregate"))
-CONSUMERS = Kind("consumers", ("uuid", "generation", "project", "user", "type"))  # of those that have allocations
-ALLOCATIONS = Kind("allocations", ("consumer", "provider", "class", "amount"))
+PROVIDER_TRAITS = Kind("traits of providers", "provider_traits", ("provider", "trait"))
+PROVIDER_AGGREGATES = Kind("aggregates of providers", "provider_aggregates", ("provider", "aggregate"))
+CONSUMERS = Kind("consumers", "consumers", ("uuid", "generation", "project", "user", "type"))  # with allocations
+ALLOCATIONS = Kind("allocations", "allocations", ("consumer", "provider", "class", "amount"))
 
 KINDS = (
     *(RESOURCE_CLASSES, TRAITS, PROVIDERS, INVENTORIES, PROVIDER_TRAITS, PROVIDER_AGGREGATES, CONSUMERS),
