@@ -7,6 +7,7 @@ import asyncio
 
 import structlog
 
+from whimbrel.agent.long_orders import wait_for_end
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Progress
 from whimbrel.domain.ids import HostName
@@ -30,12 +31,7 @@ class ImageFetches:
     async def ask(self, image_id: str) -> Progress:
         """Start or join a fetch. Raises: Refused; Unavailable: it has failed while this request waited."""
         task = self._tasks.get(image_id) or self._begin(image_id)
-        await asyncio.sleep(0)
-        timer = asyncio.ensure_future(self._clock.sleep(WAIT_S))
-        try:
-            await asyncio.wait((task, timer), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
+        await wait_for_end(task, self._clock, WAIT_S)
         if not task.done():
             return Progress(finished=False)
         task.result()

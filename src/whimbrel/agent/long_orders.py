@@ -47,6 +47,18 @@ class Job:
             self._error = error
 
 
+async def wait_for_end(task: asyncio.Task[None], clock: Clock, at_most_s: float) -> None:
+    """Wait until a task has ended, but no longer than `at_most_s` of the clock. The task goes on, whatever it does."""
+    await asyncio.sleep(0)  # an instant task is done now and needs no timer
+    if task.done() or at_most_s <= 0:
+        return
+    timer = asyncio.ensure_future(clock.sleep(at_most_s))
+    try:
+        await asyncio.wait((task, timer), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timer.cancel()
+
+
 Work = Callable[[Job], Awaitable[None]]
 JobName = tuple[RunId, str, GuestKey]
 
@@ -66,7 +78,7 @@ class Jobs:
             job = self._jobs[name] = Job(order, key, work)
         job.order = order  # admitted just now, so it is not older than the last one
         job.asked_at = self._clock.now()
-        await self._wait(job)
+        await wait_for_end(job.task, self._clock, self._wait_s)
         if job.task.done():
             self._forget(name, job)
         return job.answer()
@@ -84,16 +96,6 @@ class Jobs:
         for name, job in list(self._jobs.items()):
             if job.task.done() and job.asked_at < before:
                 del self._jobs[name]
-
-    async def _wait(self, job: Job) -> None:
-        await asyncio.sleep(0)  # an instant job is done now and needs no timer
-        if job.task.done() or self._wait_s <= 0:
-            return
-        timer = asyncio.ensure_future(self._clock.sleep(self._wait_s))
-        try:
-            await asyncio.wait((job.task, timer), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
 
     async def _end(self, jobs: dict[JobName, Job]) -> None:
         for job in jobs.values():
