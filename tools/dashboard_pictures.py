@@ -24,9 +24,7 @@ def picture(chromium: Browser, file: Path) -> None:
 
 def main(directory: Path) -> None:
     with tempfile.TemporaryDirectory() as place, running_cloud(Path(place)) as cloud, browser(Path(place)) as chromium:
-        chromium.call(
-            "Emulation.setDeviceMetricsOverride", width=WIDTH, height=HEIGHT, deviceScaleFactor=1, mobile=False
-        )
+        chromium.resize(WIDTH, HEIGHT)
         tab = DashboardTab(chromium, cloud.home.running().url)
         [password] = re.findall(r"username: admin\n\s+password: (\w+)", cloud.home.clouds.read_text())
         tab.log_in("admin", password)

@@ -60,6 +60,10 @@ class Browser:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
+    def resize(self, width: int, height: int) -> None:
+        """Make the tab so many pixels wide and high."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
     def state(self) -> str:
         """Return the state of the page with a console; "": none yet."""
         return str(self.evaluate("document.body?.dataset.state ?? ''"))

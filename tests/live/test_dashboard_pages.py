@@ -7,6 +7,18 @@ from tests.live.browser import Browser, browser
 from tests.live.dashboard_tab import DashboardTab
 from tests.live.running_cloud import RunningCloud, running_cloud
 
+LINE_ENDS = """(() => {
+    const line = document.querySelector('.lines > path'), drawing = line.parentNode.getBoundingClientRect();
+    const beyond = (at, low, high) => Math.max(low - at, 0, at - high);
+    return [0, line.getTotalLength()].map((length) => {
+        const {x, y} = line.getPointAtLength(length);
+        return [...document.querySelectorAll('[data-host]')].find((each) => {
+            const {left, right, top, bottom} = each.getBoundingClientRect();
+            return beyond(x + drawing.left, left, right) + beyond(y + drawing.top, top, bottom) < 2;
+        })?.dataset.host;
+    });
+})()"""
+"""The hosts at the two ends of the first line."""
 SLOW = "[simulated]\nlive_mib_s = 1.0\n"
 """A live migration takes minutes."""
 
@@ -101,3 +113,32 @@ def test_a_maintenance_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
         assert tab.count(".verdict button") == 0  # the move under way goes on
         tab.go("fleet")
         tab.wait_for("document.querySelectorAll('.host .badge.good').length === 4")
+
+
+def test_a_move_is_a_line_between_its_hosts_while_it_is_under_way(tmp_path: Path) -> None:
+    with running_cloud(tmp_path, settings=SLOW) as cloud, browser(tmp_path) as chromium:
+        tab = opened(chromium, cloud, "admin")
+        tab.boot("one")
+        tab.wait_for("document.querySelector('td .badge')?.textContent === 'ACTIVE'")
+        server = chromium.evaluate("document.querySelector('td a').hash.split('/').pop()")
+        tab.go("fleet")
+        tab.wait_for("document.querySelectorAll('.host').length === 4")
+        assert tab.count(".lines > path") == 0
+        cloud.say("server", "migrate", "--live-migration", server, cloud="whimbrel-admin")
+        tab.wait_for("document.querySelectorAll('.lines > path').length === 1")  # the stream says it
+        source, target = tab.text("td[data-label=From]"), tab.text("td[data-label=To]")
+        assert tab.text(".lines title") == f"one: {source} → {target}"
+        for width in (375, 2560):
+            chromium.resize(width, 900)
+            tab.wait_for(f"innerWidth === {width}")
+            tab.wait_for(f"String({LINE_ENDS}) === 'one/{source},one/{target}'")  # drawn anew
+            assert chromium.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        moving = "document.querySelector('.lines > path').getAnimations().length"
+        assert chromium.evaluate(moving) == 1
+        chromium.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+        tab.wait_for(f"{moving} === 0")
+        tab.click("td a", "one")
+        tab.click("button", "Roll back")
+        tab.go("fleet")
+        tab.wait_for("document.querySelectorAll('.host').length === 4 && !document.querySelector('.lines > path')")
+        assert tab.count("td") == 0  # nor in the list

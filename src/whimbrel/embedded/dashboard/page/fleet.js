@@ -1,5 +1,6 @@
 // The fleet: every host by cell and zone, what it has, what is used, and the moves between them.
-import { Badge, html } from './parts.js';
+import { MoveLines, placeOf } from './move_lines.js';
+import { Badge, Table, html, moment, stateOf, whereOf } from './parts.js';
 import { get } from './session.js';
 
 const USE_VERSION = '2.87'; // the last one in which hypervisors show what is used
@@ -16,11 +17,22 @@ export const fleetPage = {
   },
   view: ({ hosts, unreachable, uses, moves }) => html`
     ${unreachable.map((cell) => html`<p key=${cell} class="notice bad">Cell ${cell} does not answer: its hosts are missing here.</p>`)}
-    ${grouped(hosts, (host) => host.cell).map(([cell, inCell]) => html`<section key=${cell} class="panel cell"><h2>Cell ${cell}</h2>
+    ${moves.length > 0 && html`<section class="panel"><h2>Moves under way</h2><${UnderWay} moves=${moves} /></section>`}
+    <div class="fleet">${grouped(hosts, (host) => host.cell).map(([cell, inCell]) => html`<section key=${cell} class="panel cell"><h2>Cell ${cell}</h2>
       ${grouped(inCell, (host) => host.zone ?? 'no zone').map(([zone, inZone]) => html`<div key=${zone}><h3>Zone ${zone}</h3>
         <ul class="hosts">${inZone.map((host) => html`<${Host} key=${host.name} host=${host} use=${uses.get(host.name)} moves=${moves} />`)}</ul></div>`)}
-    </section>`)}`,
+    </section>`)}<${MoveLines} moves=${moves} /></div>`,
 };
+
+const UnderWay = ({ moves }) => html`<${Table} caption="Moves under way" rows=${moves} label=${(move) => move.id} columns=${[
+  { name: 'Server', of: (move) => html`<a href=${`#/moves/${move.id}`}>${move.server_name ?? move.server_id}</a>` },
+  { name: 'Move', of: (move) => move.saga },
+  { name: 'From', of: (move) => whereOf(move.source_cell, move.source, move.cross_cell) },
+  { name: 'To', of: (move) => whereOf(move.target_cell, move.target, move.cross_cell) },
+  { name: 'State', of: (move) => html`<${Badge} word=${stateOf(move)} />` },
+  { name: 'Stands at', of: (move) => html`<code>${move.at}</code>` },
+  { name: 'Since', of: (move) => moment(move.parked_at ?? (move.since || move.created_at)) },
+]} />`;
 
 function grouped(rows, of) {
   const groups = new Map();
@@ -40,7 +52,7 @@ function Host({ host, use, moves }) {
   const state = words(host);
   const leaving = moves.filter((move) => move.source === host.name && move.source_cell === host.cell);
   const arriving = moves.filter((move) => move.target === host.name && move.target_cell === host.cell);
-  return html`<li class=${`host ${SIDE[state] ?? ''}`}><h4>${host.name}<${Badge} word=${state} /></h4>
+  return html`<li class=${`host ${SIDE[state] ?? ''}`} data-host=${placeOf(host.cell, host.name)}><h4>${host.name}<${Badge} word=${state} /></h4>
     <p>${host.servers === 1 ? '1 guest' : `${host.servers} guests`}</p>
     ${use && html`<div class="uses"><${Use} name="CPUs" used=${use.vcpus_used} of=${use.vcpus} />
       <${Use} name="Memory" used=${use.memory_mb_used} of=${use.memory_mb} amount=${gib} unit=" GiB" />

@@ -1,8 +1,6 @@
 // Moves: a list, and one move as a ladder with each undo beside its step, and why its host was chosen.
-import { Badge, Facts, Table, html, lasting, moment, stateOf } from './parts.js';
+import { Badge, Facts, Table, html, lasting, moment, stateOf, whereOf } from './parts.js';
 import { api, get, isAdmin } from './session.js';
-
-const whereOf = (cell, host, crosses) => (host ? (crosses ? `${cell}/${host}` : host) : '-');
 
 export const movesPage = {
   title: () => 'Moves',

@@ -35,6 +35,8 @@ export const stateOf = (move) => {
   return move.state === 'undone' ? 'rolled back' : move.state;
 };
 
+export const whereOf = (cell, host, crosses) => (host ? (crosses ? `${cell}/${host}` : host) : '-');
+
 export const Mono = ({ id }) => html`<code title=${id}>${id}</code>`;
 
 // columns: [{ name, of: (row) => content, by: (row) => value to sort by, number: bool }]
