@@ -1,7 +1,7 @@
 """Output of the history of a server: a line for each event, and the state at a time."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from msgspec import UNSET
@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from whimbrel.api.views.histories import Entry, History, UnderWay
+from whimbrel.cli.listing import Column, Listing
 from whimbrel.cli.move_view import OUTCOMES, STATES, WAYS
 from whimbrel.cli.terminal import moment, plain_table, seconds
 from whimbrel.domain.errors import Invalid
@@ -22,6 +23,8 @@ KINDS = {
     "paid": "green",
 }
 
+COLUMNS = (Column("when"), Column(""), Column("what"), Column("took", "more"), Column("outcome"),
+           Column("who, why", "reason"))  # fmt: skip
 
 _DAY = re.compile(r"\d{4}-(\d\d-|W)|\d{8}")
 """Prefix of a time with a date; a UTC offset has a hyphen too, as in 10:00:00-05:00."""
@@ -48,24 +51,28 @@ def whole(history: History) -> RenderableType:
         return Group(*_state(history, history.at))
     if not history.entries:
         return Text("nothing is known of it")
-    table = plain_table("when", "", "what", "took", "outcome", "who, why")
-    for column in table.columns[:5]:
-        column.no_wrap = True
+    rows: list[Sequence[Text]] = []
     day = ""
     for entry in history.entries:
         today = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d")
         if today != day:
-            table.add_row(Text(today, "dim"))
+            rows.append((Text(today, "dim"), *(Text() for _ in COLUMNS[1:])))
             day = today
-        table.add_row(*_row(entry, history.project_id), style=KINDS.get(entry.kind, ""))
-    return table
+        rows.append([_styled(cell, KINDS.get(entry.kind, "")) for cell in _row(entry, history.project_id)])
+    return Listing(COLUMNS, rows)
+
+
+def _styled(cell: Text | str, style: str) -> Text:
+    text = Text(cell) if isinstance(cell, str) else cell
+    text.stylize_before(style)
+    return text
 
 
 def _row(entry: Entry, project_id: str | None) -> Iterator[Text | str]:
     yield datetime.fromtimestamp(entry.at, UTC).strftime("%H:%M:%S.%f")[:-3]
     yield WAYS.get(entry.way or "", "") if entry.kind in ("step", "debt", "paid") else ""
     yield _what(entry)
-    yield seconds(entry.took_s) if entry.took_s is not None else ""
+    yield Text(seconds(entry.took_s) if entry.took_s is not None else "", justify="right")
     outcome = {"debt": "owed", "paid": "paid"}.get(entry.kind, entry.outcome or "")
     yield Text(outcome, OUTCOMES.get(entry.outcome or "", ""))
     yield Text(_why(entry, project_id))

@@ -8,8 +8,10 @@ import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
+from tests.unit.cli.test_listing import at_a_terminal
 from whimbrel.api.views.histories import History
 from whimbrel.cli import history_table
+from whimbrel.cli.listing import INDENT
 from whimbrel.domain.errors import Invalid
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
@@ -86,8 +88,15 @@ def test_what_a_repair_is_to_do_is_shown_with_its_sentence() -> None:
     assert seen[-1].split() == ["12:00:00.000", "is", "to", "bind_port", "bind", "port", "p", "to", "h2"]
 
 
-def test_it_fits_a_terminal() -> None:
-    assert max(map(len, lines(history_table.whole(read()), width=80))) <= 80
+def test_on_a_narrow_terminal_who_and_why_have_a_line_of_their_own() -> None:
+    seen = at_a_terminal(history_table.whole(read()))
+    assert [line.split() for line in seen[5:9]] == [
+        ["12:00:01.000", "chose"],
+        ["h2,", "h3:", "2", "of", "3", "hosts", "fit."],
+        ["12:00:02.000", "^", "prepare_target", "1.0", "s", "owed"],
+        ["no", "answer", "from", "h2"],
+    ]
+    assert {len(line) - len(line.lstrip()) for line in seen} == {0, INDENT}
 
 
 def test_an_owner_sees_a_take_over_without_names() -> None:
