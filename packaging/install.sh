@@ -8,7 +8,7 @@ usage() {
     cat <<EOF
 usage: packaging/install.sh [--wheels DIR] [ROLE...]
 
-ROLE          api, conductor, console, placement, image, volume or agent
+ROLE          api, conductor, console, dashboard, placement, image, volume or agent
 --wheels DIR  install these wheels, from 'make wheels', without access to PyPI or a compiler
 PYTHON        environment variable: Python 3.11 or newer (default: python3)
 EOF
@@ -45,7 +45,7 @@ while [ $# -gt 0 ]; do
 done
 for role in "$@"; do
     case "$role" in
-        api | conductor | console | placement | image | volume | agent) ;;
+        api | conductor | console | dashboard | placement | image | volume | agent) ;;
         *)
             usage >&2
             exit 2

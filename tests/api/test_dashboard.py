@@ -41,7 +41,7 @@ async def client_of(app: Any) -> AsyncIterator[httpx.AsyncClient]:
 async def client(front: Front) -> AsyncIterator[httpx.AsyncClient]:
     other = App(lambda request: pytest.fail("not asked"), None)  # type: ignore[arg-type]
     async with client_of(
-        http_server.front({"compute": other, "dashboard": Dashboard(stream_of(front), None).app})
+        http_server.front({"compute": other, "dashboard": Dashboard(stream_of(front).follow, None).app})
     ) as c:
         yield c
 
@@ -85,7 +85,7 @@ async def test_log_ins_are_forwarded_to_an_identity_service_elsewhere(front: Fro
     async with identity_opened(tmp_path) as there:
         at = httpx.AsyncClient(transport=there.client._transport, base_url="http://keystone/identity")
         async with client_of(
-            http_server.front({"dashboard": Dashboard(stream_of(front), LoginRelay(at)).app})
+            http_server.front({"dashboard": Dashboard(stream_of(front).follow, LoginRelay(at)).app})
         ) as client:
             assert 'data-identity="dashboard/identity"' in (await client.get("/", headers=BROWSER)).text
             found = await client.post("/dashboard/identity/v3/auth/tokens", json=auth)
@@ -98,7 +98,7 @@ async def test_log_ins_are_forwarded_to_an_identity_service_elsewhere(front: Fro
             assert big.status_code == 413
         at = httpx.AsyncClient(base_url="http://127.0.0.1:1")
         async with client_of(
-            http_server.front({"dashboard": Dashboard(stream_of(front), LoginRelay(at)).app})
+            http_server.front({"dashboard": Dashboard(stream_of(front).follow, LoginRelay(at)).app})
         ) as client:
             assert (await client.post("/dashboard/identity/v3/auth/tokens", json=auth)).status_code == 503
 

@@ -46,7 +46,7 @@ def exposure(units: Path, role: str) -> float:
 
 
 def test_there_is_a_unit_for_each_role() -> None:
-    assert ROLES == ["agent", "api", "conductor", "console", "image", "placement", "volume", "watchdog"]
+    assert ROLES == ["agent", "api", "conductor", "console", "dashboard", "image", "placement", "volume", "watchdog"]
 
 
 @pytest.mark.parametrize("role", ROLES)

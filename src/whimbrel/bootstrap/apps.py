@@ -57,7 +57,9 @@ def console_endpoints(process: Process) -> dict[str, ASGIApp]:
 def _dashboard(process: Process, policy: Policy) -> Dashboard:
     cloud, external = process.cloud, process.external
     changes = ChangeStream(JournalChanges(cloud), process.identity, policy, cloud.clock)
-    return Dashboard(changes, LoginRelay(external.login_client) if external and not process.own_accounts else None)
+    return Dashboard(
+        changes.follow, LoginRelay(external.login_client) if external and not process.own_accounts else None
+    )
 
 
 def endpoints(process: Process, data: DataDir | None, policy_file: Path | None) -> dict[str, ASGIApp]:

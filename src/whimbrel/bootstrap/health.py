@@ -1,6 +1,7 @@
 """The health of a process, for load balancers: whether it serves, and its database answers."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import sqlalchemy as sa
@@ -17,16 +18,27 @@ TIMEOUT_S = 2.0
 _ASK = sa.text("SELECT 1")
 
 
-class Health:
+class HealthAnswer(ABC):
     """Answers 200, or 503 with the reason. Anybody may ask, so the reason names no server."""
 
+    @abstractmethod
+    async def trouble(self) -> str | None:
+        """Return why this process cannot serve; None: it can."""
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request at /healthz."""
+        trouble = await self.trouble()
+        content = {"status": "unavailable", "reason": trouble} if trouble else {"status": "ok"}
+        await JSONResponse(content, 503 if trouble else 200)(scope, receive, send)
+
+
+class Health(HealthAnswer):
     def __init__(self, database: Database, check: Callable[[], None]) -> None:
         """check: raises Unavailable if this process must not work now."""
         self._database = database
         self._check = check
 
     async def trouble(self) -> str | None:
-        """Return why this process cannot serve; None: it can."""
         try:
             self._check()
         except Unavailable:
@@ -37,12 +49,6 @@ class Health:
         except (WorldError, TimeoutError):
             return "the database does not answer"
         return None
-
-    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request at /healthz."""
-        trouble = await self.trouble()
-        content = {"status": "unavailable", "reason": trouble} if trouble else {"status": "ok"}
-        await JSONResponse(content, 503 if trouble else 200)(scope, receive, send)
 
     def beside(self, app: ASGIApp) -> ASGIApp:
         """Mount the endpoint beside an application that has all other paths, including the root."""

@@ -42,6 +42,7 @@ app.command("whimbrel.cli.up:up", help="Start the cloud: one process, one port."
 app.command("whimbrel.cli.role_processes:api", help="Start the HTTP front ends as a process of their own.")
 app.command("whimbrel.cli.role_processes:conductor", help="Start a conductor, which drives moves.")
 app.command("whimbrel.cli.role_processes:console", help="Start a proxy of consoles as a process of its own.")
+app.command("whimbrel.cli.role_processes:dashboard", help="Start the dashboard as a process of its own.")
 app.command("whimbrel.cli.role_processes:image", help="Start the image service as a process of its own.")
 app.command("whimbrel.cli.role_processes:volume", help="Start the volume service as a process of its own.")
 app.command("whimbrel.cli.bootstrap:bootstrap", help="Create the first accounts, network and image of a cloud.")

@@ -1,4 +1,4 @@
-"""The roles of a cloud of many machines, each a process: `whimbrel api`, `conductor`, `image` and `volume`.
+"""The roles of a cloud of many machines, each a process: `whimbrel api`, `conductor`, `dashboard`, `image`, `volume`.
 
 They need no files of another process: the settings say where the databases, the bus and the services are.
 """
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import uvloop
 from cyclopts import Parameter
+from msgspec.structs import replace as replace_fields
 
 from whimbrel import settings
 from whimbrel.cli import log_setup
-from whimbrel.cli.role_options import ProcessOptions, ServiceOptions, database_of, settings_of
+from whimbrel.cli.role_options import ProcessOptions, ServiceOptions, SettingsFile, database_of, settings_of
 from whimbrel.cli.service_command import run_until_stopped, say
 from whimbrel.cli.serving import (
     Ports,
@@ -31,6 +32,8 @@ from whimbrel.cli.serving import (
 from whimbrel.domain.errors import Invalid
 from whimbrel.settings import CloudConfig
 from whimbrel.settings.datadir import DataDir, default_path
+from whimbrel.settings.sections import ServicesTable
+from whimbrel.settings.transport import check_target
 
 if TYPE_CHECKING:
     import socket
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from whimbrel.bootstrap.roles import Role
 
 CONSOLE_PORT = 6080
+DASHBOARD_PORT = 8080
+DASHBOARD_SETTINGS = settings.SYSTEM.with_name("dashboard.toml")
 IMAGE_PORT = 9292
 VOLUME_PORT = 8776
 
@@ -186,6 +191,63 @@ async def _serve_consoles(cloud: _Cloud, ports: Ports, stop: asyncio.Event) -> N
         await serve(process, services, ports, watch, secret, stop, lambda: _is_up("The console proxy", ports))
     finally:
         await process.close()
+
+
+def dashboard(
+    *,
+    api: str | None = None,
+    identity: str | None = None,
+    port: int = DASHBOARD_PORT,
+    host: str | None = None,
+    settings_file: SettingsFile = None,
+    verbose: bool = False,
+) -> None:
+    """Start the dashboard by itself, beside any number of APIs. It has no database, no bus and no password.
+
+    `whimbrel up` and `whimbrel api` have it too, at /.
+
+    Parameters
+    ----------
+    api
+        The URL of the API, or of the load balancer before several. Default: 'url' of [services], else what the catalog
+        of the identity service has.
+    identity
+        The URL of the Keystone where users log in. Default: 'identity' of [services], else that of the API.
+    port
+        Port to listen at, 0: a free one.
+    host
+        Address to listen at. Default: that of [listen], 127.0.0.1.
+    settings_file
+        The settings. Default: /etc/whimbrel/dashboard.toml, if it exists. Of a cloud's it needs [services], [listen],
+        [tls], [http] and [metrics].
+    verbose
+        Log more than warnings.
+    """
+    log_setup.configure(verbose)
+    file = settings_file or (DASHBOARD_SETTINGS if DASHBOARD_SETTINGS.exists() else None)
+    config = settings.load(file, needs_cells=False) if file else CloudConfig()
+    if config.database.url or config.keystone:
+        raise Invalid(
+            f"{file}: the dashboard needs neither a database nor a login of its own: remove [database] and [keystone],"
+            " and write the URL of a Keystone as 'identity' of [services]"
+        )
+    given = {name: url for name, url in {"url": api, "identity": identity}.items() if url}
+    services = replace_fields(config.services, **given)
+    for option, url in (("--api", api), ("--identity", identity)):
+        check_target(url, option, services)
+    with ExitStack() as held:
+        ports = _ports(config, host, port, held)
+        run_until_stopped(lambda stop: _serve_dashboard(services, ports, stop))
+
+
+async def _serve_dashboard(services: ServicesTable, ports: Ports, stop: asyncio.Event) -> None:
+    from whimbrel.bootstrap.metrics import Watch
+    from whimbrel.bootstrap.separate_dashboard import open_dashboard
+
+    async with open_dashboard(services) as process:
+        watch = Watch() if ports.config.metrics.enabled else None
+        secret = metrics_secret(ports.config, None) if watch else None
+        await serve(process, process.services, ports, watch, secret, stop, lambda: _is_up("The dashboard", ports))
 
 
 async def _serve_api(cloud: _Cloud, ports: Ports, policy: Path | None, stop: asyncio.Event) -> None:

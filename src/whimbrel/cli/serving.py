@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from whimbrel.bootstrap.health import Health
+    from whimbrel.bootstrap.health import HealthAnswer
     from whimbrel.bootstrap.metrics import Watch
     from whimbrel.bootstrap.process import Process
 
@@ -29,7 +29,7 @@ class Served(Protocol):
     """A process with background work."""
 
     @property
-    def health(self) -> "Health": ...
+    def health(self) -> "HealthAnswer": ...
 
     async def run(self) -> None: ...
 

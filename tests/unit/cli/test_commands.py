@@ -83,6 +83,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["heal", "ports"],
         ["api"],
         ["conductor"],
+        ["dashboard"],
         ["image"],
         ["volume"],
         ["bootstrap"],
@@ -131,6 +132,18 @@ def test_plain_http_beyond_this_machine_is_refused(capsys: pytest.CaptureFixture
     for command in (["up", "--data-dir", str(tmp_path)], ["placement", "--db", "sqlite:///x", "--auth", "noauth2"]):
         said = refusal(capsys, 2, *command, "--host", "0.0.0.0", "--port", "0")
         assert "set 'cert_file' and 'key_file' in [tls] of the settings" in said
+
+
+def test_a_dashboard_has_neither_a_database_nor_a_login(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "dashboard.toml"
+    keystone = 'auth_url = "https://k"\nusername = "u"\npassword_file = "p"\n'
+    for table in ('[database]\nurl = "sqlite:////x"\n', f"[keystone]\n{keystone}"):
+        file.write_text(table)
+        said = refusal(capsys, 2, "dashboard", "--settings", str(file), "--port", "0")
+        assert "remove [database] and [keystone]" in said
+    assert "give --api" in refusal(capsys, 2, "dashboard", "--port", "0")
+    for url, reason in (("http://cloud.example.org", "without TLS"), ("cloud", "is no URL")):
+        assert reason in refusal(capsys, 2, "dashboard", "--api", url, "--port", "0")
 
 
 def test_a_data_directory_in_use_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

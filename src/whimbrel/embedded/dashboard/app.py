@@ -4,7 +4,7 @@ Invariant: it has no rights and no sessions of its own. Whatever the page shows 
 the token of its user.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 
 from starlette.applications import Starlette
@@ -14,7 +14,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from whimbrel.embedded.dashboard import dashboard_files
-from whimbrel.embedded.dashboard.change_stream import ChangeStream
 from whimbrel.embedded.page_archive import File
 from whimbrel.ports.meter import note_route
 
@@ -44,8 +43,10 @@ HEADERS = {
 
 
 class Dashboard:
-    def __init__(self, changes: ChangeStream, login: ASGIApp | None) -> None:
-        """login: forwards log-ins to an identity service that is not on this server; None: it is, at /identity."""
+    def __init__(self, changes: Callable[[Request], Awaitable[Response]], login: ASGIApp | None) -> None:
+        """changes: answers with the stream of changes. login: forwards log-ins to an identity service that is not on
+        this server; None: it is, at /identity.
+        """
         self._changes = changes
         self._login = login
 
@@ -54,7 +55,7 @@ class Dashboard:
         """Return the application, to be mounted at /dashboard, and called at / for browsers."""
         routes = [
             Route("/", self._index),
-            Route(f"/{CHANGES}", self._changes.follow),
+            Route(f"/{CHANGES}", self._changes),
             Route("/{path:path}", _file),
         ]
         if self._login:

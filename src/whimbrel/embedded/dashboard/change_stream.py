@@ -35,6 +35,8 @@ MOST = 500
 MOST_OF_PROJECT = 50
 """Streams of one process for tokens of one project: no project can keep the others from having some."""
 RETRY_S = "15"
+EVENTS = "text/event-stream"
+EVENTS_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 STOPPING = "whimbrel.stopping"
 """In the scope of a request: an event that is set when the process is to end."""
 
@@ -112,20 +114,20 @@ class ChangeStream:
 class _Events(StreamingResponse):
     """A stream that ends with the process."""
 
-    media_type = "text/event-stream"
+    media_type = EVENTS
 
     def __init__(self, stream: AsyncIterator[bytes], counted: AbstractContextManager[None]) -> None:
-        super().__init__(stream, headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        super().__init__(stream, headers=EVENTS_HEADERS)
         self._counted = counted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if STOPPING in scope:
-            self.body_iterator = _until(scope[STOPPING], self.body_iterator)
+            self.body_iterator = until(scope[STOPPING], self.body_iterator)
         with self._counted:
             await super().__call__(scope, receive, send)
 
 
-async def _until(stopping: asyncio.Event, stream: Any) -> AsyncIterator[Any]:
+async def until(stopping: asyncio.Event, stream: Any) -> AsyncIterator[Any]:
     """Yield what a stream yields, until the event."""
     stop = asyncio.ensure_future(stopping.wait())
     try:

@@ -38,7 +38,7 @@ class LoginRelay:
             body += part
             if len(body) > MAX_BODY_BYTES:
                 return _refusal(413, "The body is too large.")
-        sent = {name: request.headers[name] for name in SENT if name in request.headers}
+        sent = {name: request.headers[name] for name in SENT if name in request.headers} | forwarded_for(request)
         try:
             answer = await self._client.request(request.method, f"/{path}", content=body, headers=sent)
         except httpx.HTTPError as trouble:
@@ -46,6 +46,11 @@ class LoginRelay:
             return _refusal(503, "The identity service does not answer.")
         returned = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
         return Response(answer.content, answer.status_code, {**returned, "cache-control": "no-store"})
+
+
+def forwarded_for(request: Request) -> dict[str, str]:
+    """Return the header with the address of the page, which a server that trusts this process limits by."""
+    return {"x-forwarded-for": request.client.host} if request.client else {}
 
 
 def _refusal(status: int, sentence: str) -> Response:
