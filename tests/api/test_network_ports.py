@@ -50,6 +50,28 @@ async def test_every_version_that_there_is(service: Service) -> None:
     assert [each["ip_address"] for each in port["fixed_ips"]] == ["10.0.0.2", "2001:db8::f816:3eff:fe00:1"]
 
 
+async def test_a_port_has_an_address_in_each_subnet_whose_hosts_make_theirs(service: Service) -> None:
+    network = await service.net("10.0.0.0/24")
+    for cidr, mode in (("2001:db8:0:1::/64", "slaac"), ("2001:db8:2::/80", "dhcpv6-stateful")):
+        modes = {"ipv6_address_mode": mode, "ipv6_ra_mode": mode}
+        await service.make("subnet", network_id=network["id"], cidr=cidr, **modes)
+    only_announced = {"network_id": network["id"], "cidr": "2001:db8:0:3::/64", "ipv6_ra_mode": "dhcpv6-stateless"}
+    subnet = await service.make("subnet", **only_announced)
+    off = {"subnet": {"enable_dhcp": False}}
+    refusal(await service.ask("ann", "PUT", f"/subnets/{subnet['id']}", off), 400, "InvalidInput")
+    port = await service.make("port", network_id=network["id"], mac_address="fa:16:3e:00:00:01")
+    expected = ["10.0.0.2", "2001:db8:2::2", "2001:db8:0:1:f816:3eff:fe00:1", "2001:db8:0:3:f816:3eff:fe00:1"]
+    assert [each["ip_address"] for each in port["fixed_ips"]] == expected
+    other = {"network_id": network["id"], "fixed_ips": [{"ip_address": "2001:db8:0:3::5"}]}
+    assert "automatic" in refusal(await service.ask("ann", "POST", "/ports", {"port": other}), 400, "InvalidInput")
+    path = f"/ports/{port['id']}"
+    kept = [{"subnet_id": each["subnet_id"], "ip_address": each["ip_address"]} for each in port["fixed_ips"]]
+    assert (await service.put(path, "port", "ann", fixed_ips=kept))["fixed_ips"] == port["fixed_ips"]
+    changed = await service.put(path, "port", "root", mac_address="fa:16:3e:00:00:02")
+    expected = ["10.0.0.2", "2001:db8:2::2", "2001:db8:0:1:f816:3eff:fe00:2", "2001:db8:0:3:f816:3eff:fe00:2"]
+    assert [each["ip_address"] for each in changed["fixed_ips"]] == expected
+
+
 async def test_a_port_names_any_server_and_only_its_network_has_ports_of_its_own(service: Service) -> None:
     network = await service.net("10.0.0.0/24", "root", shared=True)
     port = await service.make("port", "bob", network_id=network["id"], device_id=SERVER, device_owner="compute:nova")

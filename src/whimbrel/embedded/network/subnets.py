@@ -112,12 +112,8 @@ async def _new(ask: Ask, requested: NewSubnet) -> Subnet:
     gateway = _gateway(cidr, first_host(cidr) if requested.gateway_ip is UNSET else requested.gateway_ip)
     sent = None if requested.allocation_pools is UNSET else requested.allocation_pools
     pools = usual_pools(cidr, gateway) if sent is None else _pools(cidr, gateway, sent)
-    if version == 4 and (requested.ipv6_address_mode or requested.ipv6_ra_mode):
-        raise InvalidInput("Invalid input for operation: ipv6_address_mode and ipv6_ra_mode are for subnets of IPv6.")
-    if requested.ipv6_address_mode in ("slaac", "dhcpv6-stateless") and ip_network(cidr).prefixlen != 64:
-        raise InvalidInput("Invalid input for operation: hosts make their addresses only in a subnet of /64.")
     await _check_segment(ask, requested.segment_id)
-    return Subnet(
+    subnet = Subnet(
         **new_fields(ask, requested, network.project_id),
         network_id=network.id,
         ip_version=version,
@@ -129,6 +125,32 @@ async def _new(ask: Ask, requested: NewSubnet) -> Subnet:
         **given(requested, "name", "description", "enable_dhcp", "ipv6_address_mode", "ipv6_ra_mode", "segment_id"),
         service_types=requested.service_types,
     )
+    _check_modes(subnet)
+    return subnet
+
+
+def _check_modes(subnet: Subnet) -> None:
+    """Raises: InvalidInput: the modes of IPv6 contradict each other or the subnet."""
+    address_mode, ra_mode = subnet.ipv6_address_mode, subnet.ipv6_ra_mode
+    if not (address_mode or ra_mode):
+        return
+    if subnet.ip_version == 4:
+        raise InvalidInput("Invalid input for operation: ipv6_address_mode and ipv6_ra_mode are for subnets of IPv6.")
+    if not subnet.enable_dhcp:
+        raise InvalidInput(
+            "Invalid input for operation: ipv6_ra_mode or ipv6_address_mode cannot be set when enable_dhcp is set to"
+            " False."
+        )
+    if address_mode and ra_mode and address_mode != ra_mode:
+        raise InvalidInput(
+            f"Invalid input for operation: ipv6_ra_mode set to '{ra_mode}' with ipv6_address_mode set to"
+            f" '{address_mode}' is not valid. If both attributes are set, they must be the same value."
+        )
+    if subnet.makes_from_mac and ip_network(subnet.cidr).prefixlen != 64:
+        raise InvalidInput(
+            f"Invalid input for operation: Invalid CIDR {subnet.cidr} for IPv6 address mode: addresses of EUI-64 need a"
+            " prefix of /64."
+        )
 
 
 async def update(ask: Ask) -> Reply:
@@ -145,7 +167,10 @@ async def update(ask: Ask) -> Reply:
             changes["dns_nameservers"] = _servers(requested.dns_nameservers)
         if requested.host_routes is not UNSET:
             changes["host_routes"] = _routes(requested.host_routes, subnet.ip_version)
-        return msgspec.structs.replace(subnet, gateway_ip=gateway, pools=pools, **changes)
+        changed = msgspec.structs.replace(subnet, gateway_ip=gateway, pools=pools, **changes)
+        if requested.enable_dhcp is False:
+            _check_modes(changed)
+        return changed
 
     return await SUBNETS.change(ask, edit)
 

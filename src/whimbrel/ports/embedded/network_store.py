@@ -75,7 +75,7 @@ class Subnet(Record, frozen=True, kw_only=True):
     @property
     def makes_from_mac(self) -> bool:
         """Check whether hosts derive their addresses from their MACs."""
-        return self.ipv6_address_mode in ("slaac", "dhcpv6-stateless")
+        return bool({self.ipv6_address_mode, self.ipv6_ra_mode} & {"slaac", "dhcpv6-stateless"})
 
 
 class FixedIp(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.network.record_types import SUBNET
 from whimbrel.adapters.sql.tables.network import fixed_ips, ports, subnets
 from whimbrel.domain.ip_addresses import first_free, from_mac, is_inside
-from whimbrel.ports.embedded.network_store import FixedIp, Port, Subnet
+from whimbrel.ports.embedded.network_store import ROUTER_GATEWAY, ROUTER_INTERFACE, FixedIp, Port, Subnet
 from whimbrel.ports.services.network_errors import (
     InvalidInput,
     IpAddressAlreadyAllocated,
@@ -42,13 +42,15 @@ async def check_mac(tx: Tx, port: Port) -> None:
         )
 
 
-async def fill_in(tx: Tx, port: Port) -> tuple[FixedIp, ...]:
+async def fill_in(tx: Tx, port: Port, before: Port | None) -> tuple[FixedIp, ...]:
     """Return the addresses of a port: those that it requests, completed by free ones.
+
+    Addresses that hosts make from their MACs follow the MAC.
 
     Raises: InvalidInput; IpAddressAlreadyAllocated; IpAddressGenerationFailure.
     """
     known = await SUBNET.records(tx, await tx.rows(_SUBNETS, {"network": port.network_id}))
-    wanted = _usual(known) if port.fixed_ips is None else [_named(port, each, known) for each in port.fixed_ips]
+    wanted = _usual(known) if port.fixed_ips is None else [_named(port, each, known, before) for each in port.fixed_ips]
     if not wanted:
         return ()
     rows: Sequence[Any] = await tx.rows(_TAKEN, {"network": port.network_id, "but": port.id})
@@ -72,12 +74,14 @@ Wanted = tuple[list[Subnet], str]
 
 
 def _usual(known: Sequence[Subnet]) -> list[Wanted]:
-    """Return one choice per IP version of the network."""
-    by_version = {version: [subnet for subnet in known if subnet.ip_version == version] for version in (4, 6)}
-    return [(choices, "") for choices in by_version.values() if choices]
+    """Return one choice per IP version of the network, and every subnet in which hosts make their addresses."""
+    chosen = [subnet for subnet in known if not subnet.makes_from_mac]
+    by_version = [[subnet for subnet in chosen if subnet.ip_version == version] for version in (4, 6)]
+    made = [[subnet] for subnet in known if subnet.makes_from_mac]
+    return [(choices, "") for choices in (*by_version, *made) if choices]
 
 
-def _named(port: Port, asked: FixedIp, known: Sequence[Subnet]) -> Wanted:
+def _named(port: Port, asked: FixedIp, known: Sequence[Subnet], before: Port | None) -> Wanted:
     of_network = [subnet for subnet in known if asked.subnet_id in ("", subnet.id)]
     if not of_network:
         raise InvalidInput(
@@ -91,7 +95,22 @@ def _named(port: Port, asked: FixedIp, known: Sequence[Subnet]) -> Wanted:
         raise InvalidInput(
             f"Invalid input for operation: IP address {asked.ip_address} is not a valid IP for the specified subnet."
         )
+    if inside[0].makes_from_mac and port.device_owner not in (ROUTER_INTERFACE, ROUTER_GATEWAY):
+        return inside, _made(port, asked.ip_address, inside[0], before)
     return inside, asked.ip_address
+
+
+def _made(port: Port, address: str, subnet: Subnet, before: Port | None) -> str:
+    """Return the address of a port that may have this one. Raises: InvalidInput: the host does not make it."""
+    if before and address == from_mac(subnet.cidr, before.mac_address):
+        return from_mac(subnet.cidr, port.mac_address)
+    had = before.fixed_ips or () if before else ()  # as an older release has permitted
+    if address != from_mac(subnet.cidr, port.mac_address) and address not in [each.ip_address for each in had]:
+        raise InvalidInput(
+            f"Invalid input for operation: IPv6 address {address} cannot be directly assigned to a port on subnet"
+            f" {subnet.id} as the subnet is configured for automatic addresses."
+        )
+    return address
 
 
 def _chosen(port: Port, choices: Sequence[Subnet], taken: set[str]) -> tuple[str, str]:

@@ -115,7 +115,7 @@ async def _port(tx: Tx, port: Port, before: Port | None) -> Port:
     await routing.check_subnets(tx, port)  # those that it names: their addresses may be taken for this reason
     await NETWORK.find(tx, port.network_id, lock=True)
     await address_allocation.check_mac(tx, port)
-    port = replace(port, fixed_ips=await address_allocation.fill_in(tx, port))
+    port = replace(port, fixed_ips=await address_allocation.fill_in(tx, port, before))
     await routing.check_subnets(tx, port)
     return port
 
