@@ -12,7 +12,7 @@ from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.domain.host_networks import AddressPair, HostNetworks, HostRule
 from whimbrel.domain.host_nics import HostNet, HostNic
 from whimbrel.domain.ids import HostName
-from whimbrel.domain.ip_addresses import Pool
+from whimbrel.domain.ip_addresses import Pool, from_mac
 from whimbrel.embedded.network.host_network_states import StoredNetworks
 from whimbrel.ports.embedded.network_store import (
     DHCP,
@@ -109,6 +109,34 @@ async def test_a_host_hears_of_its_ports_only(stored: Stored) -> None:
     assert state.rules == {"g1": (rule,)}
     assert state.members == {"g1": ("10.0.0.11", "10.0.0.12", "10.0.0.13", "10.0.0.99")}
     assert await stored.of(FOREIGN) == HostNetworks()
+
+
+@pytest.mark.parametrize(
+    ("address_mode", "ra_mode", "address"),
+    [
+        ("dhcpv6-stateful", "dhcpv6-stateful", "fd00::10"),
+        ("dhcpv6-stateless", "dhcpv6-stateless", "made"),
+        (None, None, "fd00::10"),
+        ("slaac", "slaac", ""),
+        (None, "dhcpv6-stateful", ""),  # the server is another one
+    ],
+)
+async def test_a_subnet_of_version_6_has_a_dhcp_server_as_its_modes_say(
+    stored: Stored, address_mode: str | None, ra_mode: str | None, address: str
+) -> None:
+    six = replace(
+        SUBNET, id="sub6", ip_version=6, cidr="fd00::/64", gateway_ip="fd00::1", pools=(Pool("fd00::10", "fd00::20"),),
+        host_routes=(), ipv6_address_mode=address_mode, ipv6_ra_mode=ra_mode,
+    )  # fmt: skip
+    await stored.store.add([six])
+    await stored.add_port(11, ONE)
+    [network] = (await stored.of(ONE)).networks
+    four, told = network.subnets
+    expected = from_mac(six.cidr, network.dhcp_mac) if address == "made" else address
+    assert (told.dhcpv6_address, told.dhcp_address, told.ra_mode) == (expected, "", ra_mode or "")
+    assert (four.dhcp_address, four.dhcpv6_address) == ("10.0.0.10", "")
+    [port] = await stored.store.search(Port, Query(where={"device_owner": [DHCP]}))
+    assert len(port.fixed_ips or ()) == 1 + bool(address)
 
 
 async def test_all_hosts_answer_at_the_address_of_one_dhcp_port(stored: Stored) -> None:

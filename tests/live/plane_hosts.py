@@ -17,6 +17,7 @@ import msgspec
 from tests.live import data_plane_process, tap_guest
 from tests.prerequisites import missing
 from tests.processes import HANG_S
+from whimbrel.adapters.host_network.packet_rules import link_local
 from whimbrel.domain.host_networks import HostNetwork, HostNetworks, HostPort
 from whimbrel.domain.server_devices import tap_name
 
@@ -37,6 +38,45 @@ while [ "$1" ]; do
     shift 2
 done
 echo "address=$ip routes=$staticroutes dns=$dns mtu=$mtu"
+"""
+
+DHCPV6_SCRIPT = """\
+#!/bin/sh
+[ "$reason" = BOUND6 ] || [ "$reason" = RENEW6 ] || exit 0  # the second for an answer without an address
+[ "$new_ip6_address" ] && ip addr replace $new_ip6_address/128 dev eth0 nodad
+echo "address=$new_ip6_address dns=$new_dhcp6_name_servers"
+kill $PPID
+"""
+
+SHOWS = """\
+import socket, subprocess, sys
+wanted, seconds = sys.argv[1:]
+events = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+events.bind((0, 0x100 | 0x400))  # addresses and routes of IPv6
+events.settimeout(float(seconds))
+while True:
+    shown = [subprocess.check_output(["ip", "-6", "-o", what, "show"], text=True) for what in ("addr", "route")]
+    here = [line for line in "".join(shown).splitlines() if "tentative" not in line]
+    if any(wanted in line for line in here):
+        break
+    events.recv(65536)
+print("\\n".join(here))
+"""
+
+ADVERTISEMENT = """\
+import socket, sys
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x86DD))
+link.bind(("eth0", 0x86DD))
+asking = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+asking.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
+link.settimeout(1.0)
+frame = b""
+while frame[20:21] + frame[54:55] != bytes([58, 134]):
+    try:
+        frame = link.recv(2000)
+    except TimeoutError:
+        asking.sendto(bytes([133]) + bytes(7), ("ff02::2", 0, 0, socket.if_nametoindex("eth0")))
+print(frame.hex())
 """
 
 FETCH = """\
@@ -135,6 +175,25 @@ class PlaneGuest:
         return self.run(
             "busybox", "udhcpc", "-i", "eth0", "-q", "-f", "-t", str(int(HANG_S)), "-T", "1", *asked, "-s", str(script)
         )
+
+    def dhcpv6(self, *words: str) -> str:
+        """Ask for an address of IPv6 with a real client, or with -S for the rest only; return what it was told."""
+        script, leases = self._host.directory / "dhcpv6.sh", self._host.directory / f"leases-{self.port.id}"
+        leases.unlink(missing_ok=True)
+        self.shows(link_local(self.port.mac))  # the client does not wait for it
+        script.write_text(DHCPV6_SCRIPT)
+        script.chmod(0o755)
+        files = f"-sf {script} -lf {leases} -pf {leases}.pid"
+        command = f"dhclient -6 -1 -d {' '.join(words)} {files} eth0 2>/dev/null || true"
+        return self.run("timeout", str(HANG_S), "sh", "-c", command)
+
+    def advertisement(self) -> bytes:
+        """Ask for the next advertisement of a router, and return its frame."""
+        return bytes.fromhex(self.run("timeout", str(HANG_S), sys.executable, "-c", ADVERTISEMENT))
+
+    def shows(self, wanted: str) -> str:
+        """Wait until the kernel shows this text in a line of its addresses and routes of IPv6; return them all."""
+        return self.run(sys.executable, "-c", SHOWS, wanted, str(HANG_S))
 
     def has(self, address: str, gateway: str = "") -> None:
         """Set an address by hand."""

@@ -9,7 +9,7 @@ import msgspec
 
 
 class HostSubnet(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """gateway, dhcp_address: "": none."""
+    """gateway, dhcp_address, dhcpv6_address: "": none. ra_mode: what routers announce it with, by Neutron's name."""
 
     id: str
     version: int
@@ -18,6 +18,8 @@ class HostSubnet(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dhcp_address: str = ""  # of the network's DHCP port; the same on each host
     dns: tuple[str, ...] = ()
     routes: tuple[tuple[str, str], ...] = ()  # destination, next hop
+    dhcpv6_address: str = ""  # of the DHCP port in a subnet of IPv6; older agents do not know it
+    ra_mode: str = ""
 
 
 class AddressPair(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,6 +72,11 @@ class HostNetwork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     number: int = 0
     peers: tuple[str, ...] = ()
     uplink: str = ""
+
+    @property
+    def has_v6(self) -> bool:
+        """Check whether its devices can have addresses of IPv6: Linux needs this MTU."""
+        return self.mtu >= 1280
 
 
 class RouterLeg(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

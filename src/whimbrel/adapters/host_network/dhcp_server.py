@@ -1,4 +1,4 @@
-"""The DHCP server of one network on this host: a dnsmasq in the namespace of the network.
+"""A dnsmasq of this host: the DHCP server in the namespace of a network, or what sends a router's advertisements.
 
 Invariant: it survives the agent, and is found again by its command line: a process number alone may be that of another.
 """
@@ -26,6 +26,10 @@ class DhcpServer:
     def __init__(self, namespace: str, directory: Path) -> None:
         self._namespace = namespace
         self._directory = directory
+
+    async def ensure_if(self, files: DhcpFiles | None) -> None:
+        """Ensure that the server runs with these files. None: that there is none."""
+        await (self.ensure(files) if files else self.remove())
 
     async def ensure(self, files: DhcpFiles) -> None:
         """Ensure that the server runs with these files."""
@@ -63,7 +67,7 @@ class DhcpServer:
             if self.pid() != pid:
                 return
             await asyncio.sleep(POLL_S)
-        raise Unavailable(f"the DHCP server of {self._namespace} does not end")
+        raise Unavailable(f"the dnsmasq of {self._namespace} does not end")
 
     @property
     def _settings(self) -> Path:

@@ -22,6 +22,7 @@ class LinuxDataPlane:
 
     def __init__(self, directory: Path, answer: Answer, serve: Serve) -> None:
         self._directory = directory / "networks"
+        self._of_routers = directory / "routers"
         self._metadata = MetadataServers(answer, serve)
         self._lock = asyncio.Lock()
 
@@ -33,11 +34,11 @@ class LinuxDataPlane:
             failed: dict[str, str] = {}
             networks = {network.id: network for network in state.networks}
             for router_id in await _present(names.ROUTER_PREFIX) - {router.id for router in state.routers}:
-                await _tried(partial(remove_router, router_id), router_id, failed)
+                await _tried(partial(remove_router, router_id, self._of_routers / router_id), router_id, failed)
             for network in state.networks:
                 await _tried(partial(self._ensure, network, state), network.id, failed)
             for router in state.routers:
-                await _tried(partial(ensure_router, router, networks), router.id, failed)
+                await _tried(partial(ensure_router, router, networks, self._of_routers / router.id), router.id, failed)
             for network_id in await _present(names.NETWORK_PREFIX) - networks.keys():
                 await _tried(partial(self._remove, network_id), network_id, failed)
             ports = [port.id for network in state.networks for port in network.ports]

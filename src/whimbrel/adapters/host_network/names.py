@@ -18,6 +18,11 @@ UPLINK_PREFIX: Final = "wu"
 ID_LENGTH: Final = 11  # a device's name has at most 15 characters
 
 
+def without_dad(address: str) -> tuple[str, ...]:
+    """Return the words after an address by which it is used at once: each host has it, or nobody else has."""
+    return ("nodad",) if ":" in address else ()
+
+
 def network_namespace(network_id: str) -> str:
     return NETWORK_PREFIX + network_id
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from whimbrel.adapters.host_network import names, taps
 from whimbrel.adapters.host_network.commands import ip, links, make_namespace, run_inside, show
-from whimbrel.adapters.host_network.dhcp_files import dhcp_files
+from whimbrel.adapters.host_network.dhcp_files import dhcp_files, serves_v6
 from whimbrel.adapters.host_network.dhcp_server import DhcpServer
-from whimbrel.adapters.host_network.packet_rules import METADATA_IP, ruleset
+from whimbrel.adapters.host_network.packet_rules import METADATA_IP, link_local, ruleset
 from whimbrel.adapters.host_network.uplinks import ensure_tunnel, ensure_uplink
 from whimbrel.domain.host_networks import HostNetwork, HostNetworks
 
@@ -36,11 +36,7 @@ async def ensure_network(network: HostNetwork, state: HostNetworks, directory: P
     await ensure_tunnel(network, state.tunnel_address)
     await ensure_uplink(network)
     await _ports(network, namespace)
-    server = DhcpServer(namespace, directory)
-    if files := dhcp_files(network, str(directory)):
-        await server.ensure(files)
-    else:
-        await server.remove()
+    await DhcpServer(namespace, directory).ensure_if(dhcp_files(network, str(directory)))
 
 
 async def remove_network(network_id: str, directory: Path) -> None:
@@ -69,15 +65,18 @@ async def _addresses(network: HostNetwork, namespace: str) -> None:
     """Ensure that the bridge has exactly the addresses of the DHCP port, and that of the metadata service."""
     bridge = names.bridge(network.id)
     wanted = {f"{METADATA_IP}/32"} if network.dhcp_mac else set()
+    if serves_v6(network):
+        wanted.add(f"{link_local(network.dhcp_mac)}/64")
     for subnet in network.subnets:
-        if subnet.dhcp_address:
-            wanted.add(f"{subnet.dhcp_address}/{ip_network(subnet.cidr).prefixlen}")
+        address = subnet.dhcp_address or (subnet.dhcpv6_address if network.has_v6 else "")
+        if address:
+            wanted.add(f"{address}/{ip_network(subnet.cidr).prefixlen}")
     [found] = await show("addr", "show", "dev", bridge, namespace=namespace)
-    here = {f"{each['local']}/{each['prefixlen']}" for each in found["addr_info"] if each["family"] == "inet"}
+    here = {f"{each['local']}/{each['prefixlen']}" for each in found["addr_info"]}
     for address in sorted(here - wanted):
         await ip("addr", "del", address, "dev", bridge, namespace=namespace)
     for address in sorted(wanted - here):
-        await ip("addr", "add", address, "dev", bridge, namespace=namespace)
+        await ip("addr", "add", address, "dev", bridge, *names.without_dad(address), namespace=namespace)
 
 
 async def _ports(network: HostNetwork, namespace: str) -> None:

@@ -99,6 +99,10 @@ def _input(network: HostNetwork) -> Iterator[str]:
     yield "  udp dport 67 accept"
     yield f"  ip daddr {{ {_here(network)} }} tcp dport 80 accept"
     yield f"  ip daddr {{ {_here(network)} }} icmp type echo-request accept"
+    if v6 := [subnet.dhcpv6_address for subnet in network.subnets if subnet.dhcpv6_address]:
+        yield "  ether type ip6 udp dport 547 accept"
+        yield "  icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
+        yield f"  ip6 daddr {{ {', '.join(v6)} }} icmpv6 type echo-request accept"
     yield "  drop"
     yield " }"
 

@@ -4,9 +4,13 @@ Its external address, and its floating IPs, are on the leg of the gateway.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from whimbrel.adapters.host_network import names
+from whimbrel.adapters.host_network.advertisement_files import advertisement_files
 from whimbrel.adapters.host_network.commands import ip, links, make_namespace, run_inside, show
+from whimbrel.adapters.host_network.dhcp_server import DhcpServer
+from whimbrel.adapters.host_network.packet_rules import link_local
 from whimbrel.adapters.host_network.router_rules import router_ruleset
 from whimbrel.domain.host_networks import HostNetwork, HostRouter, RouterLeg
 
@@ -20,8 +24,11 @@ ROUTES = "187"
 """The protocol number of our routes, which distinguishes them from the kernel's."""
 
 
-async def ensure_router(router: HostRouter, networks: Mapping[str, HostNetwork]) -> None:
-    """Ensure that a router is here, with exactly these legs. networks: those of this host, which are there already."""
+async def ensure_router(router: HostRouter, networks: Mapping[str, HostNetwork], directory: Path) -> None:
+    """Ensure that a router is here, with exactly these legs. networks: those of this host, which are there already.
+
+    directory: of the files of its advertisements.
+    """
     namespace = names.router_namespace(router.id)
     await make_namespace(namespace)
     await run_inside(namespace, "sysctl", "-q", "-w", *SETTINGS)
@@ -35,11 +42,13 @@ async def ensure_router(router: HostRouter, networks: Mapping[str, HostNetwork])
         floating = [f"{outer}/32" for outer, _ in router.floating] if each is router.gateway else []
         await _leg(each, [*each.addresses, *floating], networks[each.network], namespace)
     await _routes(router, namespace)
+    await DhcpServer(namespace, directory).ensure_if(advertisement_files(router, networks, str(directory)))
 
 
-async def remove_router(router_id: str) -> None:
+async def remove_router(router_id: str, directory: Path) -> None:
     """Remove a router from this host. Idempotent."""
     namespace = names.router_namespace(router_id)
+    await DhcpServer(namespace, directory).remove()
     for name in await links(namespace):
         if name.startswith(names.LEG_PREFIX):  # now, not when the kernel has ended the namespace
             await ip("link", "del", name, namespace=namespace)
@@ -55,12 +64,16 @@ async def _leg(leg: RouterLeg, addresses: list[str], network: HostNetwork, names
     await ip("link", "set", name, "address", leg.mac, *words, namespace=namespace)
     await ip("link", "set", other, "master", names.bridge(network.id), *words, namespace=far)
     [found] = await show("addr", "show", "dev", name, namespace=namespace)
-    here = {f"{each['local']}/{each['prefixlen']}" for each in found["addr_info"] if each["scope"] == "global"}
+    here = {f"{each['local']}/{each['prefixlen']}" for each in found["addr_info"]}
+    if network.has_v6:
+        addresses = [*addresses, f"{link_local(leg.mac)}/64"]  # the next hop of what it announces
+    else:
+        addresses = [each for each in addresses if ":" not in each]
     for address in sorted(here - set(addresses)):
         await ip("addr", "del", address, "dev", name, namespace=namespace)
     for address in addresses:
         if address not in here:
-            await ip("addr", "add", address, "dev", name, *(("nodad",) if ":" in address else ()), namespace=namespace)
+            await ip("addr", "add", address, "dev", name, *names.without_dad(address), namespace=namespace)
 
 
 async def _routes(router: HostRouter, namespace: str) -> None:

@@ -105,7 +105,7 @@ class StoredNetworks:
 
     async def _dhcp_port(self, network: Network, subnets: Sequence[Subnet], ports: Sequence[Port]) -> Port | None:
         """Return the DHCP port, with an address in each subnet with DHCP; None: the network has no such subnet."""
-        served = [subnet.id for subnet in subnets if subnet.enable_dhcp and subnet.ip_version == 4]
+        served = [subnet.id for subnet in subnets if subnet.has_dhcp]
         port = next(iter(_in_order(port for port in ports if port.device_owner == DHCP)), None)
         if not served:
             return None
@@ -168,12 +168,15 @@ def _in_order(records: Iterable[R]) -> list[R]:
 
 
 def _subnet(subnet: Subnet, dhcp_address: str) -> HostSubnet:
+    at_dhcp = dhcp_address if subnet.has_dhcp else ""
     return HostSubnet(
         id=subnet.id,
         version=subnet.ip_version,
         cidr=subnet.cidr,
         gateway=subnet.gateway_ip or "",
-        dhcp_address=dhcp_address if subnet.enable_dhcp else "",
+        dhcp_address=at_dhcp if subnet.ip_version == 4 else "",
+        dhcpv6_address=at_dhcp if subnet.ip_version == 6 else "",
+        ra_mode=subnet.ipv6_ra_mode or "",
         dns=subnet.dns_nameservers,
         routes=tuple((route["destination"], route["nexthop"]) for route in subnet.host_routes),
     )

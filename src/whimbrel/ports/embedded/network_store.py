@@ -77,6 +77,13 @@ class Subnet(Record, frozen=True, kw_only=True):
         """Check whether hosts derive their addresses from their MACs."""
         return bool({self.ipv6_address_mode, self.ipv6_ra_mode} & {"slaac", "dhcpv6-stateless"})
 
+    @property
+    def has_dhcp(self) -> bool:
+        """Check whether DHCP servers answer for it, as Neutron's do: not where hosts learn all from a router."""
+        asked = self.ip_version == 4 or self.ipv6_address_mode in (None, "dhcpv6-stateful", "dhcpv6-stateless")
+        is_left_to_others = self.ipv6_ra_mode and not self.ipv6_address_mode
+        return self.enable_dhcp and asked and not is_left_to_others
+
 
 class FixedIp(msgspec.Struct, frozen=True):
     """An address of a port. In a request the store chooses fields that are ""."""

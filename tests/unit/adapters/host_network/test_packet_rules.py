@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from whimbrel.adapters.host_network.packet_rules import PROTOCOLS, link_local, ruleset
-from whimbrel.domain.host_networks import AddressPair, HostNetwork, HostPort, HostRule
+from whimbrel.domain.host_networks import AddressPair, HostNetwork, HostPort, HostRule, HostSubnet
 from whimbrel.embedded.network import security_groups
 
 PORT = HostPort(
@@ -82,6 +82,19 @@ def test_a_port_sends_from_its_own_addresses_only() -> None:
     assert f"ether type arp arp saddr ether . arp saddr ip {{ {owned} }} return" in rules
     assert "icmpv6 type { nd-router-advert, nd-redirect } drop" in rules
     assert rules[-1] == "drop"
+
+
+def test_ports_reach_the_host_by_ipv6_only_where_it_has_an_address() -> None:
+    six = HostSubnet(id="six", version=6, cidr="fd00::/64", dhcpv6_address="fd00::2")
+    rules = chain(ruleset(replace(NETWORK, subnets=(six,)), {}, {}), "input")
+    assert rules[-4:] == [
+        "ether type ip6 udp dport 547 accept",
+        "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept",
+        "ip6 daddr { fd00::2 } icmpv6 type echo-request accept",
+        "drop",
+    ]
+    without = chain(ruleset(replace(NETWORK, subnets=(replace(six, dhcpv6_address=""),)), {}, {}), "input")
+    assert not [rule for rule in without if "ip6" in rule or "icmpv6" in rule]
 
 
 def test_a_port_without_security_sends_and_receives_all_but_the_metadata_of_others() -> None:
