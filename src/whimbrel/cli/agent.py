@@ -1,7 +1,6 @@
 """`whimbrel agent`: the agent of this machine's host, which carries out the orders of the cloud."""
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from cyclopts import App
 from whimbrel import settings
 from whimbrel.cli import log_setup
 from whimbrel.cli.role_options import SettingsFile
-from whimbrel.cli.service_command import keep_what_is_loaded, run_until_stopped, say
+from whimbrel.cli.service_command import cancel_when_set, keep_what_is_loaded, run_until_stopped, say
 from whimbrel.settings.agentdir import DEFAULT, AgentDir
 
 if TYPE_CHECKING:
@@ -63,10 +62,4 @@ async def _serve(start: "AgentStart", stop: asyncio.Event) -> None:
         say(f"The agent of host {host} serves (session {welcome.session})")
 
     keep_what_is_loaded()
-    serving, stopped = asyncio.create_task(run_agent(start, ready)), asyncio.create_task(stop.wait())
-    await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    if not serving.done():
-        serving.cancel()
-    with suppress(asyncio.CancelledError):
-        await serving
+    await cancel_when_set(stop, run_agent(start, ready))

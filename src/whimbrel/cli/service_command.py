@@ -4,8 +4,9 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import Any
 
 import uvloop
 
@@ -28,6 +29,16 @@ def run_until_stopped(
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(until_stopped())
+
+
+async def cancel_when_set(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Run the work, and cancel it when the event is set. Raises: what the work raises."""
+    working, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    working.cancel()  # nothing, if it has ended
+    with suppress(asyncio.CancelledError):
+        await working
 
 
 def keep_what_is_loaded() -> None:

@@ -1,13 +1,12 @@
 """`whimbrel watchdog`: stops the guests of this machine's host when its agent has lost the cloud."""
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 
 from whimbrel import settings
 from whimbrel.cli import log_setup
 from whimbrel.cli.role_options import SettingsFile
-from whimbrel.cli.service_command import run_until_stopped, say
+from whimbrel.cli.service_command import cancel_when_set, run_until_stopped, say
 from whimbrel.domain.self_fencing import bound
 from whimbrel.settings.agentdir import DEFAULT, AgentDir
 
@@ -41,12 +40,4 @@ def watchdog(*, dir: Path = DEFAULT, settings_file: SettingsFile = None, verbose
         off = "It does not fence itself: set 'self_fence_s' in [host] of the settings, and start its agent again."
         say(f"The watchdog of host {host} runs. {bound(self_fence_s) if self_fence_s else off}")
 
-    async def serve(stop: asyncio.Event) -> None:
-        watching, stopped = asyncio.create_task(run_watchdog(start, ready)), asyncio.create_task(stop.wait())
-        await asyncio.wait((watching, stopped), return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
-
-    run_until_stopped(serve, asyncio.new_event_loop)
+    run_until_stopped(lambda stop: cancel_when_set(stop, run_watchdog(start, ready)), asyncio.new_event_loop)
