@@ -94,7 +94,8 @@ def _factor(value: str | float) -> float:
 
 async def _page(call: Call, shown: Callable[[Call, Flavor], dict[str, Any]]) -> dict[str, Any]:
     limit, fits = paging.limit(call), _filter(call)
-    found = [flavor for flavor in _after_marker(call, await _visible(call)) if fits(flavor)][:limit]
+    visible = paging.after_marker(call, await _visible(call), lambda flavor: flavor.flavor_id)
+    found = [flavor for flavor in visible if fits(flavor)][:limit]
     answer: dict[str, Any] = {"flavors": [shown(call, flavor) for flavor in found]}
     links = paging.next_link(call, len(found), found[-1].flavor_id if found else None)
     if links:
@@ -153,16 +154,6 @@ def _least(call: Call, key: str) -> int:
     if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(LARGEST)):
         raise Invalid(f"Invalid {key} filter [{text[:100]}]")
     return int(text)
-
-
-def _after_marker(call: Call, flavors: list[Flavor]) -> list[Flavor]:
-    marker = call.value("marker")
-    if marker is None:
-        return flavors
-    for number, flavor in enumerate(flavors):
-        if flavor.flavor_id == marker:
-            return flavors[number + 1 :]
-    raise paging.no_marker(call)
 
 
 # Representation

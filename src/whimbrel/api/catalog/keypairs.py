@@ -24,7 +24,7 @@ async def index(call: Call) -> Any:
     found = await call.cloud.keypairs.of_user(_user(call))
     if call.minor < 35:
         return {"keypairs": [{"keypair": _brief(call, keypair)} for keypair in found]}
-    page = _after_marker(call, found)[: paging.limit(call)]
+    page = paging.after_marker(call, found, lambda keypair: keypair.name)[: paging.limit(call)]
     answer: dict[str, Any] = {"keypairs": [{"keypair": _brief(call, keypair)} for keypair in page]}
     if links := paging.next_link(call, len(page), page[-1].name if page else None):
         answer["keypairs_links"] = links
@@ -82,16 +82,6 @@ def _user(call: Call) -> UserId:
         if sent:
             return UserId(sent)
     return call.principal.user_id
-
-
-def _after_marker(call: Call, found: list[Keypair]) -> list[Keypair]:
-    marker = call.value("marker")
-    if marker is None:
-        return found
-    for number, keypair in enumerate(found):
-        if keypair.name == marker:
-            return found[number + 1 :]
-    raise paging.no_marker(call)
 
 
 def _brief(call: Call, keypair: Keypair) -> dict[str, Any]:

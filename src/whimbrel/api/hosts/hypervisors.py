@@ -104,7 +104,7 @@ async def _page(call: Call) -> list[Host]:
         if call.value("limit") is not None or call.value("marker") is not None:
             raise Invalid("Paging over hypervisors with the hypervisor_hostname_pattern query is not supported.")
         return await _matching(call, pattern)
-    found = _after_marker(call, await _all(call))
+    found = paging.after_marker(call, await _all(call), lambda host: str(_id(call, host)))
     return found[: paging.limit(call)] if call.minor >= 33 else found
 
 
@@ -114,16 +114,6 @@ async def _matching(call: Call, pattern: str) -> list[Host]:
     if not found:
         raise known.not_found(f"No hypervisor matching '{pattern}' could be found.")
     return found
-
-
-def _after_marker(call: Call, hosts: list[Host]) -> list[Host]:
-    marker = call.value("marker")
-    if marker is None:
-        return hosts
-    for number, host in enumerate(hosts):
-        if str(_id(call, host)) == marker:
-            return hosts[number + 1 :]
-    raise paging.no_marker(call)
 
 
 async def _one(call: Call) -> Host:

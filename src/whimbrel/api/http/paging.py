@@ -1,10 +1,13 @@
 """Page size of lists, and the link to the next page."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from whimbrel.api.http.call import Call
 from whimbrel.domain.errors import Invalid
+
+Item = TypeVar("Item")
 
 
 def limit(call: Call) -> int:
@@ -16,6 +19,17 @@ def limit(call: Call) -> int:
 def no_marker(call: Call) -> Invalid:
     """Return the error for an unknown marker."""
     return Invalid(f"marker [{(call.value('marker') or '')[:100]}] not found")
+
+
+def after_marker(call: Call, found: list[Item], marker_of: Callable[[Item], str | None]) -> list[Item]:
+    """Return the items behind the one that the request names as its marker; all without a marker. Raises: Invalid."""
+    marker = call.value("marker")
+    if marker is None:
+        return found
+    for number, item in enumerate(found, start=1):
+        if marker_of(item) == marker:
+            return found[number:]
+    raise no_marker(call)
 
 
 def next_link(call: Call, shown: int, last: str | None) -> list[dict[str, str]]:

@@ -7,7 +7,6 @@ Source: reference of Nova 34, section 1.0.5.
 """
 
 from collections.abc import Mapping
-from itertools import dropwhile
 from types import MappingProxyType
 from typing import Any
 
@@ -45,7 +44,7 @@ async def index(call: Call) -> Any:
     actions = [action for action in await _actions(call) if _is_within(_changed_at(action, runs), since, before)]
     if call.minor < 58:
         return {"instanceActions": [_shown(call, action, runs) for action in actions]}
-    actions = _after_marker(call, actions)[: paging.limit(call)]
+    actions = paging.after_marker(call, actions, lambda action: action.request_id)[: paging.limit(call)]
     links = paging.next_link(call, len(actions), actions[-1].request_id if actions else None)
     body: dict[str, Any] = {"instanceActions": [_shown(call, action, runs) for action in actions]}
     return body | ({"links": links} if links else {})
@@ -102,16 +101,6 @@ async def _runs(call: Call) -> Mapping[RunId, Run]:
 
 def _is_within(at: float, since: float | None, before: float | None) -> bool:
     return (since is None or at >= since) and (before is None or at <= before)
-
-
-def _after_marker(call: Call, actions: list[Action]) -> list[Action]:
-    marker = call.value("marker")
-    if marker is None:
-        return actions
-    rest = list(dropwhile(lambda action: action.request_id != marker, actions))
-    if not rest:
-        raise paging.no_marker(call)
-    return rest[1:]
 
 
 def _changed_at(action: Action, runs: Mapping[RunId, Run]) -> float:
