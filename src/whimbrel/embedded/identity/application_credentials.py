@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.embedded.identity import views
-from whimbrel.embedded.identity.bodies import NewApplicationCredential, NewApplicationCredentialBody, RoleRef
+from whimbrel.embedded.identity.bodies import NewApplicationCredential, NewApplicationCredentialBody, Ref
 from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.passwords import RANDOM_COST_LOG2, hash_now, hashed
 from whimbrel.embedded.identity.request import FORBIDDEN, Ask
@@ -90,7 +90,7 @@ async def _answer(ask: Ask, credential: ApplicationCredential, secret: str | Non
     return Reply({"application_credential": {**view, "secret": secret}}, 201)
 
 
-def _granted(wanted: list[RoleRef] | None, known: list[Role], own: frozenset[str]) -> frozenset[str]:
+def _granted(wanted: list[Ref] | None, known: list[Role], own: frozenset[str]) -> frozenset[str]:
     """Return the names of the roles of a credential; None: all that the token has. Raises: Problem."""
     if not wanted:
         return own

@@ -7,27 +7,25 @@ from msgspec import UNSET, Meta, UnsetType
 
 Id = Annotated[str, Meta(max_length=64)]
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S")]
+ShortName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")]  # of a project or a domain
+Text = Annotated[str, Meta(min_length=1, max_length=255)]
 Password = Annotated[str, Meta(max_length=4096)]
 
 
-class DomainRef(msgspec.Struct):
+class Ref(msgspec.Struct):
+    """A domain or a role, by its id or its name."""
+
     id: str | None = None
     name: str | None = None
 
 
-class ProjectRef(msgspec.Struct):
-    id: str | None = None
-    name: str | None = None
-    domain: DomainRef | None = None
+class RefInDomain(Ref):
+    """A project or a user, by its id, or by its name and its domain."""
+
+    domain: Ref | None = None
 
 
-class UserRef(msgspec.Struct):
-    id: str | None = None
-    name: str | None = None
-    domain: DomainRef | None = None
-
-
-class PasswordUser(UserRef, kw_only=True):
+class PasswordUser(RefInDomain, kw_only=True):
     password: Password
 
 
@@ -43,7 +41,7 @@ class CredentialProof(msgspec.Struct):
     secret: Password
     id: str | None = None
     name: str | None = None
-    user: UserRef | None = None
+    user: RefInDomain | None = None
 
 
 class Proof(msgspec.Struct):
@@ -54,7 +52,7 @@ class Proof(msgspec.Struct):
 
 
 class Scope(msgspec.Struct):
-    project: ProjectRef | None = None
+    project: RefInDomain | None = None
     domain: dict[str, Any] | None = None
     system: dict[str, Any] | None = None
     unscoped: dict[str, Any] | None = None
@@ -106,7 +104,7 @@ class OwnPasswordBody(msgspec.Struct):
 
 
 class NewProject(msgspec.Struct):
-    name: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")]
+    name: ShortName
     domain_id: Id | None = None
     description: str | None = None
     enabled: bool | None = None
@@ -117,7 +115,7 @@ class NewProjectBody(msgspec.Struct):
 
 
 class ChangedProject(msgspec.Struct):
-    name: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")] | UnsetType = UNSET
+    name: ShortName | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
     enabled: bool | UnsetType = UNSET
 
@@ -136,7 +134,7 @@ class NewRoleBody(msgspec.Struct):
 
 
 class NewDomain(msgspec.Struct):
-    name: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")]
+    name: ShortName
     description: str | None = None
     enabled: bool | None = None
     explicit_domain_id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")] | None = None
@@ -169,26 +167,18 @@ class ChangedGroupBody(msgspec.Struct):
     group: ChangedGroup
 
 
-class RoleRef(msgspec.Struct):
-    id: str | None = None
-    name: str | None = None
-
-
 class NewApplicationCredential(msgspec.Struct):
     name: Name
     secret: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
     description: str | None = None
     expires_at: str | None = None  # ISO 8601, UTC
-    roles: list[RoleRef] | None = None
+    roles: list[Ref] | None = None
     unrestricted: bool | None = None
     access_rules: list[dict[str, Any]] | None = None
 
 
 class NewApplicationCredentialBody(msgspec.Struct):
     application_credential: NewApplicationCredential
-
-
-Text = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class NewCredential(msgspec.Struct):

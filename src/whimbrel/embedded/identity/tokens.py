@@ -11,10 +11,9 @@ from whimbrel.embedded.identity.bodies import (
     Auth,
     AuthBody,
     CredentialProof,
-    DomainRef,
-    ProjectRef,
     Proof,
-    UserRef,
+    Ref,
+    RefInDomain,
 )
 from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Ask
 from whimbrel.http.problem import Problem
@@ -172,7 +171,7 @@ async def _by_password(ask: Ask, proof: Proof) -> User:
         raise Problem(400, "identity.password is missing.")
     given = proof.password.user
     user = await _named_user(ask.store, given)
-    domain = given.domain or DomainRef()
+    domain = given.domain or Ref()
     account = user.id if user else f"{given.id} {given.name} {domain.id} {domain.name}"
     stored = user.password_hash if user and user.enabled else None
     right = await ask.knows_password(given.password, stored, account)
@@ -190,7 +189,7 @@ async def _by_token(store: IdentityStore, proof: Proof) -> Grant:
         raise Problem(401, UNAUTHORIZED) from error
 
 
-async def _named_user(store: IdentityStore, given: UserRef) -> User | None:
+async def _named_user(store: IdentityStore, given: RefInDomain) -> User | None:
     if given.id is not None:
         found = await store.users(id=given.id)
     elif given.name is not None and given.domain is not None:
@@ -213,7 +212,7 @@ async def _project_id(store: IdentityStore, auth: Auth, user: User) -> str | Non
     return await _named_project_id(store, auth.scope.project)
 
 
-async def _named_project_id(store: IdentityStore, given: ProjectRef) -> str:
+async def _named_project_id(store: IdentityStore, given: RefInDomain) -> str:
     if given.id is not None:
         return given.id
     if given.name is None or given.domain is None:
@@ -230,7 +229,7 @@ async def _default_project_id(store: IdentityStore, user: User) -> str | None:
     return user.default_project_id if user.default_project_id in mine else None
 
 
-async def _domain_id(store: IdentityStore, given: DomainRef) -> str:
+async def _domain_id(store: IdentityStore, given: Ref) -> str:
     """Return a domain's id, or "" for an unknown domain."""
     if given.id is not None:
         return given.id
