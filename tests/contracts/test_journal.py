@@ -29,7 +29,7 @@ from whimbrel.domain.errors import Busy, Conflict, NotFound, OverQuota, Supersed
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run, UnknownFacts
 from whimbrel.ports.stores.directory import Usage
-from whimbrel.ports.stores.journal import Evidence, LastProof, Limits, QuotaUsage, RunFilter, Takeover
+from whimbrel.ports.stores.journal import PROOFS_KEPT, Evidence, LastProof, Limits, QuotaUsage, RunFilter, Takeover
 from whimbrel.ports.stores.processes import MARGIN_S
 from whimbrel.saga.engine import NEVER
 
@@ -1019,6 +1019,16 @@ async def test_keeps_the_latest_proof(store: Store) -> None:
     assert (await store.journal.tally(NOW)).proof == late
     again = Store(store.database).journal  # of another process
     assert (await again.tally(NOW)).proof == late
+
+
+async def test_keeps_the_last_proofs_only(store: Store) -> None:
+    assert await store.journal.proofs() == []
+    made = [LastProof(at=NOW + number, violations=number, unseen=0) for number in range(PROOFS_KEPT + 2)]
+    for proof in (*made, made[-1]):
+        await store.journal.note_proof(proof)
+    assert await store.journal.proofs() == made[:1:-1]
+    await store.journal.note_proof(made[0])  # of a proof that took long
+    assert await store.journal.proofs() == made[:1:-1]
 
 
 # Progress and status

@@ -142,3 +142,16 @@ def test_a_move_is_a_line_between_its_hosts_while_it_is_under_way(tmp_path: Path
         tab.go("fleet")
         tab.wait_for("document.querySelectorAll('.host').length === 4 && !document.querySelector('.lines > path')")
         assert tab.count("td") == 0  # nor in the list
+
+
+def test_the_proofs_of_the_cloud_have_a_trend(tmp_path: Path) -> None:
+    with running_cloud(tmp_path) as cloud, browser(tmp_path) as chromium:
+        tab = opened(chromium, cloud, "admin")
+        tab.go("cloud")
+        for proofs in (0, 2, 3):  # one is no trend
+            tab.click("button", "Prove now")
+            tab.wait_for("document.querySelector('.notice')?.textContent.startsWith('All invariants hold.')")
+            tab.click(".notice button", "Dismiss")
+            assert tab.count(".trend rect.good") == tab.count(".trend tbody tr") == proofs
+        assert "The last 3 proofs, since" in tab.text(".trend figcaption")
+        assert tab.text(".trend tbody td[data-label=Violations]") == "0"

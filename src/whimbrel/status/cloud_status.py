@@ -55,6 +55,7 @@ class CloudStatus(msgspec.Struct, frozen=True, kw_only=True):
     bus: str | None
     certificates: Sequence[Certificate]
     proof: LastProof | None
+    proofs: Sequence[LastProof] = ()  # the last ones, the newest first
 
     @property
     def is_fine(self) -> bool:
@@ -74,6 +75,7 @@ async def read_status(cloud: Cloud, bus_problem: str | None, certificates: Seque
         _limited(cloud.journal.stalled(now - findings.FAILING_S, now - findings.WORKING_S, MOST_RUNS)),
     )
     paused = await _limited(cloud.maintenances.find(("paused",)))
+    proofs = await _limited(cloud.journal.proofs())
     names = [info.name for info in infos]
     asked = _harmless_requests(cloud)
     answers, service_answers = await asyncio.gather(
@@ -110,6 +112,7 @@ async def read_status(cloud: Cloud, bus_problem: str | None, certificates: Seque
         bus=bus_problem,
         certificates=sorted(certificates, key=lambda each: each.expires_at),
         proof=tally.proof,
+        proofs=proofs,
     )
 
 

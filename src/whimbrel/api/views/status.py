@@ -26,7 +26,7 @@ class HostCounts(msgspec.Struct, kw_only=True):
 
 
 class LastProof(msgspec.Struct, kw_only=True):
-    """The last proof. at: seconds since 1970. unseen: how much of the cloud it could not check."""
+    """The result of a proof. at: seconds since 1970. unseen: how much of the cloud it could not check."""
 
     at: float
     violations: int
@@ -45,7 +45,7 @@ class Status(msgspec.Struct, kw_only=True):
     """ok: no finding is an error. processes: role -> live ones. hosts: by cell; null: the cell does not answer.
 
     debts: undo -> runs that still have to do it. services: whether they answer. bus: "": connected, else why not; null:
-    there is none. certificates: the first to expire comes first.
+    there is none. certificates: the first to expire comes first. proofs: the last ones, the newest first.
     """
 
     ok: bool
@@ -60,6 +60,7 @@ class Status(msgspec.Struct, kw_only=True):
     bus: str | None = None
     certificates: list[Certificate] = []
     proof: LastProof | None = None
+    proofs: list[LastProof] = []
 
 
 class StatusAnswer(msgspec.Struct):

@@ -89,6 +89,10 @@ class RunGroup(msgspec.Struct, frozen=True, kw_only=True):
     bugs: int  # runs stopped by a bug
 
 
+PROOFS_KEPT = 200
+"""How many proofs are kept, for their trend."""
+
+
 class LastProof(msgspec.Struct, frozen=True, kw_only=True):
     """The time and result of the last proof."""
 
@@ -333,7 +337,11 @@ class Journal(Protocol):
         ...
 
     async def note_proof(self, proof: LastProof) -> None:
-        """Save the result of a proof, unless a later one is known."""
+        """Save the result of a proof: as the last one, unless a later one is known, and among the last PROOFS_KEPT."""
+        ...
+
+    async def proofs(self) -> list[LastProof]:
+        """Return the last proofs, the newest first."""
         ...
 
     async def tally(self, now: float) -> Tally:

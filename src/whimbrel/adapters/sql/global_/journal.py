@@ -521,6 +521,9 @@ class SqlJournal:
     async def note_proof(self, proof: LastProof) -> None:
         await self._tally.note_proof(proof)
 
+    async def proofs(self) -> list[LastProof]:
+        return await self._tally.proofs()
+
     async def tally(self, now: float) -> Tally:
         return await self._tally.now(now)
 

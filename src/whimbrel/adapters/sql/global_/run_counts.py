@@ -16,8 +16,8 @@ from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.upserts import Insert, inserts
 from whimbrel.adapters.sql.global_.announcements import backlog_of
-from whimbrel.adapters.sql.tables.global_ import last_proof, runs, takeovers
-from whimbrel.ports.stores.journal import LastProof, RunGroup, Tally
+from whimbrel.adapters.sql.tables.global_ import last_proof, proofs, runs, takeovers
+from whimbrel.ports.stores.journal import PROOFS_KEPT, LastProof, RunGroup, Tally
 
 SETTLED_S = 300.0
 """After this time a transaction that ends a run has committed, or never will."""
@@ -47,6 +47,11 @@ _ENDED = fixed(
 )
 _TAKEOVERS = fixed(sa.select(sa.func.count()).select_from(takeovers))
 _PROOF = fixed(sa.select(last_proof.c.at, last_proof.c.violations, last_proof.c.unseen))
+
+_NEWEST_PROOFS = sa.select(proofs).order_by(proofs.c.at.desc())
+_PROOFS = fixed(_NEWEST_PROOFS.limit(bindparam("b_limit")))
+_NEWEST_LEFT = _NEWEST_PROOFS.with_only_columns(proofs.c.at).limit(1).offset(bindparam("b_kept")).scalar_subquery()
+_DELETE_OLDER_PROOFS = fixed(sa.delete(proofs).where(proofs.c.at <= _NEWEST_LEFT))
 
 _STALLED = fixed(
     sa.select(runs)
@@ -103,7 +108,12 @@ def _keeping_the_later(insert: Insert) -> sa.Executable:
     )
 
 
+def _once(insert: Insert) -> sa.Executable:
+    return insert.on_conflict_do_nothing()
+
+
 _NOTE_PROOF = inserts(last_proof, _keeping_the_later)
+_ADD_PROOF = inserts(proofs, _once)
 
 _NO_DEBTS = msgspec.json.encode(())
 _NEVER = 1e18
@@ -144,7 +154,14 @@ class SqlTally:
 
     async def note_proof(self, proof: LastProof) -> None:
         async with self._db.write() as tx:
-            await tx.run(_NOTE_PROOF[tx.dialect], {"id": 1, **msgspec.structs.asdict(proof)})
+            fields = msgspec.structs.asdict(proof)
+            await tx.run(_NOTE_PROOF[tx.dialect], {"id": 1, **fields})
+            await tx.run(_ADD_PROOF[tx.dialect], fields)
+            await tx.run(_DELETE_OLDER_PROOFS, {"b_kept": PROOFS_KEPT})
+
+    async def proofs(self) -> list[LastProof]:
+        async with self._db.read() as tx:
+            return [LastProof(**row._mapping) for row in await tx.rows(_PROOFS, {"b_limit": PROOFS_KEPT})]
 
     async def _ended(self, tx: Tx, now: float) -> Ended:
         """Count ended runs. If the clock was set back, the remembered count stays."""

@@ -356,6 +356,15 @@ last_proof = sa.Table(
 )
 """When the cloud's accounting was last checked, and the number of violations and unchecked items."""
 
+proofs = sa.Table(
+    "proofs",
+    metadata,
+    sa.Column("at", sa.Double, primary_key=True),
+    sa.Column("violations", sa.Integer, nullable=False),
+    sa.Column("unseen", sa.Integer, nullable=False),
+)
+"""The last proofs, for their trend; older ones are deleted. Processes of earlier releases write `last_proof` only."""
+
 processes = sa.Table(
     "processes",
     metadata,

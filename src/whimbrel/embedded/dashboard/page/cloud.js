@@ -1,5 +1,6 @@
 // The cloud: what is wrong now, whether its invariants hold, and its settings.
 import { Badge, Facts, Table, html, lasting, moment } from './parts.js';
+import { ProofTrend } from './proof_trend.js';
 import { get } from './session.js';
 
 let proof = null; // the last one of this page
@@ -15,7 +16,7 @@ export const cloudPage = {
       ...Object.entries(status.hosts).map(([cell, counts]) => [`hosts of cell ${cell}`, hostsOf(counts)]),
       ['moves and operations under way', String(status.runs_open)], ['waiting for a verdict', String(status.runs_parked)],
     ]} /></section>
-    <section class="panel"><h2>Invariants</h2><${Books} last=${status.proof} tools=${tools} busy=${busy} /></section>`,
+    <section class="panel"><h2>Invariants</h2><${Books} last=${status.proof} proofs=${status.proofs} tools=${tools} busy=${busy} /></section>`,
 };
 
 function Findings({ of }) {
@@ -31,13 +32,14 @@ function hostsOf(counts) {
   return parts.filter(([, count]) => count).map(([word, count]) => `${count} ${word}`).join(', ') || 'none';
 }
 
-function Books({ last, tools, busy }) {
+function Books({ last, proofs, tools, busy }) {
   const prove = () => tools.act('Proof', async () => {
     proof = (await get('/whimbrel/proof')).proof;
     return proof.holds ? 'All invariants hold.' : 'Some invariants do not hold, or could not be checked.';
   });
   return html`
     <p>${last ? html`Last proved ${moment(last.at)}: ${last.violations} violations, ${last.unseen} not checked.` : 'Not proved yet.'}</p>
+    <${ProofTrend} proofs=${proofs ?? []} />
     <div class="actions"><button disabled=${busy} onclick=${prove}>${busy ? 'Proving ...' : 'Prove now'}</button></div>
     ${proof && html`<p>${proof.servers} servers on ${proof.hosts} hosts, in ${lasting(proof.took_s)}.</p>
       <${Table} caption="Invariants" rows=${proof.laws} label=${(each) => each.law} columns=${[

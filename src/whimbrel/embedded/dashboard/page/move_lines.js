@@ -12,7 +12,7 @@ const END = 16; // so far apart they leave and reach a host
 
 export const placeOf = (cell, host) => `${cell}/${host}`;
 
-export function toneOf(move) {
+function toneOf(move) {
   if (stateOf(move) === 'stopped') return 'bad';
   if (move.state === 'parked') return 'waits';
   return move.way === 'forward' ? 'busy' : 'back';
