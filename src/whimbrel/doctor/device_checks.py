@@ -30,7 +30,7 @@ def pci_devices(devices: Sequence[tuple[Device, Subject | None]], now: float, se
             yield _device("pci_of_gone_server", each, "which is gone", [mending.sql(each.cell, free)])
         elif (
             (server := subject.server)
-            and server.task_state is None
+            and not server.is_worked_on
             and not subject.migrations
             and (server.cell, server.host) != (each.cell, each.host)
         ):

@@ -16,7 +16,7 @@ def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
     """Judge what a server holds that has no task state and no migration but one that waits for a verdict."""
     node, roots = fleet.node_of(server), fleet.roots(subject.held)
     if server.host is None:
-        if roots and server.vm_state != "building":
+        if roots:
             yield _finding("allocation_elsewhere", subject, server, fleet,
                            f"has no host and holds {held_words(subject.held, fleet)}",
                            "a create or an offload was interrupted before the allocation was deleted",
@@ -117,7 +117,7 @@ def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
     if subject.migration:
         if any(each.is_open for each in subject.migration) and subject.of:
             return  # judged with its server
-        if subject.of and subject.of.task_state is not None:
+        if subject.of and subject.of.is_worked_on:
             return  # so is what a revert holds until it has ended, though its migration is reverted
         row = subject.migration[0]
         gone = subject.of is None

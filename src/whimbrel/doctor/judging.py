@@ -30,7 +30,7 @@ def _judge(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> I
         if not subject.instances:
             yield from _of_no_server(subject, fleet, now, limits)
         return
-    if server.task_state is not None:
+    if server.is_worked_on:
         stuck = list(stuck_checks.stuck_server(subject, server, fleet, now, limits))
         yield from stuck
         if any(isinstance(each, InFlight) for each in stuck):

@@ -50,6 +50,14 @@ def end_migration(migration: Migration, status: str = "error") -> Command:
     )
 
 
+def end_move(migration: Migration, server: Instance) -> Command:
+    """End a move that left the server where it is. What was evacuated stays so, for the source to clean up.
+
+    Source: ComputeManager._destroy_evacuated_instances, which takes what is accepted, pre-migrating or done.
+    """
+    return end_migration(migration, "done" if migration.has_evacuated(server) else "error")
+
+
 def sql(cell: str, line: str) -> Command:
     return Command(line, sql_in=cell)
 

@@ -29,6 +29,11 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     is_launched: bool
     touched: float
 
+    @property
+    def is_worked_on(self) -> bool:
+        """Check whether an operation goes on. A create and a delete clear the task state before their end."""
+        return self.task_state is not None or self.vm_state in ("building", "deleted")
+
 
 class Migration(msgspec.Struct, frozen=True, kw_only=True):
     """A row of `migrations` in one cell."""
@@ -46,6 +51,10 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     is_hidden: bool
     is_deleted: bool
     touched: float
+
+    def has_evacuated(self, server: Instance) -> bool:
+        """Check whether this is an evacuation that came as far as the target: its source must destroy its guest."""
+        return self.type == "evacuation" and (server.cell, server.host) == (self.cell, self.target)
 
     @property
     def is_open(self) -> bool:

@@ -10,7 +10,7 @@ def at_rest(subject: Subject, now: float, limits: StuckLimits) -> Instance | Non
     A migration record that never ended does not count: it is a finding by itself.
     """
     server = subject.server
-    if server is None or server.task_state is not None or now - subject.touched < limits.settle_s:
+    if server is None or server.is_worked_on or now - subject.touched < limits.settle_s:
         return None
     waits = server.vm_state == "resized"
     works = [each for each in subject.open_migrations if not (waits and each.status == "finished")]

@@ -9,6 +9,8 @@ from whimbrel.doctor.record_words import evidence_of, held_words
 from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
 
 CAUSES: Mapping[str, str] = {
+    "building": "the nova-compute of the host died while it claimed room for the server",
+    "deleted": "the nova-compute of the host died at the end of the delete; it ends this when it starts again",
     "scheduling": "the conductor died while it scheduled the server, or the message to it or to the host was lost",
     "resize_prep": "the conductor died during the move, or the message to the target's nova-compute was lost",
     "resize_migrating": "the source's nova-compute died while it copied the disks; the guest is off",
@@ -19,6 +21,7 @@ CAUSES: Mapping[str, str] = {
     "rebuilding": "the conductor died during an evacuation or a rebuild, or the message to the host was lost",
     "deleting": "the nova-compute of the host is down, or died while it deleted the guest",
 }
+NO_TASK = "no task state"
 OTHERWISE = "the process that worked on it died, or a message to it was lost"
 DESTROYS = (
     "; when nova-compute of {} starts again, it destroys its guest of this server because of the evacuation's record"
@@ -29,11 +32,11 @@ DESTROYS = (
 def stuck_server(
     subject: Subject, server: Instance, fleet: Fleet, now: float, limits: StuckLimits
 ) -> Iterator[Finding | InFlight]:
-    """Judge a server that has a task state."""
+    """Judge a server that is worked on."""
     down = fleet.is_down(server.cell, server.host, now, DOWN_S)
     since, task = subject.touched, server.task_state or ""
     if now - since <= limits.limit_s(task, host_is_down=down):
-        yield InFlight(subject=server.uuid, name=server.name, text=f"{server.vm_state}, {task}", since=since)
+        yield InFlight(subject=server.uuid, name=server.name, text=f"{server.vm_state}, {task or NO_TASK}", since=since)
         return
     moves = "".join(
         f"; its {each.type} {each.uuid} is {each.status} and holds {held_words(subject.held_by.get(each.uuid), fleet)}"
@@ -44,8 +47,8 @@ def stuck_server(
         subject=server.uuid,
         name=server.name,
         since=since,
-        text=f"server {server.uuid} ({server.name}) on {server.host or 'no host'} is {server.vm_state} with task state"
-        f" {task}; it holds {held_words(subject.held, fleet)}{moves}",
+        text=f"server {server.uuid} ({server.name}) on {server.host or 'no host'} is {server.vm_state} with"
+        f" {f'task state {task}' if task else NO_TASK}; it holds {held_words(subject.held, fleet)}{moves}",
         cause="".join(_causes(subject, server, task, down=down)),
         evidence=evidence_of(subject, fleet),
         commands=list(unsticking.commands(subject, server, fleet)),
@@ -53,7 +56,7 @@ def stuck_server(
 
 
 def _causes(subject: Subject, server: Instance, task: str, *, down: bool) -> Iterator[str]:
-    yield CAUSES.get(task, OTHERWISE)
+    yield CAUSES.get(task or server.vm_state or "", OTHERWISE)
     if any(each.type == "evacuation" for each in subject.open_migrations):
         yield DESTROYS.format(server.host)
     elif down:
@@ -120,9 +123,14 @@ def _confirm(
 
 def _stale(subject: Subject, server: Instance, migration: Migration, fleet: Fleet) -> Finding:
     cause = "the process that ran the move died, or the server's state was reset by hand"
-    if migration.type == "evacuation":
+    if migration.has_evacuated(server):
+        cause = (
+            f"nova-compute of {migration.target} died while it built the guest; that of {migration.source} must"
+            " still destroy its own when it starts"
+        )
+    elif migration.type == "evacuation":
         cause = "the evacuation was not carried out" + DESTROYS.format(migration.source)
-    commands = [mending.end_migration(migration)]
+    commands = [mending.end_move(migration, server)]
     if migration.uuid in subject.held_by:
         commands.append(mending.release(migration.uuid))
     return Finding(

@@ -11,11 +11,17 @@ from whimbrel.doctor.doctor_finding import Command
 from whimbrel.doctor.held_checks import holds_its_flavor
 from whimbrel.doctor.nova_records import Fleet, Instance, Migration, Subject
 
+KEPT = ("shelved_offloaded", "shelved", "suspended", "paused", "rescued", "soft-delete")
+"""States that a server keeps until an operation has ended. Nova's own command would make it active."""
 AGAIN: Mapping[str, str] = {
-    "shelved_offloaded": "unshelve", "shelved": "shelve --offload", "suspended": "resume", "paused": "unpause",
-    "rescued": "unrescue", "soft-delete": "restore",
+    "unshelving": "unshelve", "shelving": "shelve", "shelving_image_pending_upload": "shelve",
+    "shelving_image_uploading": "shelve", "shelving_offloading": "shelve --offload", "resuming": "resume",
+    "unpausing": "unpause", "unrescuing": "unrescue", "restoring": "restore", "rebooting_hard": "reboot --hard",
+    "reboot_pending_hard": "reboot --hard", "reboot_started_hard": "reboot --hard", "powering-off": "stop",
 }  # fmt: skip
-"""What may be asked for again, by the state that a server keeps meanwhile."""
+"""What is asked for again, by task state, of a server that keeps its state. The others have left its guest alone."""
+DELETES: Mapping[str, str] = {"deleting": "error", "soft-deleting": "active"}
+"""Task states of deletes, and the state from which each is asked for again."""
 OF_REBUILDS = ("rebuilding", "rebuild_block_device_mapping", "rebuild_spawning")
 GUEST_UNTOUCHED = (
     "resize_prep", "image_snapshot_pending", "image_snapshot", "image_pending_upload", "image_uploading",
@@ -26,15 +32,15 @@ GUEST_UNTOUCHED = (
 
 def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Command]:
     yield mending.show(server.uuid)
-    if server.task_state == "deleting":
-        yield mending.reset(server.uuid, "error")
+    if state := DELETES.get(server.task_state or ""):
+        yield mending.reset(server.uuid, state)
         yield mending.delete(server.uuid)
-    elif server.vm_state == "building":
+    elif server.vm_state in ("building", "deleted"):
         if all(each.cell != server.cell for each in subject.mappings):
             yield mending.map_to_cell(server)  # Nova finds by it what it deletes
         yield mending.delete(server.uuid)
-    elif not subject.open_migrations and (verb := AGAIN.get(server.vm_state or "")):
-        yield from _again(subject, server, verb)
+    elif not subject.open_migrations and server.vm_state in KEPT:
+        yield from _again(subject, server)
     elif undone := [each for each in (*subject.open_migrations, *subject.ended) if _is_reverted_on(each, server)]:
         yield mending.clear_task(server)
         yield from (mending.end_migration(each, "finished") for each in undone)
@@ -70,13 +76,15 @@ def _copy_that_runs(subject: Subject, server: Instance) -> Instance | None:
     return None
 
 
-def _again(subject: Subject, server: Instance, verb: str) -> Iterator[Command]:
+def _again(subject: Subject, server: Instance) -> Iterator[Command]:
     """Ask for an operation again. The guest of an unshelve that came as far as a host is made anew from the image."""
     is_offloaded = server.vm_state == "shelved_offloaded"
     if is_offloaded and subject.held:
         yield mending.release(server.uuid)
     yield mending.clear_task(server, and_host=is_offloaded and server.host is not None)
-    yield Command(f"openstack server {verb} {server.uuid}")
+    verb = "unshelve" if is_offloaded else AGAIN.get(server.task_state or "")
+    if verb:
+        yield Command(f"openstack server {verb} {server.uuid}")
 
 
 def _is_reverted_on(migration: Migration, server: Instance) -> bool:
@@ -93,7 +101,7 @@ def _is_reverted_on(migration: Migration, server: Instance) -> bool:
 def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Command]:
     """Leave the server where its record says that it is."""
     moves = subject.open_migrations
-    yield from map(mending.end_migration, moves)  # first: the record of an evacuation is dangerous
+    yield from (mending.end_move(each, server) for each in moves)  # first: the record of an evacuation is dangerous
     yield mending.reset(server.uuid)
     yield from map(mending.release, subject.held_by)
     node = fleet.node_of(server)
@@ -114,7 +122,9 @@ def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Ite
 
 
 def _start(server: Instance, moves: list[Migration]) -> Iterator[Command]:
-    if any(each.type == "evacuation" for each in moves):
+    if any(each.has_evacuated(server) for each in moves):
+        yield Command(f"{mending.hard_reboot(server.uuid).line}  # if its disk was shared; otherwise rebuild")
+    elif any(each.type == "evacuation" for each in moves):
         yield Command(f"openstack server evacuate {server.uuid}  # if {server.host} is down; otherwise reboot --hard")
     elif server.task_state in OF_REBUILDS:
         yield Command(f"openstack server rebuild {server.uuid}")

@@ -83,14 +83,17 @@ class VolumeChecks:
     def _missing(
         self, uses: Sequence[VolumeUse], records: NovaRecords, now: float, limits: StuckLimits
     ) -> Iterator[Finding]:
-        """Judge block device mappings of servers whose attachment Cinder does not have."""
-        candidates = [each for each in uses if each.attachment and now - each.touched >= limits.settle_s]
+        """Judge block device mappings of servers whose attachment Cinder does not have.
+
+        A server whose create failed keeps its mappings until it is deleted; what it did not attach is fine.
+        """
+        candidates = [each for each in uses if now - each.touched >= limits.settle_s]
         subjects: dict[str, Subject] = {}
         for ids in _pieces(sorted({each.server for each in candidates})):
             subjects.update({each.id: each for each in records.some(ids)})
         for each in candidates:
             server = at_rest(subjects[each.server], now, limits) if each.server in subjects else None
-            if server is None or self._volumes.attachment(each.attachment or "") is not None:
+            if server is None or (server.vm_state == "error" and not server.is_launched) or self._has(each):
                 continue
             volume = self._volumes.volume(each.volume)
             if volume and now - volume.touched < limits.settle_s:
@@ -101,10 +104,11 @@ class VolumeChecks:
                 subject=f"{each.server}/{each.volume}",
                 name=server.name,
                 since=max(each.touched, volume.touched if volume else 0.0),
-                text=f"server {server.uuid} ({server.name}) has volume {each.volume}, {state}, by attachment"
-                f" {each.attachment}, and Cinder has no such attachment",
-                cause="a detach, a delete or a move was interrupted after the attachment was deleted, or somebody"
-                " deleted it in Cinder; another server can take the volume meanwhile",
+                text=f"server {server.uuid} ({server.name}) has volume {each.volume}, {state}, by"
+                f" {f'attachment {each.attachment}' if each.attachment else 'no attachment'}, and Cinder has no such"
+                " attachment" + " of this server" * (not each.attachment),
+                cause="an attach was interrupted before the attachment was made, or a detach, delete or move after it"
+                " was deleted, or somebody deleted it in Cinder; another server can take the volume meanwhile",
                 evidence={
                     "cell": each.cell, "written": each.touched, "volume": _evidence(volume),
                     "server": evidence_of(subjects[each.server], records.fleet),
@@ -115,6 +119,12 @@ class VolumeChecks:
                       * (volume is not None)),
                 ],
             )  # fmt: skip
+
+    def _has(self, use: VolumeUse) -> bool:
+        """Check whether Cinder has the attachment of a mapping, or any of its server if the mapping names none."""
+        if use.attachment:
+            return self._volumes.attachment(use.attachment) is not None
+        return any(each.server == use.server for each in self._volumes.attachments_of(use.volume))
 
     # Volumes that stay in a state
 

@@ -63,6 +63,13 @@ def test_a_create_in_each_of_its_states_is_in_flight(copy: NovaCopy) -> None:
     assert copy.kinds() == []
 
 
+def test_a_create_that_stands_still_between_two_task_states_is_stuck(copy: NovaCopy) -> None:
+    copy.add_server(3, vm_state="building", task_state=None, launched_at=None)
+    assert copy.kinds(now=OLD + 200.0) == []
+    assert commands(copy) == ["delete"]
+    assert "with no task state" in copy.look().findings[0].text
+
+
 @pytest.mark.parametrize("task", ["resize_prep", "resize_migrated", "rebuilding", "migrating", "deleting"])
 def test_a_task_state_that_nothing_changes_is_stuck(copy: NovaCopy, task: str) -> None:
     copy.add_server(3, task_state=task)
@@ -98,6 +105,11 @@ def test_how_a_move_that_stands_still_is_stopped(copy: NovaCopy, values: dict[st
         ({"task_state": "spawning", "vm_state": "shelved_offloaded"}, ["release", "instances", "unshelve"]),
         ({"task_state": "resuming", "vm_state": "suspended"}, ["instances", "resume"]),
         ({"task_state": "image_uploading"}, ["--state active"]),
+        ({"task_state": "soft-deleting"}, ["--state active", "delete"]),
+        ({"task_state": "image_snapshot", "vm_state": "paused"}, ["instances"]),
+        ({"task_state": "shelving", "vm_state": "suspended"}, ["instances", "shelve"]),
+        ({"task_state": "rebooting_hard", "vm_state": "paused"}, ["instances", "--hard"]),
+        ({"task_state": "unshelving", "vm_state": "shelved"}, ["instances", "unshelve"]),
     ],
 )
 def test_how_an_operation_that_stands_still_is_ended(
@@ -154,6 +166,30 @@ def test_an_evacuation_that_stands_still_is_ended_before_its_source_returns(copy
     copy.add_migration(3, "accepted", "evacuation")
     assert commands(copy) == ["migrations", "--state active", "evacuate"]
     assert "destroys its guest" in copy.look().findings[0].cause
+
+
+@pytest.mark.parametrize("task", ["rebuild_spawning", None])
+def test_an_evacuation_that_came_to_its_target_is_left_for_its_source_to_clean_up(
+    copy: NovaCopy, task: str | None
+) -> None:
+    copy.add_server(3, "n2", task_state=task, vm_state="active" if task else "error")
+    copy.hold(server(3), "n1")
+    copy.add_migration(3, "pre-migrating", "evacuation")
+    (found,) = copy.look().findings
+    (end,) = (each for each in found.commands if each.sql_in)
+    assert "status = 'done'" in end.line
+    copy.execute("one", end.line)
+    if task is None:
+        assert copy.kinds() == []
+
+
+def test_a_delete_that_died_at_its_end_is_asked_for_again(copy: NovaCopy) -> None:
+    copy.add_server(3, vm_state="deleted")
+    copy.add_server(4, vm_state="deleted")
+    copy.release(server(4))
+    found = copy.look().findings
+    assert [each.key for each in found] == [("stuck_server", server(3)), ("stuck_server", server(4))]
+    assert [each.commands[-1].line.split()[2] for each in found] == ["delete", "delete"]
 
 
 VERBS = {

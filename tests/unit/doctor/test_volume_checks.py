@@ -72,6 +72,23 @@ def test_a_volume_whose_attachment_is_gone(copy: NovaCopy, volumes: VolumesCopy)
     assert "does not exist" in found[1].text
 
 
+def test_an_attach_that_died_before_it_made_an_attachment(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    copy.use_volume(1, "v", None)
+    volumes.add("v", "available")
+    volumes.attach("a", "v", server(3))
+    copy.add_server(3)
+    copy.use_volume(3, "v", "a")
+    assert kinds(copy, volumes) == [("mapping_without_attachment", f"{server(1)}/v")]
+
+
+def test_what_a_failed_create_did_not_attach(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    copy.add_record(3, None, cell="one", vm_state="error", launched_at=None)
+    copy.add_mapping(3, "one")
+    copy.use_volume(3, "v", "a")
+    volumes.add("v", "available")
+    assert kinds(copy, volumes) == []
+
+
 @pytest.mark.parametrize("status", ["reserved", "attaching", "detaching", "in-use"])
 def test_a_volume_that_is_used_by_nobody(copy: NovaCopy, volumes: VolumesCopy, status: str) -> None:
     volumes.add("v", status)

@@ -106,7 +106,7 @@ class RecordReader:
         # A migration of a deleted server alone is nothing that anybody holds.
         servers = [each for each in found.values() if each.instances]
         self._read_holders(servers)
-        self._read_ended([each for each in servers if any(row.task_state for row in each.instances)])
+        self._read_ended([each for each in servers if any(row.is_worked_on for row in each.instances)])
         self._read_others([each for each in found.values() if not each.instances])
         self._read_actions([each for each in servers if self._is_worked_on(each)])
         self._read_flavors([each for each in servers if self._is_suspect(each)])
@@ -164,7 +164,7 @@ class RecordReader:
                     each.of = record_rows.instance(cell, row)
 
     def _is_worked_on(self, each: Subject) -> bool:
-        return bool(each.migrations) or any(row.task_state for row in each.instances)
+        return bool(each.migrations) or any(row.is_worked_on for row in each.instances)
 
     def _is_suspect(self, each: Subject) -> bool:
         server = each.server
