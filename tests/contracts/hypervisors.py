@@ -7,6 +7,7 @@ libvirt_hosts from here.
 
 import asyncio
 import io
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from typing import Any
 
 import pycdlib
 import pytest
+from msgspec.structs import replace
 
 from tests.contracts.volume_connectors import FakeConnector
 from tests.live.libvirt_hosts import LibvirtHosts, libvirt_hosts  # noqa: F401
@@ -112,8 +114,20 @@ class HypervisorPair(ABC):
         """Return a volume with an image that boots, as both hosts reach it."""
 
     @abstractmethod
-    def new_share_volume(self, device: str = "/dev/vdb") -> GuestVolume:
+    def new_share_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
         """Return a volume that is a file of the share of all such volumes, which a host has to mount."""
+
+    @abstractmethod
+    def add_file(self, volume: GuestVolume, below: str) -> str:
+        """Make the file of a snapshot of such a volume as its service does, and return its name. below: the last."""
+
+    @abstractmethod
+    def remove_file(self, name: str) -> None:
+        """Delete a file of the share."""
+
+    @abstractmethod
+    async def files(self, host: Hypervisor, key: GuestKey, volume: GuestVolume) -> list[str]:
+        """Return the files that a guest's volume consists of, from the active one down."""
 
     @abstractmethod
     async def mounted(self, host: Hypervisor) -> bool:
@@ -204,8 +218,19 @@ class SimulatedPair(HypervisorPair):
     def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
         return _volume({"driver_volume_type": "simulated", "data": {}}, device, boot_index)
 
-    def new_share_volume(self, device: str = "/dev/vdb") -> GuestVolume:
-        return self.new_volume(device)
+    def new_share_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
+        volume = self.new_volume(device, boot_index)
+        return replace(volume, connection={**volume.connection, "data": {"name": f"volume-{volume.volume_id}"}})
+
+    def add_file(self, volume: GuestVolume, below: str) -> str:
+        return f"{volume.connection['data']['name']}.{uuid.uuid4()}"
+
+    def remove_file(self, name: str) -> None:
+        pass  # they have no contents
+
+    async def files(self, host: Hypervisor, key: GuestKey, volume: GuestVolume) -> list[str]:
+        assert isinstance(host, SimulatedHypervisor)
+        return list(await host.files_of(key, volume.volume_id))
 
     async def mounted(self, host: Hypervisor) -> bool:
         return any(guest.is_live and guest.volumes for guest in await host.guests())
@@ -327,14 +352,45 @@ class LibvirtPair(HypervisorPair):
         file.write_bytes(self.small_image())
         return _volume(_served(file), device, boot_index)
 
-    def new_share_volume(self, device: str = "/dev/vdb") -> GuestVolume:
+    def new_share_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
         self._share.mkdir(mode=0o711, exist_ok=True)
         self._share.chmod(0o711)
         file = self._share / f"volume-{uuid.uuid4()}"
         file.write_bytes(self.small_image())
         shutil.chown(file, self.hosts.daemons["a"].guests_dir.owner())
         data = {"export": SHARE, "name": file.name, "options": None, "format": "raw"}
-        return _volume({"driver_volume_type": "nfs", "data": data}, device, None)
+        return _volume({"driver_volume_type": "nfs", "data": data}, device, boot_index)
+
+    def add_file(self, volume: GuestVolume, below: str) -> str:
+        name = volume.connection["data"]["name"]
+        file, lower = self._share / f"{name}.{uuid.uuid4()}", "raw" if below == name else "qcow2"
+        command = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", below, "-F", lower, str(file)]
+        subprocess.run(command, check=True)
+        shutil.chown(file, self.hosts.daemons["a"].guests_dir.owner())
+        return file.name
+
+    def remove_file(self, name: str) -> None:
+        (self._share / name).unlink()
+
+    async def files(self, host: Hypervisor, key: GuestKey, volume: GuestVolume) -> list[str]:
+        """Read the headers of the files, from that which libvirt names, or for a stopped guest its spec."""
+        assert isinstance(host, LibvirtHypervisor)
+        with self.hosts.connection("a" if host is self.a else "b") as connection:
+            xml = ET.fromstring(connection.lookupByUUIDString(key.server).XMLDesc(0))
+        disks = {disk.findtext("serial"): disk.find("source") for disk in xml.iterfind("devices/disk")}
+        source = disks[volume.volume_id]
+        assert source is not None
+        active = self._share / Path(source.get("file", "")).name
+        if not active.exists():
+            spec = host._slots.at(key).read_spec()
+            assert spec
+            names = {one.volume_id: one.connection["data"]["name"] for one in spec.volumes}
+            active = self._share / names[volume.volume_id]
+        if active.name == volume.connection["data"]["name"]:
+            return [active.name]
+        command = ["qemu-img", "info", "-U", "--backing-chain", "--output=json", "-f", "qcow2", str(active)]
+        said = await asyncio.to_thread(lambda: subprocess.run(command, check=True, capture_output=True))
+        return [Path(file["filename"]).name for file in json.loads(said.stdout)]
 
     async def mounted(self, host: Hypervisor) -> bool:
         mounts = self._mounts("a" if host is self.a else "b")

@@ -20,6 +20,7 @@ from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.live_transfer import Steering, TransferOptions
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.domain.volume_merge import Merge
 from whimbrel.embedded.console import relay_client
 from whimbrel.ports.hosts.agent import Agents
 from whimbrel.ports.services.images import Image
@@ -181,6 +182,10 @@ async def test_every_changing_call_may_be_repeated(way: Assignment) -> None:
         for _ in range(2):
             with pytest.raises(Refused, match="new volume"):
                 await agent.end_volume_swap(by, OLD.key, VOLUME.volume_id, TARGET.attachment_id)
+        for _ in range(2):
+            await agent.take_volume_snapshot(by, OLD.key, VOLUME.volume_id, "file")
+        for _ in range(2):
+            assert (await agent.merge_volume_files(by, OLD.key, VOLUME.volume_id, Merge())).finished
         for _ in range(2):
             await agent.unplug(by, OLD.key, NIC.port_id)
         for _ in range(2):

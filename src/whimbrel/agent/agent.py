@@ -34,6 +34,7 @@ from whimbrel.domain.live_transfer import (
 )
 from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.domain.volume_merge import Merge
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hosts.data_plane import GuestNetworks, UnmanagedNetworks
 from whimbrel.ports.hosts.hypervisor import Hypervisor, Percent
@@ -192,6 +193,10 @@ class HostAgent:
         async with self._turn(order, key):
             await self._hypervisor.detach_volume(key, volume_id)
 
+    async def take_volume_snapshot(self, order: Order, key: GuestKey, volume_id: str, file: str) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.take_volume_snapshot(key, volume_id, file)
+
     async def pause(self, order: Order, key: GuestKey) -> None:
         async with self._turn(order, key):
             await self._hypervisor.pause(key)
@@ -315,15 +320,21 @@ class HostAgent:
         )
 
     async def swap_volume(self, order: Order, key: GuestKey, volume_id: str, new: GuestVolume) -> Progress:
-        async def is_done() -> bool:
-            return False  # the hypervisor sees by itself which volume the guest uses
-
         return await self._job(
             order,
             f"swap_volume {new.attachment_id}",
             key,
-            is_done=is_done,
+            is_done=_unknown,
             act=lambda percent: self._hypervisor.swap_volume(key, volume_id, new, percent),
+        )
+
+    async def merge_volume_files(self, order: Order, key: GuestKey, volume_id: str, merge: Merge) -> Progress:
+        return await self._job(
+            order,
+            f"merge_volume_files {volume_id} {merge.top} {merge.base}",
+            key,
+            is_done=_unknown,
+            act=lambda percent: self._hypervisor.merge_volume_files(key, volume_id, merge, percent),
         )
 
     async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str, disk: DiskName = "root") -> Progress:
@@ -390,3 +401,8 @@ class HostAgent:
 
     def _lock(self, key: GuestKey) -> AbstractAsyncContextManager[Any]:
         return self._locks.setdefault(key.server, asyncio.Lock())
+
+
+async def _unknown() -> bool:
+    """Let the hypervisor see by itself which volume, and which files, the guest uses."""
+    return False

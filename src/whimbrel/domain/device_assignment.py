@@ -5,6 +5,7 @@ Invariant: a port, a volume, a device name and a PCI address occur in a guest on
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -109,6 +110,26 @@ def with_swapped(spec: GuestSpec, volume_id: str, new: GuestVolume) -> GuestSpec
     )
     check(changed)
     return changed
+
+
+def with_snapshot_file(spec: GuestSpec, volume_id: str, file: str) -> GuestSpec:
+    """Return the spec with a volume whose active file is that of its newest snapshot, in the same share.
+
+    It is what the volume service says of the connection when it has made the snapshot. Raises: Refused.
+    """
+    if all(volume.volume_id != volume_id for volume in spec.volumes):
+        raise Refused(f"the guest has no volume {volume_id}")
+    return replace(
+        spec,
+        volumes=tuple(
+            replace(each, connection=connected_to(each.connection, file)) if each.volume_id == volume_id else each
+            for each in spec.volumes
+        ),
+    )
+
+
+def connected_to(connection: dict[str, Any], file: str) -> dict[str, Any]:
+    return {**connection, "data": {**connection.get("data", {}), "name": file, "format": "qcow2"}}
 
 
 def uses(spec: GuestSpec, volume_id: str, attachment_id: str) -> bool:

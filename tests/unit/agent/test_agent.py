@@ -10,6 +10,7 @@ from whimbrel.agent.agent import HostAgent
 from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.domain.volume_merge import Merge
 from whimbrel.sim.world.phases import Times
 
 NIC = GuestNic(port_id="port-1", mac="fa:16:3e:00:00:01", vif_type="ovs")
@@ -53,6 +54,8 @@ async def test_every_changing_verb_is_fenced() -> None:
         agent.detach_volume(late, ONE.key, VOLUME.volume_id),
         agent.swap_volume(late, ONE.key, VOLUME.volume_id, VOLUME),
         agent.end_volume_swap(late, ONE.key, VOLUME.volume_id, VOLUME.attachment_id),
+        agent.take_volume_snapshot(late, ONE.key, VOLUME.volume_id, "file"),
+        agent.merge_volume_files(late, ONE.key, VOLUME.volume_id, Merge()),
         agent.destroy(late, ONE.key),
         agent.upload_snapshot(late, ONE.key, "shot"),
     ):

@@ -44,6 +44,7 @@ from whimbrel.adapters.libvirt.rescues import Rescues
 from whimbrel.adapters.libvirt.saved_memory import SavedMemory
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
 from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
+from whimbrel.adapters.libvirt.volume_files import VolumeFiles
 from whimbrel.adapters.qemu import durable_files
 from whimbrel.adapters.qemu.durable_files import in_thread
 from whimbrel.adapters.qemu.tools import Tools
@@ -64,6 +65,7 @@ from whimbrel.domain.live_transfer import (
 )
 from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.domain.volume_merge import Merge
 from whimbrel.ports.hosts.consoles import ConsoleStream
 from whimbrel.ports.hosts.hypervisor import Percent
 from whimbrel.ports.hosts.volume_connector import VolumeConnector
@@ -133,6 +135,9 @@ class LibvirtHypervisor:
             self._domains, self._slots, self._sight, hotplug, self._memory, self._definitions, plugging, self._volumes
         )
         self._copies = BlockCopies(connection, self._domains, self._slots, self._definitions, self._volumes)
+        self._files = VolumeFiles(
+            connection, self._domains, self._slots, self._memory, self._definitions, self._volumes, tools
+        )
         self._rescues = Rescues(self._domains, self._slots, self._definitions)
         self._transfers = LiveTransfers(connection, uri, self._domains, self._slots, migration)
         self._incoming = IncomingGuests(
@@ -327,6 +332,23 @@ class LibvirtHypervisor:
     async def end_volume_swap(self, key: GuestKey, volume_id: str, attachment_id: str) -> None:
         async with self._alone(key.server):
             await self._copies.end(key, volume_id, attachment_id)
+
+    async def take_volume_snapshot(self, key: GuestKey, volume_id: str, file: str) -> None:
+        async with self._alone(key.server):
+            await self._files.snapshot(key, volume_id, file)
+
+    async def merge_volume_files(self, key: GuestKey, volume_id: str, merge: Merge, percent: Percent) -> None:
+        begun = False
+        while True:
+            async with self._alone(key.server):
+                if not await self._files.is_live(key, volume_id):
+                    return await self._files.merge_stopped(key, volume_id, merge, percent)
+                done = await self._files.carry_on(key, volume_id, merge, begun=begun)
+            if done is None:
+                return None
+            begun = True
+            percent(done)
+            await asyncio.sleep(POLL_S)
 
     async def release_volumes(self) -> None:
         for server in await self._volumes.servers():

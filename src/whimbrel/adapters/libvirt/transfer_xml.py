@@ -14,7 +14,7 @@ from whimbrel.domain.guest import Power
 from whimbrel.domain.live_transfer import GuestCpu
 
 MARK = f"metadata/{{{NAMESPACE}}}guest"
-OUTSIDE = ("driver", "source")
+OUTSIDE = ("driver", "source", "backingStore")
 """The elements of a disk that the guest does not see."""
 LINE_OUTSIDE = ("source", "log", "protocol")
 """The same of a serial line."""

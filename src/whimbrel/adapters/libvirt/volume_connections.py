@@ -149,6 +149,19 @@ class VolumeConnections:
             await in_thread(lambda: self._write(path, msgspec.structs.replace(record, volume_id=volume_id)))
             await in_thread(lambda: other.unlink(missing_ok=True))
 
+    async def change_file(self, server: ServerId, old: GuestVolume, new: GuestVolume) -> None:
+        """Record that a volume is another file of its share, if it is connected. Repeatable."""
+        path = self._path(server, old.volume_id)
+        record = await in_thread(lambda: self._read(path))
+        if not record or not record.is_same_as(old):
+            return
+        connected = record.connected
+        if connected:
+            file = str(Path(connected.path).with_name(_connection(new)[1]["name"]))
+            connected = msgspec.structs.replace(connected, path=file)
+        changed = msgspec.structs.replace(record, data=dict(_connection(new)[1]), connected=connected)
+        await in_thread(lambda: self._write(path, changed))
+
     async def servers(self) -> set[ServerId]:
         """Return the servers for which something may be connected."""
         return {record.server for record in await in_thread(self._all)}

@@ -40,6 +40,13 @@ class DiskInfo(msgspec.Struct, frozen=True, rename="kebab"):
         return bool(self.backing_filename) or "data-file" in self.format_specific.get("data", {})
 
 
+class ChainFile(msgspec.Struct, frozen=True):
+    """Fields of a file in the output of `qemu-img info --backing-chain`."""
+
+    filename: str
+    format: str
+
+
 class Tools:
     """Runs the tools as the owner of the files, so that a malicious image cannot attack a root process."""
 
@@ -58,6 +65,20 @@ class Tools:
         if info.refers_elsewhere:
             raise Refused("the image refers to another file")
         return info
+
+    async def chain(self, active: Path) -> dict[Path, str]:
+        """Return the files of a volume with their formats, from the active one, in qcow2, down.
+
+        Only of a volume's files: a guest's own disk, which its user wrote as an image, could name any file.
+        Raises: Refused: it is no such file.
+        """
+        try:
+            answer = await self.run(
+                "qemu-img", "info", "-U", "--backing-chain", "--output=json", "-f", "qcow2", str(active)
+            )
+        except Unavailable as error:
+            raise Refused(f"not a chain of qcow2 files: {error.reason}") from error
+        return {Path(file.filename): file.format for file in msgspec.json.decode(answer, type=list[ChainFile])}
 
     async def create(self, target: Path, size_bytes: int) -> None:
         """Create an empty disk."""

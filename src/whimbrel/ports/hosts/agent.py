@@ -23,6 +23,7 @@ from whimbrel.domain.live_transfer import (
 )
 from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.domain.volume_merge import Merge
 
 
 class Agent(Protocol):
@@ -150,6 +151,14 @@ class Agent(Protocol):
 
         attachment_id: of the new volume. Raises: Refused: the guest uses that one already.
         """
+        ...
+
+    async def take_volume_snapshot(self, order: Order, key: GuestKey, volume_id: str, file: str) -> None:
+        """Let a guest write to another file of its volume, which the volume service has made for a snapshot."""
+        ...
+
+    async def merge_volume_files(self, order: Order, key: GuestKey, volume_id: str, merge: Merge) -> Progress:
+        """Merge two files of a guest's volume, whose snapshot is deleted, as a job keyed by run and merge."""
         ...
 
     async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str, disk: DiskName = "root") -> Progress:

@@ -25,6 +25,7 @@ from whimbrel.domain.live_transfer import (
 )
 from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.domain.volume_merge import Merge
 from whimbrel.ports.hosts.consoles import ConsoleStream
 
 Percent = Callable[[int], None]
@@ -269,6 +270,23 @@ class Hypervisor(Protocol):
         """End the copy of a volume under way, and disconnect the new one; no copy, and no guest, is fine.
 
         attachment_id: of the new volume. Raises: Refused: the guest uses that one already.
+        """
+        ...
+
+    async def take_volume_snapshot(self, key: GuestKey, volume_id: str, file: str) -> None:
+        """Let a guest write to another file of its volume from now on; the one before keeps what it has.
+
+        file: qcow2, in the share of the volume, which the volume service made above the active one. The guest's file
+        systems are frozen for that instant if it has an agent. A stopped guest uses the file from its next start on.
+        Repeatable. Raises: NotFound; Refused: it has no such volume, or not as a file; it is suspended.
+        """
+        ...
+
+    async def merge_volume_files(self, key: GuestKey, volume_id: str, merge: Merge, percent: Percent) -> None:
+        """Merge two files of a guest's volume. The guest goes on; only into the active file also for a stopped one.
+
+        Repeatable: it joins a merge under way, which goes on when the call is cancelled. Each way it ends, the guest
+        has all its data. Raises: NotFound; Refused: see `volume_merge.merged`; it does not run; the merge failed.
         """
         ...
 

@@ -52,6 +52,7 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     rescue_disk: Disk | None = None
     in_rescue: bool = False
     passwords: dict[str, str] = {}  # user -> password
+    chains: dict[str, tuple[str, ...]] = {}  # volume -> its files, from the active one down, if it got some here
 
     @property
     def is_live(self) -> bool:

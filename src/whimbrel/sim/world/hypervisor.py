@@ -30,12 +30,13 @@ from whimbrel.domain.live_transfer import (
 )
 from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.domain.volume_merge import Merge
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hosts.consoles import ConsoleStream
 from whimbrel.ports.hosts.hypervisor import Percent
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.images import Images
-from whimbrel.sim.world import guest_cpus, phases
+from whimbrel.sim.world import guest_cpus, phases, volume_chains
 from whimbrel.sim.world.consoles import SimulatedConsoles
 from whimbrel.sim.world.disk_files import to_file
 from whimbrel.sim.world.disk_phases import DiskPhases
@@ -48,6 +49,7 @@ from whimbrel.sim.world.live_transfers import LiveTransfers
 from whimbrel.sim.world.phases import Times
 from whimbrel.sim.world.rescues import Rescues
 from whimbrel.sim.world.stored_guests import StoredGuests
+from whimbrel.sim.world.volume_chains import VolumeChains
 
 
 class SimulatedHypervisor:
@@ -81,6 +83,7 @@ class SimulatedHypervisor:
         self._disks = DiskPhases(self._guests, world, cell, images, self._take)
         self._power = GuestPower(host, self._guests, world, guest_cpus.of_host(capacity), self._take)
         self._rescues = Rescues(self._guests)
+        self._chains = VolumeChains(self._guests)
         self._transfers = LiveTransfers(host, self._guests, world, clock, times.live_mib_s)
         self._reserving = asyncio.Lock()
         world.hosts[host] = self
@@ -175,6 +178,10 @@ class SimulatedHypervisor:
     def volumes_of(self, key: GuestKey) -> tuple[GuestVolume, ...]:
         """Return a guest's volumes without waiting; the hypervisor must have been used before."""
         return next((guest.spec.volumes for guest in self._guests.of(key.server) if guest.key == key), ())
+
+    async def files_of(self, key: GuestKey, volume_id: str) -> tuple[str, ...]:
+        """Return the files that a guest's volume consists of, from the active one down."""
+        return volume_chains.files(await self._guests.get(key), volume_id)
 
     async def runs(self, server: ServerId) -> bool:
         await self._guests.opened()
@@ -423,6 +430,16 @@ class SimulatedHypervisor:
         guest = await self._guests.find(key)
         if guest and device_assignment.uses(guest.spec, volume_id, attachment_id):
             raise Refused(f"guest {path_of(key)} uses the new volume for {volume_id}")
+
+    async def take_volume_snapshot(self, key: GuestKey, volume_id: str, file: str) -> None:
+        self._may("take_volume_snapshot")
+        await self._chains.add(key, volume_id, file)
+
+    async def merge_volume_files(self, key: GuestKey, volume_id: str, merge: Merge, percent: Percent) -> None:
+        self._may("merge_volume_files")
+        await self._chains.check(key, volume_id, merge)
+        await self._take(self._times.copy_disk_s, percent)
+        await self._chains.merge(key, volume_id, merge)
 
     async def _refit(self, guest: SimulatedGuest, change: Callable[[GuestSpec], GuestSpec]) -> None:
         spec = change(guest.spec)
