@@ -568,6 +568,18 @@ async def test_a_snapshot_is_made_once_for_a_mark_also_of_a_volume_in_use(opened
         await volumes.create_snapshot(msgspec.structs.replace(new, volume_id=NOWHERE))
 
 
+async def test_a_late_report_of_a_snapshot_changes_nothing(opened: Opened) -> None:
+    volume_id = await opened.made()
+    new = NewSnapshot(mark=f"{uuid4()}/{volume_id}", project_id=opened.project, volume_id=volume_id, name="s")
+    snapshot_id = await opened.snapshot(new)
+    for was, status in (("creating", "creating"), ("creating", "error"), ("deleting", "error_deleting")):
+        for each in (snapshot_id, NOWHERE):
+            await opened.volumes.report_snapshot(each, was, status, "90%")
+    assert (await opened.volumes.snapshot_details(snapshot_id)).status == "available"
+    await opened.volumes.delete_snapshot(snapshot_id)
+    await opened.gone_snapshot(new)
+
+
 async def test_a_snapshot_leads_to_its_volume(tmp_path: Path) -> None:
     async with volume_cloud(tmp_path) as cloud:
         volume = await cloud.volume(name="origin")

@@ -207,6 +207,18 @@ class HttpVolumes(HttpVolumeProxies):
         sent = {"os-migrate_volume_completion": {"new_volume": new_volume_id, "error": failed}}
         return (await self._read("POST", f"/volumes/{volume_id}/action", _Migrated, body=sent)).save_volume_id
 
+    async def report_snapshot(self, snapshot_id: str, was: str, status: str, progress: str = "") -> None:
+        sent = {"status": status, **({"progress": progress} if progress else {})}
+        try:
+            found = await self.snapshot_details(snapshot_id)
+            if found.status == was:
+                await self._ask("POST", f"/snapshots/{snapshot_id}/action", body={"os-update_snapshot_status": sent})
+        except NotFound:
+            return
+        except Refused:
+            if (await self.snapshot_details(snapshot_id)).status == was:
+                raise
+
     # Internal
 
     async def _migrates(self, volume_id: str, new_volume_id: str) -> bool:

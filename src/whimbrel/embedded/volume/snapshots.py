@@ -39,6 +39,15 @@ class Reset(msgspec.Struct, kw_only=True):
     status: Literal["available", "error", "error_deleting"]  # no other: those would start a job
 
 
+class Report(msgspec.Struct, kw_only=True):
+    status: str
+    progress: str | None = None
+
+
+REPORTED = {"creating": ("creating", "available", "error"), "deleting": ("deleting", "error_deleting")}
+"""What can be reported of a snapshot that is made or deleted with the help of a guest's host: none is, here."""
+
+
 async def create(ask: Ask) -> Reply:
     sent = await wrapped(ask, "snapshot", NewSnapshot)
     record = await _taken(ask, sent)
@@ -143,6 +152,18 @@ async def act(ask: Ask) -> Reply:
         record = await ask.snapshot()
         await ask.store.change_snapshot(replace(record, status=status, updated_at=ask.service.clock.now()))
         ask.service.wake()
+    elif list(sent) == ["os-update_snapshot_status"]:
+        await _report(ask, fitted(ask, "os-update_snapshot_status", sent["os-update_snapshot_status"], Report))
     else:
         raise Problem(400, "There is no such action on snapshots.")
     return ACCEPTED
+
+
+async def _report(ask: Ask, sent: Report) -> None:
+    """Set the status of a snapshot as a compute service reports it; its progress is not shown."""
+    record = await ask.snapshot()
+    if record.status not in REPORTED:
+        raise Invalid(f"Snapshot status {record.status} not allowed for update_snapshot_status")
+    if sent.status not in REPORTED[record.status]:
+        raise Invalid(f"Provided snapshot status {sent.status} not allowed for snapshot with status {record.status}.")
+    await ask.store.change_snapshot(replace(record, status=sent.status, updated_at=ask.service.clock.now()))

@@ -6,6 +6,9 @@ import msgspec
 
 from whimbrel.domain.ids import ProjectId
 
+HOST_IS_DONE = "90%"
+"""The progress of a snapshot that is made or deleted with the help of a guest's host, when that has done its part."""
+
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     id: str
@@ -39,4 +42,12 @@ class Snapshots(Protocol):
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot. Idempotent. Raises: Refused: it is in use, or still being made."""
+        ...
+
+    async def report_snapshot(self, snapshot_id: str, was: str, status: str, progress: str = "") -> None:
+        """Report how far a host is with a snapshot that the service makes or deletes with its help.
+
+        was: "creating" | "deleting". status: the same, or that of a failure. Nothing is changed if the snapshot is not
+        in that status, or not there, any more, so that a late report does no harm. Idempotent.
+        """
         ...

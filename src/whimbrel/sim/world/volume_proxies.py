@@ -58,6 +58,7 @@ class SimulatedVolumeProxies:
         if snapshot_id not in self._snapshots:
             raise NotFound(f"Snapshot {snapshot_id} could not be found.")
         snapshot = self._snapshots[snapshot_id]
+        self._finish_snapshot(snapshot_id)
         return SnapshotDetails(
             id=snapshot_id,
             project_id=self._volumes[snapshot.volume_id].project_id,
@@ -79,6 +80,9 @@ class SimulatedVolumeProxies:
         del self._snapshots[snapshot_id]
 
     def _status(self, volume_id: str) -> str:
+        raise NotImplementedError
+
+    def _finish_snapshot(self, snapshot_id: str) -> None:
         raise NotImplementedError
 
     def _servers(self, volume_id: str) -> Sequence[ServerId]:

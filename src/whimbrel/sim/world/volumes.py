@@ -10,10 +10,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from whimbrel.domain.device_assignment import connected_to
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.ports.clock import IdSource
-from whimbrel.ports.services.volume_snapshots import NewSnapshot, Snapshot
+from whimbrel.ports.services.volume_snapshots import HOST_IS_DONE, NewSnapshot, Snapshot
 from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume, VolumeUse
 from whimbrel.ports.stores.pages import Page
 from whimbrel.sim.world.volume_proxies import SimulatedVolumeProxies
@@ -25,6 +26,9 @@ COPIED = (
     "_writing",
     "_volumes",
     "_snapshots",
+    "taken_by_hosts",
+    "_host_is_done",
+    "_files",
     "_attachments",
     "_connectors",
 )
@@ -41,6 +45,9 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         self._writing: dict[str, str] = {}  # volume id -> image that is being written
         self._volumes: dict[str, Volume] = {}
         self._snapshots: dict[str, Snapshot] = {}
+        self.taken_by_hosts: set[str] = set()  # volumes that are files: attached, their snapshots need a guest's host
+        self._host_is_done: set[str] = set()  # with snapshots
+        self._files: dict[str, str] = {}  # volume -> its active file, if a snapshot was made
         self._attachments: dict[str, Attachment] = {}
         self._connectors: dict[str, dict[str, Any]] = {}  # attachment id -> connector of the host
 
@@ -65,6 +72,19 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         self._snapshots[snapshot_id] = Snapshot(
             id=snapshot_id, volume_id=volume_id, status="available", size_gib=size_gib
         )
+
+    def begin_snapshot(self, snapshot_id: str, volume_id: str) -> None:
+        """Begin a snapshot that needs the help of a guest's host."""
+        self.add_snapshot(snapshot_id, volume_id)
+        self._set_snapshot(snapshot_id, "creating")
+
+    def begin_deletion(self, snapshot_id: str) -> None:
+        """Begin to delete a snapshot with the help of a guest's host."""
+        self._set_snapshot(snapshot_id, "deleting")
+
+    def active_file(self, volume_id: str) -> str | None:
+        """Return the file to which hosts are connected; None: the volume has one file."""
+        return self._files.get(volume_id)
 
     def begin_migration(self, volume_id: str, target_id: str) -> None:
         """Make a volume be migrated to a new one, as the service does before it asks for the swap under a server."""
@@ -107,7 +127,7 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         made = Snapshot(
             id=self._ids.uuid(),
             volume_id=new.volume_id,
-            status="available",
+            status="creating" if new.volume_id in self.taken_by_hosts else "available",
             size_gib=size_gib,
             metadata={MARK: new.mark},
         )
@@ -115,7 +135,20 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         return made
 
     async def made_snapshots(self, volume_id: str, mark: str) -> list[Snapshot]:
-        return [one for one in self.snapshots() if one.volume_id == volume_id and one.metadata.get(MARK) == mark]
+        found = [one for one in self.snapshots() if one.volume_id == volume_id and one.metadata.get(MARK) == mark]
+        for snapshot in found:
+            self._finish_snapshot(snapshot.id)
+        return found
+
+    async def report_snapshot(self, snapshot_id: str, was: str, status: str, progress: str = "") -> None:
+        snapshot = self._snapshots.get(snapshot_id)
+        if snapshot is None or snapshot.status != was:
+            return
+        self._set_snapshot(snapshot_id, status)
+        if progress == HOST_IS_DONE and status == "deleting":
+            del self._snapshots[snapshot_id]
+        elif progress == HOST_IS_DONE:
+            self._host_is_done.add(snapshot_id)
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         self._snapshots.pop(snapshot_id, None)
@@ -227,6 +260,8 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         attachment = self._attachments[attachment_id]
         if not attachment.connection:
             connection = {"driver_volume_type": "simulated", "data": {"volume_id": attachment.volume_id}}
+            if file := self._files.get(attachment.volume_id):
+                connection = connected_to(connection, file)
             attachment = replace(attachment, status="attaching", connection=connection)
             self._attachments[attachment_id] = attachment
             self._connectors[attachment_id] = dict(connector)
@@ -258,6 +293,22 @@ class SimulatedVolumes(SimulatedVolumeProxies):
 
     # Internals
 
+    def _set_snapshot(self, snapshot_id: str, status: str) -> None:
+        self._snapshots[snapshot_id] = replace(self._snapshots[snapshot_id], status=status)
+
+    def _finish_snapshot(self, snapshot_id: str) -> None:
+        """Finish a snapshot of which a host has done its part, if it has: it was seen meanwhile."""
+        if snapshot_id not in self._host_is_done:
+            return
+        self._host_is_done.remove(snapshot_id)
+        self._set_snapshot(snapshot_id, "available")
+        volume_id = self._snapshots[snapshot_id].volume_id
+        self._files[volume_id] = file_of(volume_id, snapshot_id)
+        for one in self._held(volume_id):
+            if one.connection:
+                connection = connected_to(one.connection, self._files[volume_id])
+                self._attachments[one.id] = replace(one, connection=connection)
+
     def _servers(self, volume_id: str) -> list[ServerId]:
         return [one.server for one in self._held(volume_id) if one.status == "attached"]
 
@@ -283,3 +334,8 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         return next(
             (word for mark, word in (("attached", "in-use"), ("attaching", "attaching")) if mark in held), "reserved"
         )
+
+
+def file_of(volume_id: str, snapshot_id: str) -> str:
+    """Return the name of the file to which a guest writes after a snapshot."""
+    return f"volume-{volume_id}.{snapshot_id}"
