@@ -16,6 +16,7 @@ from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice, RequestedNic
+from whimbrel.domain.volume_merge import Merge
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.network import Port, PortRequest
@@ -24,18 +25,20 @@ from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup.late_effects import clean_up_waiting
-from whimbrel.servers.devices import interfaces, volume_swaps, volumes
+from whimbrel.servers.devices import file_snapshots, interfaces, volume_swaps, volumes
 from whimbrel.servers.lifecycle import create, delete
 from whimbrel.sim.checks.invariants import Invariants, Violation, books
 from whimbrel.sim.cloud.cloud import PROJECT, World
 from whimbrel.sim.faults.chaos import Plan
 from whimbrel.sim.world import equipment
+from whimbrel.sim.world.volumes import file_of
 
 FREE_PORT = "66666666-6666-4666-8666-666666666667"
 WIDE_PORT, WIDE = "66666666-6666-4666-8666-666666666668", "88888888-8888-4888-8888-888888888889"
 FREE_VOLUME = "77777777-7777-4777-8777-777777777778"
 TARGET = "77777777-7777-4777-8777-777777777779"
 """The volume to which the service migrates the server's."""
+SNAPSHOT = "77777777-7777-4777-8777-777777777780"
 Books = dict[str, Any]
 Meant = Callable[[Result, Run], Books]
 Seen = Callable[[Result, Sequence[Run]], Awaitable[None]]
@@ -77,6 +80,19 @@ async def swap(cloud: Cloud, engine: Engine, requester: Requester, server: Serve
     await volume_swaps.swap(cloud, engine, requester, server, device, TARGET)
 
 
+async def take_snapshot(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    device, file = _device(server), file_of(equipment.VOLUME, SNAPSHOT)
+    await file_snapshots.take(cloud, engine, requester, server, device, SNAPSHOT, file)
+
+
+async def merge_files(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await file_snapshots.merge(cloud, engine, requester, server, _device(server), SNAPSHOT, Merge())
+
+
+def _device(server: Server) -> BlockDevice:
+    return next(device for device in server.volumes if device.volume_id == equipment.VOLUME)
+
+
 def plug(requested: RequestedNic) -> Ask:
     async def ask(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
         await interfaces.attach(cloud, engine, requester, server, requested)
@@ -109,6 +125,20 @@ async def misbound(world: World, server: Server) -> None:
 async def migrating(world: World, server: Server) -> None:
     """Make the volume service migrate its volume, and wait for the swap."""
     world.remains.volumes.begin_migration(equipment.VOLUME, TARGET)
+
+
+async def snapshotting(world: World, server: Server) -> None:
+    """Make the volume service begin a snapshot of its volume, and wait for the host."""
+    world.remains.volumes.begin_snapshot(SNAPSHOT, equipment.VOLUME)
+
+
+async def unsnapshotting(world: World, server: Server) -> None:
+    """Make the volume service begin to delete such a snapshot."""
+    await snapshotting(world, server)
+    engine, record = world.engine("snapshot"), await lookup.find(world.cloud, server.id)
+    await take_snapshot(world.cloud, engine, world.requester(), record)
+    await world.settle(engine)
+    world.remains.volumes.begin_deletion(SNAPSHOT)
 
 
 # How it is meant to end: worked out from what was before
@@ -164,6 +194,27 @@ async def uses_the_right_one(result: Result, runs: Sequence[Run]) -> None:
     used = has[equipment.VOLUME]
     assert (used.attachment_id, used.device) == (device.attachment_id, device.device)
     assert used.connection["data"]["volume_id"] == (TARGET if is_done else equipment.VOLUME)
+
+
+def snapshot_taken(result: Result, run: Run) -> Books:
+    return {**result.before, "snapshots": [(SNAPSHOT, "available" if run.state == "done" else "error")]}
+
+
+def files_merged(result: Result, run: Run) -> Books:
+    """The service has deleted the snapshot, or says that it could not."""
+    return {**result.before, "snapshots": [] if run.state == "done" else [(SNAPSHOT, "error_deleting")]}
+
+
+async def writes_to_the_right_file(result: Result, runs: Sequence[Run]) -> None:
+    """See that the guest writes to the file to which the service connects hosts, and has the files that are left."""
+    world = result.world
+    record = await lookup.find(world.cloud, result.server.id)
+    host, slot = HostName(record.host or ""), Slot(record.slot or "")
+    files = await world.hypervisors[host].files_of(GuestKey(record.id, slot), equipment.VOLUME)
+    active, kept = world.remains.volumes.active_file(equipment.VOLUME), world.remains.volumes.snapshots()
+    assert files[0] == (active or equipment.VOLUME)
+    if runs[0].saga == file_snapshots.MERGE_VOLUME_FILES.name:
+        assert len(files) == 1 + len(kept)
 
 
 def plugged(result: Result, run: Run) -> Books:
@@ -225,6 +276,38 @@ SCENARIOS = (
     Scenario("swap a volume", "swap_volume", swap, swapped, (migrating,), uses_the_right_one),
     Scenario(
         "swap a volume while a move waits", "swap_volume", swap, swapped, (resized, migrating), uses_the_right_one
+    ),
+    Scenario(
+        "take a snapshot",
+        "take_volume_snapshot",
+        take_snapshot,
+        snapshot_taken,
+        (snapshotting,),
+        writes_to_the_right_file,
+    ),
+    Scenario(
+        "take a snapshot of a stopped one",
+        "take_volume_snapshot",
+        take_snapshot,
+        snapshot_taken,
+        (stopped, snapshotting),
+        writes_to_the_right_file,
+    ),
+    Scenario(
+        "take a snapshot while a move waits",
+        "take_volume_snapshot",
+        take_snapshot,
+        snapshot_taken,
+        (resized, snapshotting),
+        writes_to_the_right_file,
+    ),
+    Scenario(
+        "merge files",
+        "merge_volume_files",
+        merge_files,
+        files_merged,
+        (unsnapshotting,),
+        writes_to_the_right_file,
     ),
     Scenario("plug by network", "attach_interface", plug(BY_NETWORK), plugged),
     Scenario("plug by port, a stopped one", "attach_interface", plug(BY_PORT), plugged, (stopped,)),

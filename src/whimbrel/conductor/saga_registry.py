@@ -10,6 +10,7 @@ from whimbrel.restore.restore import LOST_RUN
 from whimbrel.saga.step import SagaRegistry
 from whimbrel.servers.allocations.healing import HEAL_PORTS
 from whimbrel.servers.cleanup.late_effects import CLEANUP
+from whimbrel.servers.devices.file_snapshots import MERGE_VOLUME_FILES, TAKE_VOLUME_SNAPSHOT
 from whimbrel.servers.devices.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from whimbrel.servers.devices.lists_1 import LISTS_1
 from whimbrel.servers.devices.volume_swaps import SWAP_VOLUME
@@ -44,6 +45,7 @@ SAGAS = SagaRegistry(
     LOST_RUN,
     *LISTS_1,
     *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, SWAP_VOLUME, CLEANUP, HEAL_PORTS, FOLLOW_POWER),
+    *(TAKE_VOLUME_SNAPSHOT, MERGE_VOLUME_FILES),
     *(SHELVE, SHELVE_OFFLOAD, UNSHELVE_IN_PLACE, UNSHELVE),
     *(REPAIR_1, REPAIR),
     *(REBUILD, PAUSE, UNPAUSE, SUSPEND, RESUME),

@@ -1,9 +1,9 @@
 """Operations: short runs on a server that stays on its host. Their facts, and how they are accepted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from whimbrel.domain.errors import NotFound, WrongState
+from whimbrel.domain.errors import NotFound, Refused, WrongState
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, RunId
 from whimbrel.domain.operation_facts import Operation, OperationFacts
@@ -50,6 +50,20 @@ def agent(run: Operation, cloud: Cloud) -> Agent:
 def key(run: Operation) -> GuestKey:
     assert run.facts.slot, "the server is on a host"
     return GuestKey(run.subject, run.facts.slot)
+
+
+async def check_agent(run: Operation, cloud: Cloud, orders: Collection[str]) -> None:
+    """Raises: Refused: the agent is too old for these orders."""
+    hosts = cloud.cell(cell_of(run)).hosts
+    host = await hosts.get(host_of(run))
+    if not host.session:  # an agent without a session is of this release
+        return
+    info = await hosts.agent(host)
+    if info.verbs and (missing := set(orders) - set(info.verbs)):
+        raise Refused(
+            f"the agent of host {host.name} is of release {info.release}, which does not know the order"
+            f" {min(missing)!r}: upgrade it"
+        )
 
 
 async def lock(run: Operation, cloud: Cloud) -> None:

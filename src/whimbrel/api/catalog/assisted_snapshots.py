@@ -1,28 +1,77 @@
-"""Snapshots of volumes that a volume service makes with the help of the guest's host: no volume here needs that.
+"""Snapshots of attached volumes with the help of the guest's host: only a volume service asks for it, never a user."""
 
-Nova needs a volume driver that keeps files on the host (NFS and the like). The embedded volume service makes its
-snapshots itself, and volumes of other services are connected as block devices.
-"""
-
-from typing import Any, NoReturn
+from typing import Any
+from uuid import UUID
 
 import msgspec
 
 from whimbrel.api.http.call import Call
-from whimbrel.domain.errors import Invalid, NotFound
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, WrongState
+from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import BlockDevice
+from whimbrel.domain.volume_merge import Merge
+from whimbrel.servers import lookup
+from whimbrel.servers.devices import file_snapshots
 
-REFUSAL = "Volume {} does not take snapshots with the help of a host: its volume service makes them."
+
+class DeleteInfo(msgspec.Struct):
+    """As Cinder sends it. Of the files that are merged, the names are those of Nova."""
+
+    volume_id: str
+    type: str | None = None
+    file_to_merge: str | msgspec.UnsetType | None = msgspec.UNSET
+    merge_target_file: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
-async def create(call: Call) -> NoReturn:
-    raise Invalid(REFUSAL.format(call.body["snapshot"]["volume_id"]))
-
-
-async def delete(call: Call) -> NoReturn:
+async def create(call: Call) -> Any:
+    sent = call.body["snapshot"]
+    volume_id, info = sent["volume_id"], sent["create_info"]
+    server, device = await _holder(call, volume_id)
     try:
-        info: Any = msgspec.json.decode(call.value("delete_info") or "")
+        await file_snapshots.take(
+            call.cloud, call.engine, call.requester, server, device, info["snapshot_id"], info["new_file"]
+        )
+    except (WrongState, Refused, Conflict) as trouble:
+        raise Invalid(trouble.reason) from trouble  # 400, as in Nova
+    return {"snapshot": {"id": info.get("id"), "volumeId": volume_id}}
+
+
+async def delete(call: Call) -> None:
+    try:
+        info = msgspec.json.decode(call.value("delete_info") or "", type=DeleteInfo)
     except msgspec.DecodeError as error:
-        raise Invalid(f"delete_info is not JSON: {error}") from None
-    if not (isinstance(info, dict) and isinstance(info.get("volume_id"), str)):
-        raise Invalid("delete_info lacks volume_id.")
-    raise NotFound(f"Snapshot {call.params['snapshot_id']} could not be found.")
+        raise Invalid(f"delete_info is not valid: {error}") from None
+    server, device = await _holder(call, info.volume_id)
+    merge, snapshot_id = _merge(info), call.params["snapshot_id"]
+    try:
+        await file_snapshots.merge(call.cloud, call.engine, call.requester, server, device, snapshot_id, merge)
+    except (WrongState, Refused, Conflict) as trouble:
+        raise Invalid(trouble.reason) from trouble
+
+
+async def _holder(call: Call, volume_id: str) -> tuple[Server, BlockDevice]:
+    """Return the server that has the volume by its record, not by an attachment only: anybody can make those.
+
+    Raises: Invalid: none has it, or several may.
+    """
+    try:
+        use = await call.cloud.volumes.volume_use(str(UUID(volume_id)))
+        if len(use.hosts) > 1:
+            raise Invalid(
+                f"Block Device Mapping {volume_id} is a multi-attach volume and is not valid for this operation."
+            )
+        for attachment_id in use.hosts:
+            server = await lookup.find(call.cloud, (await call.cloud.volumes.attachment(attachment_id)).server)
+            for device in server.volumes:
+                if device.volume_id == volume_id and server.host:
+                    return server, device
+    except (ValueError, NotFound):
+        pass
+    raise Invalid(f"No volume Block Device Mapping with id {volume_id}.")
+
+
+def _merge(info: DeleteInfo) -> Merge:
+    base, top = info.merge_target_file, info.file_to_merge
+    if info.type != "qcow2" or base is msgspec.UNSET or top is msgspec.UNSET:
+        raise Invalid("delete_info must have file_to_merge, merge_target_file and the type qcow2.")
+    return Merge(base=base, top=top) if base is not None else Merge(base=top)  # into the active file

@@ -4,7 +4,7 @@ Invariant: an operation is accepted knowing exactly which others are before it, 
 knowledge. What it will find at its turn is checked again under the server's lock.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 from whimbrel.domain.errors import Busy
@@ -15,7 +15,13 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
 
-SAGAS = ("attach_volume", "detach_volume", "swap_volume", "attach_interface", "detach_interface")
+SAGAS = (
+    "attach_volume", "detach_volume", "swap_volume", "take_volume_snapshot", "merge_volume_files",
+    "attach_interface", "detach_interface",
+)  # fmt: skip
+
+ASKING_FOR_SNAPSHOTS = ("snapshot_volumes",)
+"""What the volume service acts upon by requests of its own, which then wait behind it."""
 
 ATTEMPTS = 50
 """The limit of attempts to record an operation while others are accepted."""
@@ -40,9 +46,11 @@ async def take(
     accept: Callable[[Server, Sequence[Run]], Awaitable[Result]],
     *,
     look_first: bool = False,
+    also_behind: Collection[str] = (),
 ) -> Result:
     """Accept an operation behind the others of this server. accept: called with its record and the runs before it.
 
+    also_behind: sagas of other runs behind which it may wait.
     look_first: the record may be outdated by an operation. Otherwise the runs are read only if there are any.
     Raises: Busy: something else is under way; what `accept` raises.
     """
@@ -52,7 +60,7 @@ async def take(
             await cloud.clock.sleep(PAUSE_S)
         if look_first:
             before = await before_next(cloud, server.id)
-            if any(run.saga not in SAGAS or run.is_foreign or run.problem for run in before):
+            if any(run.saga not in (*SAGAS, *also_behind) or run.is_foreign or run.problem for run in before):
                 raise Busy(f"Something else is under way on server {server.id}.")
             if len(before) >= MOST_WAITING:
                 raise Busy(f"{len(before)} operations on the devices of server {server.id} are not over yet.")

@@ -38,7 +38,7 @@ from whimbrel.servers.devices.volumes import (
 STATES = ("active", "paused", "resized")
 
 ORDERS = {Agent.swap_volume.__name__, Agent.end_volume_swap.__name__}
-"""The orders that an agent must know."""
+"""The orders that an agent must know. Asked later, an older one could not say which volume the guest uses."""
 
 
 class SwapFacts(VolumeFacts, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,25 +88,12 @@ async def check_old_attached(run: VolumeSwap, cloud: Cloud) -> SwapFacts:
 
     Raises: WrongState: it has another volume; Refused: the agent cannot swap volumes.
     """
-    await _check_agent(run, cloud)
+    await operation.check_agent(run, cloud, ORDERS)
     facts = run.facts
     for held in (await operation.records(run, cloud).get(run.subject)).volumes:
         if (held.id, held.attachment_id) == (facts.old.id, facts.old.attachment_id):
             return replace(facts, old=held, device=_with_volume(held, facts.device.volume_id))
     raise WrongState(f"Volume {facts.old.volume_id} was attached anew or detached meanwhile.")
-
-
-async def _check_agent(run: VolumeSwap, cloud: Cloud) -> None:
-    """Raises: Refused: the agent is too old. Asked later, it could not say which volume the guest uses."""
-    hosts = cloud.cell(operation.cell_of(run)).hosts
-    host = await hosts.get(operation.host_of(run))
-    if not host.session:  # an agent without a session is of this release
-        return
-    info = await hosts.agent(host)
-    if info.verbs and not set(info.verbs) >= ORDERS:
-        raise Refused(
-            f"the agent of host {host.name} is of release {info.release}, which cannot swap volumes: upgrade it"
-        )
 
 
 def _with_volume(device: BlockDevice, volume_id: str) -> BlockDevice:

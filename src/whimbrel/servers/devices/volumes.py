@@ -109,7 +109,7 @@ async def check_volume(run: VolumeOperation, cloud: Cloud) -> None:
     await check_usable(cloud, await _record(run, cloud), await cloud.volumes.volume(run.facts.device.volume_id))
 
 
-async def check_attached(run: VolumeOperation, cloud: Cloud) -> VolumeFacts:
+async def check_attached(run: Run[Kind], cloud: Cloud) -> Kind:
     """Check again under the server's lock. Return the facts with the device, which may have been attached meanwhile."""
     facts = run.facts
     for held in (await _record(run, cloud)).volumes:

@@ -19,6 +19,7 @@ from whimbrel.ports.services.volume_snapshots import NewSnapshot, Snapshot
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
+from whimbrel.servers.devices import file_snapshots
 from whimbrel.servers.lifecycle.create_image import STATES, delete_image, image_of, register, settle_as_before
 
 FIRST_POLL_S, LONGEST_POLL_S = 0.1, 2.0
@@ -73,6 +74,7 @@ async def _final_status(snapshot: Snapshot, run: Operation, volume: ImagedVolume
     """Wait while a snapshot is being made, and return its final status."""
     poll_s = FIRST_POLL_S
     while snapshot.status == "creating":
+        await file_snapshots.take_waiting(run, cloud)
         await cloud.clock.sleep(poll_s)
         poll_s = min(2 * poll_s, LONGEST_POLL_S)
         found = await cloud.volumes.made_snapshots(volume.volume_id, _mark(run, volume))

@@ -323,7 +323,7 @@ async def books(world: World) -> dict[str, Any]:
         ),
         "volumes": sorted(world.remains.volumes.ids()),
         "migrations": world.remains.volumes.migrations(),
-        "snapshots": sorted(one.id for one in world.remains.volumes.snapshots()),
+        "snapshots": sorted((one.id, one.status) for one in world.remains.volumes.snapshots()),
         "pci": await _held_devices(world),
         "images": sorted(world.images.ids()),
         "records": await rows_of(world),
