@@ -90,6 +90,8 @@ def _notifications() -> Iterator[tuple[str, ...]]:
 def _of_saga(announced: Announced) -> Iterator[tuple[Event, str]]:
     for step, events in announced.after.items():
         yield from ((event, f"after `{step}`") for event in events)
+    for step, events in announced.confirmed.items():
+        yield from ((event, f"after `{step}`, if that was requested") for event in events)
     for step, events in announced.undone.items():
         yield from ((event, f"after the undo of `{step}`") for event in events)
     others: Sequence[tuple[Sequence[Event], str]] = (

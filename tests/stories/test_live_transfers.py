@@ -13,6 +13,7 @@ from tests.stories.move_stories import LIVE_STORIES
 from tests.stories.test_crashes import check, touches_of
 from tools.scenarios.incarnations import Result
 from tools.scenarios.moves import Story, Trial
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Invalid, WorldError
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName
@@ -21,6 +22,7 @@ from whimbrel.domain.live_transfer import CpuFit, GuestCpu
 from whimbrel.domain.run import Run
 from whimbrel.moves import live_requests
 from whimbrel.moves.steps.guest_transfer import LiveProgress
+from whimbrel.notifications.occurrences import occurrences
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.journal import RunFilter
@@ -199,7 +201,13 @@ async def force(trial: Interrupted) -> None:
 async def test_a_request_completes_what_does_not_converge() -> None:
     for ladder in ((), ("post_copy",)):
         result = await busy(LivePolicy(deadline_s=9999, ladder=ladder), force)
-        assert (await run_of(result)).status == "completed"
+        run = await run_of(result)
+        assert run.status == "completed"
+        told = [one.event.name.removeprefix("instance.live_migration_") for one in occurrences(run, SAGAS.of(run))]
+        assert told == [
+            "pre.start", "pre.end", "force_complete.start", "force_complete.end",
+            "post.start", "post_dest.start", "post_dest.end", "post.end",
+        ]  # fmt: skip
         await check(result, SLOW)
 
 

@@ -57,6 +57,9 @@ class Announced:
     """What is announced of the runs of a saga."""
 
     after: Mapping[str, Sequence[Event]]  # step -> events, when it is done; if it is skipped, after the next one
+    confirmed: Mapping[str, Sequence[Event]] = field(
+        default_factory=dict
+    )  # the same, before these, if it was confirmed
     undone: Mapping[str, Sequence[Event]] = field(default_factory=dict)  # step -> events, when it is undone
     reverted: Sequence[Event] = ()  # when the owner reverts
     cancelled: Sequence[Event] = ()  # when it is cancelled, before `failed`
@@ -153,6 +156,7 @@ ANNOUNCED: Mapping[str, Announced] = {
             "transfer": (_live("post.start"), _live("post_dest.start", "target")),
             "unlock": (_live("post_dest.end", "target", None), _live("post.end", task=None)),
         },
+        confirmed={"transfer": (_live("force_complete.start"), _live("force_complete.end"))},
         undone={
             "prepare_target": (_live("rollback_dest.start", "target"), _live("rollback_dest.end", "target")),
             "lock_migrating": (_live("rollback.end", task=None),),

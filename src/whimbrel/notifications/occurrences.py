@@ -94,9 +94,13 @@ class _Reader:
         first = here if self._turned else self._at + 1
         self._at, self._turned = here, None
         steps = self._saga.steps[first : here + 1]
-        events = [event for step in steps for event in self._announced.after.get(step.name, ())]
+        events = [event for step in steps for event in self._of_step(step.name)]
         self._begun = self._begun or bool(events)
         return events
+
+    def _of_step(self, name: str) -> Sequence[Event]:
+        confirmed = self._announced.confirmed.get(name, ()) if self._run.verdict == "confirm" else ()
+        return (*confirmed, *self._announced.after.get(name, ()))
 
     def _turn(self, entry: LogEntry) -> list[Event]:
         if entry.outcome == "asked" and self._saga.step(entry.step).parks:

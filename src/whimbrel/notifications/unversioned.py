@@ -25,6 +25,7 @@ RENAMED: Mapping[str, str] = {
     "live_migration_rollback": "live_migration._rollback",
     "live_migration_rollback_dest": "live_migration.rollback.dest",
     "live_migration_abort": "live.migration.abort",
+    "live_migration_force_complete": "live.migration.force.complete",
 }
 """Actions that have another name, underscores included."""
 

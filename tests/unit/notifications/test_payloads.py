@@ -103,7 +103,7 @@ async def test_events_have_novas_priority_service_payload_and_states(name: str) 
 def events_of_the_table() -> list[Event]:
     found = list(OF_ACTIONS.values())
     for announced in ANNOUNCED.values():
-        for events in (*announced.after.values(), *announced.undone.values()):
+        for events in (*announced.after.values(), *announced.confirmed.values(), *announced.undone.values()):
             found += events
         found += (*announced.reverted, *announced.failed, *announced.unbegun)
     return found
@@ -122,4 +122,4 @@ def test_all_versions_are_novas() -> None:
 )
 def test_the_steps_of_the_table_are_in_every_version_of_a_list(saga: Saga) -> None:
     announced = ANNOUNCED[saga.name]
-    assert not {*announced.after, *announced.undone} - {step.name for step in saga.steps}
+    assert not {*announced.after, *announced.confirmed, *announced.undone} - {step.name for step in saga.steps}
