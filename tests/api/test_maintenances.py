@@ -58,7 +58,7 @@ async def test_a_host_is_planned_emptied_and_shown(front: Front) -> None:
     assert (after["state"], after["progress"]["moved"]) == ("done", 1)
     assert (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"] == server["target"]
     [row] = (await front.get(URL, who="admin"))["maintenances"]
-    assert row == {key: value for key, value in after.items() if key != "servers"}
+    assert row == {key: value for key, value in after.items() if key not in ("servers", "use")}
 
 
 async def test_windows_and_budgets_are_shown_with_the_next_change(front: Front) -> None:
@@ -185,3 +185,53 @@ async def test_one_that_is_under_way_has_metrics_and_one_that_is_paused_is_a_fin
 async def findings(front: Front) -> list[Any]:
     status = (await front.get("/whimbrel/status", who="admin"))["status"]
     return [each for each in status["findings"] if each["kind"] == "maintenance"]
+
+
+@pytest.mark.cloud(rules=MANY)
+async def test_hosts_are_packed_and_stay_enabled(front: Front) -> None:
+    await born(front, "h1")
+    few, _ = await born(front, "h2"), await born(front, "h1")
+    made = await plan(front, hosts=["h1", "h2", "h3"], goal="pack", on_drift="pause")
+    assert (made["goal"], made["spread"], made["is_reached"], made["on_drift"]) == ("pack", None, True, "pause")
+    assert made["hosts"] == ["h1", "h2", "h3"]
+    [server] = made["servers"]
+    assert (server["server_id"], server["source"], server["target"]) == (few, "h2", "h1")
+    assert server["purpose"].startswith("h2 becomes empty: at most ")
+    of_host = {each["host"]: each for each in made["use"]}
+    assert [(each["before"]["servers"], each["after"]["servers"]) for each in of_host.values()] == [
+        (2, 3),
+        (1, 0),
+        (0, 0),
+    ]
+    assert (of_host["h2"]["after"]["memory"], of_host["h3"]["reason"]) == (0.0, "it is empty")
+    await act(front, made, "start")
+    await carry_on_all(front.world.cloud, front.engine)
+    assert (await show(front, made))["servers"][0]["purpose"] == server["purpose"]
+    await act(front, made, "pause")
+    [found] = await findings(front)
+    assert found["text"] == "it is paused: by an operator"
+    await act(front, made, "resume")
+    await front.settle()
+    await carry_on_all(front.world.cloud, front.engine)
+    assert (await show(front, made))["state"] == "done"
+    assert (await front.show(few, who="admin"))["OS-EXT-SRV-ATTR:host"] == "h1"
+    assert all(host.enabled for host in (await front.world.cloud.fleets.now()).hosts)
+
+
+async def test_hosts_are_balanced_within_a_spread(front: Front) -> None:
+    for _ in range(2):
+        await born(front, "h1")
+    made = await plan(front, hosts=["h1", "h2"], goal="balance", spread=1)
+    assert (made["goal"], made["spread"], made["is_reached"]) == ("balance", 1, True)
+    assert [server["target"] for server in made["servers"]] == ["h2"]
+    assert (await plan(front, hosts=["h1", "h2"], goal="balance"))["spread"] == 10
+    emptied = await plan(front, hosts=["h1"])
+    assert (emptied["goal"], emptied["spread"], emptied["is_reached"], emptied["use"]) == ("empty", None, None, [])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"goal": "tidy"}, {"spread": 5}, {"goal": "pack", "spread": 5}, {"goal": "balance", "spread": 0}]
+)
+async def test_a_goal_that_is_none_is_refused(front: Front, wrong: Any) -> None:
+    answer = await front.ask("POST", URL, {"maintenance": {"hosts": ["h1"], **wrong}}, who="admin")
+    assert fault(answer, "badRequest", 400)

@@ -2,11 +2,13 @@
 
 import msgspec
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from whimbrel.adapters.sql.global_.maintenances import SqlMaintenances
-from whimbrel.adapters.sql.tables.global_ import maintenance_items, maintenances
+from whimbrel.adapters.sql.tables.global_ import maintenance_hosts, maintenance_items, maintenances
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, UserId
+from whimbrel.domain.maintenance_goal import Drift, Goal, HostInGoal, UsedShares
 from whimbrel.domain.maintenance_plan import (
     Budgets,
     HostInMaintenance,
@@ -77,3 +79,58 @@ async def test_those_that_ended_before_are_left_out(open_store: Opener) -> None:
         assert [one.id for one in await store.find(ended_after=50.0)] == ["m2", "m0"]
         assert [one.id for one in await store.find(("aborted",), ended_after=50.0)] == ["m2"]
         assert [one.id for one in await store.find(("aborted",))] == ["m2", "m1"]
+
+
+GOAL = Goal(
+    kind="balance",
+    spread=7,
+    on_drift="replan",
+    hosts=(
+        HostInGoal(
+            name=HostName("h1"),
+            cell=CellName("c1"),
+            before=UsedShares(memory=81.25, disk=3.0, servers=5),
+            after=UsedShares(memory=50.0, disk=2.0, servers=3),
+            reason="full",
+        ),
+    ),
+)
+
+
+async def test_a_goal_is_kept_with_its_hosts_which_are_not_in_maintenance(open_store: Opener) -> None:
+    made = replace(ONE, hosts=(), options=replace(OPTIONS, goal=GOAL, on_drift="pause"))
+    async with open_store("global") as db:
+        store = SqlMaintenances(db)
+        await store.add(made, [replace(ITEM, purpose="h1 is full")])
+        assert await store.get(ONE.id) == made
+        [item] = await store.items(ONE.id)
+        assert item.purpose == "h1 is full"
+        saved = await store.save(made, [replace(item, state="failed", reason="no room")])
+        assert [each.purpose for each in await store.items(saved.id)] == ["h1 is full"]
+
+
+class OlderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """As release 0.2 reads them."""
+
+    allow_downtime: bool = False
+    on_drift: Drift = "replan"
+    leaves_cell: bool = False
+    budgets: Budgets = Budgets()
+    windows: Windows = Windows()
+
+
+def test_options_without_a_goal_are_stored_as_by_older_programs() -> None:
+    older = OlderOptions(budgets=BUDGETS, windows=OPTIONS.windows)
+    assert msgspec.json.encode(OPTIONS) == msgspec.json.encode(older)
+
+
+async def test_a_program_that_knows_no_goals_disables_no_host_and_chooses_no_target(open_store: Opener) -> None:
+    made = replace(ONE, hosts=(), options=replace(OPTIONS, goal=GOAL, on_drift="pause"))
+    async with open_store("global") as db:
+        await SqlMaintenances(db).add(made, [ITEM])
+        async with db.read() as tx:
+            row = await tx.row(sa.select(maintenances), {})
+            hosts = await tx.rows(sa.select(maintenance_hosts), {})
+    assert hosts == []
+    assert row
+    assert msgspec.json.decode(row.options, type=OlderOptions).on_drift == "pause"

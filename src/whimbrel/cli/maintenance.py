@@ -1,6 +1,7 @@
-"""`whimbrel maintenance`: plan how hosts are emptied, execute the plan, and follow it."""
+"""`whimbrel maintenance`: plan how hosts are emptied, balanced or packed, execute the plan, and follow it."""
 
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -9,7 +10,12 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from whimbrel.api.views.maintenances import MaintenanceAnswer, MaintenanceRow, MaintenanceRows, MaintenanceState
+from whimbrel.api.views.maintenances import (
+    MaintenanceAnswer,
+    MaintenanceRow,
+    MaintenanceRows,
+    MaintenanceState,
+)
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.assumed_rates import Assume
 from whimbrel.cli.client import Api
@@ -40,10 +46,16 @@ SERVERS = (
     Column("move", "id"),
     Column("why", "reason"),
 )
+USE = (
+    Column("host", "name"),
+    *(Column(f"{name} %") for name in ("vcpus", "memory", "disk")),
+    Column("servers"),
+    Column("why", "reason"),
+)
 
 app = App(
     name="maintenance",
-    help="Empty hosts by a plan: plan, simulate, start, show, list, pause, resume, abort.",
+    help="Empty, balance or pack hosts by a plan: plan, simulate, start, show, list, pause, resume, abort.",
     default_parameter=Parameter(negative=()),
 )
 
@@ -55,6 +67,8 @@ def plan(
     aggregate: str | None = None,
     cell: str | None = None,
     name: str | None = None,
+    goal: Literal["empty", "balance", "pack"] = "empty",
+    spread: int | None = None,
     allow_downtime: bool = False,
     on_drift: Literal["replan", "pause"] = "replan",
     at_once: int | None = None,
@@ -74,7 +88,7 @@ def plan(
     """Plan how the servers of hosts move away, and save the plan. Nothing is moved, and no host is disabled.
 
     A server moves live where it can. One that cannot moves cold: if it is stopped, or if --allow-downtime says so. For
-    all others the plan says why they stay. Exit code 1: servers stay.
+    all others the plan says why they stay. Exit code 1: servers stay, or the hosts are not balanced.
 
     Parameters
     ----------
@@ -88,6 +102,12 @@ def plan(
         All hosts of this cell. Servers leave it only if the policy rule compute:servers:resize:cross_cell allows it.
     name
         A name for the maintenance. Default: what it is of.
+    goal
+        What is done with the hosts. empty: all servers leave them. pack: servers move among them, so that as many as
+        possible become empty. balance: servers move among them, until their used shares of vcpus, memory and disk
+        differ by no more than --spread. For pack and balance no host is disabled.
+    spread
+        Of a balance: the largest difference between the used shares of two hosts, in per cent. Default: 10.
     allow_downtime
         Running servers that cannot move live are stopped, moved and started.
     on_drift
@@ -114,13 +134,15 @@ def plan(
         Simulate the plan, as `whimbrel maintenance simulate` does. The options below are for that.
     """
     if sum(map(bool, (hosts, zone, aggregate, cell))) != 1:
-        raise Invalid("name the hosts that are to be emptied, or give one of --zone, --aggregate and --cell")
+        raise Invalid("name the hosts, or give one of --zone, --aggregate and --cell")
     asked: dict[str, Any] = {
         "hosts": list(hosts) or None,
         "availability_zone": zone,
         "aggregate": aggregate,
         "cell": cell,
         "name": name,
+        "goal": None if goal == "empty" else goal,
+        "spread": spread,
         "at_once": at_once,
         "host_at_once": host_at_once,
         "group_at_once": group_at_once,
@@ -140,7 +162,7 @@ def plan(
     _tell(found, json)
     if not json:
         terminal.console().print(f"\nNothing has begun. To execute this plan: whimbrel maintenance start {found.id}")
-    return SAYS_NO if found.progress.stays else 0
+    return 0 if found.can_succeed else SAYS_NO
 
 
 @app.command(name="simulate")
@@ -166,7 +188,10 @@ def simulate_plan(
 
 @app.command
 def start(maintenance: Which, /, *, watch: Watch = False, json: WatchedJson = False, where: Where = AS_USUAL) -> int:
-    """Execute a plan as it was saved. Its hosts take no new servers from now on, also when it is done."""
+    """Execute a plan as it was saved. Hosts that it empties take no new servers from now on, also when it is done.
+
+    Those that are balanced or packed go on to take some.
+    """
     with where.api() as api:
         found = _act(api, maintenance, "start", None)
         return _watch(api, found, json) if watch else _tell(found, json)
@@ -197,7 +222,7 @@ def list_maintenances(*, output: Output = Output(), where: Where = AS_USUAL) -> 
 
 @app.command
 def pause(maintenance: Which, /, *, json: Json = False, where: Where = AS_USUAL) -> int:
-    """Start no more moves; those under way go on. The hosts stay disabled."""
+    """Start no more moves; those under way go on. Hosts that are disabled stay so."""
     with where.api() as api:
         return _tell(_act(api, maintenance, "pause", None), json)
 
@@ -304,7 +329,7 @@ def _watch(api: Api, found: MaintenanceState, json: bool) -> int:
             terminal.console().print(shown(found))
     except KeyboardInterrupt:
         terminal.console().print("It goes on by itself.")
-    return 0 if found.has_emptied_all else SAYS_NO
+    return 0 if found.has_succeeded else SAYS_NO
 
 
 def listed(rows: list[MaintenanceRow]) -> RenderableType:
@@ -313,13 +338,39 @@ def listed(rows: list[MaintenanceRow]) -> RenderableType:
 
 
 def shown(found: MaintenanceState) -> RenderableType:
-    """Show the servers of a maintenance, and its progress."""
+    """Show the servers of a maintenance, the use of hosts that are balanced or packed, and the progress."""
+    return Group(*_parts(found))
+
+
+def _parts(found: MaintenanceState) -> Iterator[RenderableType]:
     rows = [
         (each.name, each.server_id, each.source, each.how, each.target, Text(each.state, STYLES.get(each.state, "")),
-         each.move_id, each.reason)
+         each.move_id, each.why)
         for each in found.servers
     ]  # fmt: skip
-    return Group(Listing(SERVERS, rows), Text(), headline(found)) if found.servers else headline(found)
+    if rows:
+        yield Listing(SERVERS, rows)
+        yield Text()
+    if found.use:
+        yield Listing(USE, [(each.host, *each.words, each.reason) for each in found.use])
+        yield Text()
+        yield Text(goal_words(found))
+    yield headline(found)
+
+
+def goal_words(found: MaintenanceState) -> str:
+    """Return what the planned moves make of the hosts, as a sentence."""
+    if found.goal == "pack":
+        emptied = [
+            each.host for each in found.use if each.takes_part and each.before.servers and not each.after.servers
+        ]
+        named = f": {', '.join(emptied)}" if emptied else ""
+        return f"pack: {len(emptied)} of {terminal.counted(len(found.use), 'host')} become empty by the plan{named}"
+    before, after = (found.widest(when) for when in ("before", "after"))
+    return (
+        f"balance: the used shares differ by {before:.0f} % at most, and by {after:.0f} % after the plan;"
+        f" asked for: {found.spread} %"
+    )
 
 
 def headline(found: MaintenanceRow) -> Text:

@@ -1,4 +1,4 @@
-"""Maintenances: hosts are emptied by a plan, which is stored with its progress."""
+"""Maintenances: servers are moved off or among hosts by a plan, which is stored with its progress."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -6,6 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from whimbrel.domain.ids import CellName, GroupId, HostName, ProjectId, RunId, ServerId, UserId
+from whimbrel.domain.maintenance_goal import Drift, Goal
 from whimbrel.domain.time_windows import Windows
 
 MaintenanceState = Literal["planned", "running", "paused", "aborting", "aborted", "done"]
@@ -28,8 +29,6 @@ MoveKind = Literal["live", "cold"]
 ItemState = Literal["planned", "moving", "moved", "failed", "left", "stays"]
 """left: the server left the host without this maintenance. stays: the plan knows no way to move it."""
 
-Drift = Literal["replan", "pause"]
-
 
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     """How many servers move at once, and how many moves may fail until the maintenance is paused. None: no limit."""
@@ -47,14 +46,22 @@ class MaintenanceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the operator asked for, and may ask for."""
 
     allow_downtime: bool = False  # running servers that cannot move live are moved cold
-    on_drift: Drift = "replan"  # if the planned target is no longer suitable
+    on_drift: Drift = "replan"  # if the planned target is no longer suitable; see `drift`
     leaves_cell: bool = False
     budgets: Budgets = Budgets()
     windows: Windows = Windows()  # outside of them no more moves start
+    goal: Goal | msgspec.UnsetType = msgspec.UNSET  # UNSET: all hosts are emptied, as by older programs
+
+    @property
+    def drift(self) -> Drift:
+        return self.goal.on_drift if self.goal else self.on_drift
 
 
 class HostInMaintenance(msgspec.Struct, frozen=True, kw_only=True):
-    """A host to be emptied. was_enabled, was_reason: before the start; None: it was not started."""
+    """A host to be emptied, which is disabled for that.
+
+    was_enabled, was_reason: before the start; None: it was not started.
+    """
 
     name: HostName
     cell: CellName
@@ -84,7 +91,20 @@ class Maintenance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def host_names(self) -> frozenset[HostName]:
+        """Return the hosts in maintenance: none, if they are balanced or packed."""
         return frozenset(host.name for host in self.hosts)
+
+    @property
+    def named(self) -> Mapping[HostName, CellName]:
+        """Return the hosts for which it was planned, with their cells."""
+        hosts = self.options.goal.hosts if self.options.goal else self.hosts
+        return {host.name: host.cell for host in hosts}
+
+    @property
+    def emptied(self) -> Mapping[HostName, CellName]:
+        """Return the hosts that are to become empty, with their cells."""
+        hosts = self.options.goal.to_become_empty if self.options.goal else self.hosts
+        return {host.name: host.cell for host in hosts}
 
     @property
     def disabled_reason(self) -> str:
@@ -93,7 +113,10 @@ class Maintenance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MaintenanceItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One server of a maintenance. reason: why it stays, failed, waits or is moved as it is."""
+    """One server of a maintenance. reason: why it stays, failed, waits or is moved as it is.
+
+    purpose: why it moves, if the hosts are not all emptied.
+    """
 
     position: int
     server_id: ServerId
@@ -109,5 +132,6 @@ class MaintenanceItem(msgspec.Struct, frozen=True, kw_only=True):
     run_id: RunId | None = None
     tries: int = 0  # moves that were turned back
     due_at: float = 0.0  # it is not tried before
+    purpose: str | None = None
     started_at: float | None = None
     finished_at: float | None = None

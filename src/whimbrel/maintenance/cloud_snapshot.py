@@ -116,7 +116,7 @@ async def take(cloud: Cloud, maintenance_id: str) -> CloudSnapshot:
         raise Conflict(f"Maintenance {maintenance.name} is {maintenance.state}: there is nothing to simulate.")
     items = await cloud.maintenances.items(maintenance_id)
     fleet, infos = await cloud.fleets.now(), await cloud.cell_infos.all()
-    cells = {host.cell for host in maintenance.hosts}
+    cells = set(maintenance.named.values())
     if maintenance.options.leaves_cell:
         cells = {cell for cell in fleet.cells if cell not in fleet.unreachable}
     hosts = [host for host in fleet.hosts if host.cell in cells]
@@ -218,7 +218,7 @@ async def _groups(cloud: Cloud, servers: Sequence[Server]) -> list[ServerGroup]:
 
 async def _guests(cloud: Cloud, servers: Sequence[Server], maintenance: Maintenance) -> dict[ServerId, KnownGuest]:
     """Return the running guests of the servers that are to move."""
-    asked = [one for one in servers if one.host in maintenance.host_names and one.vm_state in LIVE_STATES]
+    asked = [one for one in servers if one.host in maintenance.named and one.vm_state in LIVE_STATES]
     found = await _several(asked, lambda server: _guest(cloud, server))
     return {server.id: guest for server, guest in zip(asked, found, strict=True)}
 

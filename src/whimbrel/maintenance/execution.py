@@ -14,7 +14,7 @@ from whimbrel.domain.errors import Conflict, NotFound, Refused, Superseded, Unav
 from whimbrel.domain.maintenance_plan import HOLDING, Maintenance, MaintenanceItem
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
-from whimbrel.maintenance import target_planning
+from whimbrel.maintenance import goal_planning, target_planning
 from whimbrel.maintenance.budget_use import BudgetUse, HostLocations, locations_of
 from whimbrel.maintenance.operator_requests import disable_hosts, return_hosts
 from whimbrel.moves import live_requests, requests
@@ -176,9 +176,9 @@ async def _confirm(cloud: Cloud, engine: Engine, found: Maintenance, run: Run) -
 
 
 async def _what_is_left(cloud: Cloud, found: Maintenance, items: Sequence[MaintenanceItem]) -> str | None:
-    """Return what remains on the hosts, in words."""
+    """Return what remains on the hosts that were to become empty, in words."""
     known = {item.server_id for item in items}
-    servers = [server for host in found.hosts for server in await lookup.on_host(cloud, host.cell, host.name)]
+    servers = [server for host, cell in found.emptied.items() for server in await lookup.on_host(cloud, cell, host)]
     new = sum(server.id not in known for server in servers)
     if not servers:
         return None
@@ -232,7 +232,7 @@ class Round:
             await self._postpone(item, why)
             return
         if why := await self._obstacle(item, server):
-            if self._found.options.on_drift == "pause":
+            if self._found.options.drift == "pause":
                 why = f"Server {server.name} ({server.id}) cannot move as planned: {why}"
                 self._found = await _pause(cloud, self._found, why, replace(item, reason=why))
                 return
@@ -267,15 +267,17 @@ class Round:
 
     async def _planned_anew(self, item: MaintenanceItem, server: Server, why: str) -> MaintenanceItem:
         """Return the item with the kind of move and the target that are possible now."""
-        options = self._found.options
+        options, now = self._found.options, self._cloud.clock.now()
+        if options.goal:
+            anew = await goal_planning.planned_anew(self._cloud, options.goal, options, item.position, server)
+            if isinstance(anew, str):
+                return replace(item, state="failed", reason=anew, finished_at=now)
+            return replace(anew, tries=item.tries, reason=_anew(item, why))
         planner = await target_planning.planner_of(self._cloud, self._found.host_names, options)
         planned = await planner.item(item.position, await target_planning.examine(self._cloud, server, options))
         if planned.state == "stays":
-            now = self._cloud.clock.now()
             return replace(planned, state="failed", tries=item.tries, finished_at=now)
-        return replace(
-            planned, tries=item.tries, reason=f"planned anew, because {item.target or 'the plan'} did not suit: {why}"
-        )
+        return replace(planned, tries=item.tries, reason=_anew(item, why))
 
     async def _move(self, item: MaintenanceItem, server: Server) -> None:
         """Start the move, as the API starts it. The journal binds its run to the item."""
@@ -314,6 +316,10 @@ class Round:
         self._found = await self._cloud.maintenances.save(
             replace(self._found, updated_at=self._cloud.clock.now()), [item]
         )
+
+
+def _anew(item: MaintenanceItem, why: str) -> str:
+    return f"planned anew, because {item.target or 'the plan'} did not suit: {why}"
 
 
 def _requester(cloud: Cloud, found: Maintenance) -> Requester:

@@ -48,11 +48,11 @@ async def _no_place(planner: Planner, host: Host, server: Server) -> str | None:
     facts = msgspec.structs.replace(
         requests.facts_at(planner.cloud, server, host), leaves_cell=planner.options.leaves_cell
     )
-    choice = await planner.choice(facts, server.id)
-    if isinstance(choice, str):
-        return choice
+    choices = await planner.choices(facts, server.id)
+    if isinstance(choices, str):
+        return choices
     group = server.spec.requested_group and await planner.cloud.server_groups.of_server(server.id)
-    planner.reserve(choice, group.id if group else None)
+    planner.reserve(choices[0], group.id if group else None)
     return None
 
 

@@ -9,6 +9,7 @@ from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Superse
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.maintenance_plan import (
+    HOLDING,
     NEXT,
     HostInMaintenance,
     Maintenance,
@@ -17,7 +18,7 @@ from whimbrel.domain.maintenance_plan import (
     MaintenanceState,
 )
 from whimbrel.hosts.switching import set_trait, switch
-from whimbrel.maintenance import target_planning
+from whimbrel.maintenance import goal_planning, target_planning
 from whimbrel.ports.cloud import Cloud, Requester
 
 log = structlog.get_logger(__name__)
@@ -35,13 +36,18 @@ async def plan(
     if not hosts:
         raise Invalid(f"There are no hosts: {target}.")
     options.windows.check()
-    items = await target_planning.plan(cloud, hosts, options)
+    disabled = [HostInMaintenance(name=host.name, cell=host.cell) for host in hosts]
+    if options.goal:
+        items, goal = await goal_planning.plan(cloud, hosts, options.goal, options)
+        options, disabled = replace(options, goal=goal), []
+    else:
+        items = await target_planning.plan(cloud, hosts, options)
     now = cloud.clock.now()
     made = Maintenance(
         id=cloud.ids.uuid(),
         name=name,
         target=target,
-        hosts=tuple(HostInMaintenance(name=host.name, cell=host.cell) for host in hosts),
+        hosts=tuple(disabled),
         options=options,
         user_id=requester.user_id,
         project_id=requester.project_id,
@@ -53,13 +59,15 @@ async def plan(
 
 
 async def start(cloud: Cloud, maintenance_id: str) -> Maintenance:
-    """Start a planned maintenance: its hosts take no new servers from now on.
+    """Start a planned maintenance. Hosts that it empties as a whole take no new servers from now on.
 
     Raises: NotFound; Conflict: it was started before, or a host is in another maintenance; Unavailable.
     """
     found = await cloud.maintenances.get(maintenance_id)
     if found.state != "planned":
         raise Conflict(f"Maintenance {found.name} is {found.state}: only a planned one is started.")
+    if found.options.goal:
+        await _check_free(cloud, found)
     hosts = [await _before(cloud, host) for host in found.hosts]
     now = cloud.clock.now()
     changes = {"state": "running", "hosts": tuple(hosts), "started_at": now, "updated_at": now}
@@ -152,6 +160,13 @@ async def _host(cloud: Cloud, host: HostInMaintenance) -> Host | None:
         return await cloud.cell(host.cell).hosts.get(host.name)
     except NotFound:
         return None
+
+
+async def _check_free(cloud: Cloud, maintenance: Maintenance) -> None:
+    """Raises: Conflict: another maintenance moves servers of one of its hosts."""
+    for other in await cloud.maintenances.find(HOLDING):
+        if common := sorted(other.named.keys() & maintenance.named.keys()):
+            raise Conflict(f"Maintenance {other.name} is {other.state}, and has {', '.join(common)} as well.")
 
 
 # Targets

@@ -35,10 +35,14 @@ IN_MAINTENANCE = "it is to be emptied as well"
 
 @dataclass(frozen=True)
 class Way:
-    """How a server can move. why_not_live: for a cold move, why the server cannot move while it runs."""
+    """How a server can move, and where to: the best target first.
+
+    downtime: its users notice it. why_not_live: for a cold move, why the server cannot move while it runs.
+    """
 
     kind: MoveKind
-    choice: Choice
+    choices: tuple[Choice, ...]
+    downtime: bool = False
     why_not_live: str | None = None
 
 
@@ -63,13 +67,30 @@ class Planner:
     because: str = IN_MAINTENANCE
     arriving: defaultdict[GroupId, Counter[ProviderId]] = field(default_factory=lambda: defaultdict(Counter))
 
+    def choose_among(self, hosts: Collection[HostName]) -> None:
+        """Let all hosts but these be no targets."""
+        self.leaving = frozenset(self.snapshot.fleet.names) - frozenset(hosts)
+
     async def item(self, position: int, found: Examined) -> MaintenanceItem:
         """Choose how a server moves and where to, and reserve what it needs there."""
-        server = found.server
+        way = await self.way(found)
+        if isinstance(way, str):
+            return replace(await self._item(position, found.server), reason=way)
+        return await self.moving(position, found.server, way, way.choices[0])
+
+    async def moving(self, position: int, server: Server, way: Way, choice: Choice) -> MaintenanceItem:
+        """Return the item of a server that moves to this target, and reserve what it needs there."""
+        item = await self._item(position, server)
+        self.reserve(choice, item.group_id)
+        return replace(
+            item, kind=way.kind, downtime=way.downtime, target=choice.host, state="planned", reason=way.why_not_live
+        )
+
+    async def _item(self, position: int, server: Server) -> MaintenanceItem:
+        """Return the item of a server that stays."""
         assert server.host, "it was found on a host"
-        way = await self._way(found)
         group = server.spec.hints.get("group") and await self.cloud.server_groups.of_server(server.id)
-        item = MaintenanceItem(
+        return MaintenanceItem(
             position=position,
             server_id=server.id,
             server_name=server.name,
@@ -80,37 +101,39 @@ class Planner:
             project_id=server.project_id,
             state="stays",
         )
-        if isinstance(way, str):
-            return replace(item, reason=way)
-        downtime = way.kind == "cold" and server.vm_state == "active"
-        if downtime and not self.options.allow_downtime:
-            why = f"it cannot move while it runs: {way.why_not_live} It can move with downtime, which is not allowed"
-            return replace(item, reason=why)
-        self.reserve(way.choice, item.group_id)
-        return replace(
-            item, kind=way.kind, downtime=downtime, target=way.choice.host, state="planned", reason=way.why_not_live
-        )
 
     def reserve(self, choice: Choice, group: GroupId | None) -> None:
         """Count what a move claims against the capacity for those after it."""
+        self._reserve(choice, group, 1)
+
+    def release(self, choice: Choice, group: GroupId | None) -> None:
+        """Undo `reserve`, for a move that is not planned after all."""
+        self._reserve(choice, group, -1)
+
+    def _reserve(self, choice: Choice, group: GroupId | None, times: int) -> None:
         index = self.snapshot.fleet.row[choice.host]
         for resources in choice.assignments[0].parts.values():
-            self.capacity.reserve(index, resources)
+            self.capacity.reserve(index, {name: times * amount for name, amount in resources.items()})
         if group:
-            self.arriving[group][choice.provider] += 1
+            self.arriving[group][choice.provider] += times
 
-    async def _way(self, found: Examined) -> Way | str:
-        """Return how a server can move, or why it cannot."""
-        live = await self.choice(found.live, found.server.id)
-        if isinstance(live, Choice):
+    async def way(self, found: Examined, most: int = 1) -> Way | str:
+        """Return how a server can move, with up to `most` targets, or why it cannot."""
+        server = found.server
+        live = await self.choices(found.live, server.id, most)
+        if not isinstance(live, str):
             return Way("live", live)
-        cold = await self.choice(found.cold, found.server.id)
-        if isinstance(cold, Choice):
-            return Way("cold", cold, live if found.server.vm_state == "active" else None)
-        return live if found.server.vm_state in ("active", "paused") else cold
+        cold = await self.choices(found.cold, server.id, most)
+        if isinstance(cold, str):
+            return live if server.vm_state in ("active", "paused") else cold
+        if server.vm_state != "active":
+            return Way("cold", cold)
+        if not self.options.allow_downtime:
+            return f"it cannot move while it runs: {live} It can move with downtime, which is not allowed"
+        return Way("cold", cold, downtime=True, why_not_live=live)
 
-    async def choice(self, facts: MoveFacts | str, server: ServerId) -> Choice | str:
-        """Return the best target of a move with these facts, or why there is none."""
+    async def choices(self, facts: MoveFacts | str, server: ServerId, most: int = 1) -> tuple[Choice, ...] | str:
+        """Return the best targets of a move with these facts, or why there is none."""
         if isinstance(facts, str):
             return facts
         try:
@@ -121,10 +144,10 @@ class Planner:
                 excluded_because=self.because,
                 group=self._group_after(asked.request.group, facts.hints.get("group")),
             )
-            decision = await decide_on(self.snapshot, replace(asked, request=request), self.cloud, 1)
+            decision = await decide_on(self.snapshot, replace(asked, request=request), self.cloud, most)
         except WorldError as no:
             return no.reason
-        return decision.choices[0] if decision.choices else decision.record.summary()
+        return decision.choices or decision.record.summary()
 
     def _group_after(self, group: GroupState | None, group_id: GroupId | None) -> GroupState | None:
         """Return the locations of a group's members, with the planned ones."""

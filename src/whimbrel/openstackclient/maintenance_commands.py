@@ -17,6 +17,8 @@ COLUMNS = ("ID", "Name", "State", "Planned At", "Progress")
 KINDS = Kinds(ids=("ID",), left_out=("Planned At",), names=("Name", "Progress"))
 SERVER_COLUMNS = ("Server", "ID", "Source", "How", "Target", "State", "Move ID", "Why")
 SERVER_KINDS = Kinds(ids=("ID", "Move ID"), left_out=("Why", "ID"), names=("Server", "Source", "Target", "How"))
+HOST_COLUMNS = ("Host", "VCPUs %", "Memory %", "Disk %", "Servers", "Why")
+HOST_KINDS = Kinds(ids=(), left_out=("Why",), names=("Host",))
 BUDGETS = {
     "at_once": "How many servers move at once (default: 8)",
     "host_at_once": "How many of these from or to one host (default: 4)",
@@ -60,14 +62,26 @@ class ListMaintenanceServer(command.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
         found = _client(self).maintenance(parsed_args.maintenance)
         rows = [
-            (one.name, one.server_id, one.source, one.how, one.target, one.state, one.move_id, one.reason)
+            (one.name, one.server_id, one.source, one.how, one.target, one.state, one.move_id, one.why)
             for one in found.servers
         ]
         return fitted(SERVER_COLUMNS, rows, SERVER_KINDS, parsed_args, self.app.stdout)
 
 
+class ListMaintenanceHost(command.Lister):
+    """List the hosts that a maintenance balances or packs: their use before and after it, in per cent"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _with_maintenance(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[tuple[Any, ...]]]:
+        found = _client(self).maintenance(parsed_args.maintenance)
+        rows = [(each.host, *each.words, each.reason) for each in found.use]
+        return fitted(HOST_COLUMNS, rows, HOST_KINDS, parsed_args, self.app.stdout)
+
+
 class PlanMaintenance(command.ShowOne):
-    """Plan how the servers of hosts move away, and save the plan; nothing is moved, and no host is disabled"""
+    """Plan how servers of hosts move, and save the plan; nothing is moved, and no host is disabled"""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -76,6 +90,18 @@ class PlanMaintenance(command.ShowOne):
         parser.add_argument("--aggregate", metavar="<aggregate>", help="All hosts of this aggregate (name or ID)")
         parser.add_argument("--cell", metavar="<cell>", help="All hosts of this cell")
         parser.add_argument("--name", metavar="<name>", help="Name of the maintenance (default: what it is of)")
+        parser.add_argument(
+            "--goal",
+            choices=("empty", "balance", "pack"),
+            help="Empty the hosts; balance their use; or pack their servers, so that as many hosts as possible become"
+            " empty (default: empty)",
+        )
+        parser.add_argument(
+            "--spread",
+            metavar="<per cent>",
+            type=int,
+            help="Of a balance: by how much the used shares of two hosts may differ (default: 10)",
+        )
         parser.add_argument(
             "--allow-downtime",
             action="store_true",
@@ -101,11 +127,16 @@ class PlanMaintenance(command.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         given = vars(parsed_args)
-        asked = {name: given[name] for name in ("aggregate", "cell", "name", "windows", "time_zone", *BUDGETS)}
+        asked = {
+            name: given[name]
+            for name in ("aggregate", "cell", "name", "goal", "spread", "windows", "time_zone", *BUDGETS)
+        }
         asked |= {"hosts": parsed_args.hosts or None, "availability_zone": parsed_args.zone}
         body = {name: value for name, value in asked.items() if value is not None}
         body |= {"allow_downtime": parsed_args.allow_downtime, "on_drift": parsed_args.on_drift}
         found = _client(self).plan(body)
+        if found.is_reached is False:
+            self.app.stderr.write(f"The plan does not balance the hosts: openstack maintenance host list {found.id}\n")
         if found.progress.stays:
             self.app.stderr.write(
                 f"{found.progress.stays} of the servers stay; which, and why: openstack maintenance server list"
@@ -147,7 +178,7 @@ class _Run(_Act):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         client = _client(self)
         found = client.act(parsed_args.maintenance, self.action, self.body(parsed_args))
-        if parsed_args.wait and not (found := client.wait(found)).has_emptied_all:
+        if parsed_args.wait and not (found := client.wait(found)).has_succeeded:
             said = f"; {found.message}" if found.message else ""
             raise CommandError(f"maintenance {found.name} is {found.state}: {found.progress.words}{said}")
 
@@ -156,7 +187,7 @@ class _Run(_Act):
 
 
 class StartMaintenance(_Run):
-    """Execute a plan as it was saved; its hosts take no new servers from now on, also when it is done"""
+    """Execute a plan as it was saved; hosts that it empties take no new servers from now on, also when it is done"""
 
     action = "start"
 
@@ -197,6 +228,8 @@ def _shown(found: MaintenanceState) -> Shown:
         "message": found.message,
         "progress": found.progress.words,
         "hosts": ", ".join(found.hosts),
+        "goal": found.goal,
+        "spread": found.spread,
         "allow_downtime": found.allow_downtime,
         "on_drift": found.on_drift,
         **{name: getattr(found.budgets, name) for name in BUDGETS},

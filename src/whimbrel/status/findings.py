@@ -195,7 +195,7 @@ def of_maintenances(paused: Iterable[Maintenance]) -> Iterator[Finding]:
             severity="warning",
             kind="maintenance",
             subject=one.name,
-            text=f"it is paused, its hosts stay disabled: {one.message or 'by an operator'}",
+            text=f"it is paused{', its hosts stay disabled' if one.hosts else ''}: {one.message or 'by an operator'}",
             command=f"whimbrel maintenance show {one.id}",
         )
 

@@ -231,7 +231,7 @@ def test_a_login_at_something_else(capsys: pytest.CaptureFixture[str], tmp_path:
 
 @pytest.mark.parametrize("words", [[], ["n1", "--zone", "north"], ["--cell", "one", "--aggregate", "a"]])
 def test_a_maintenance_is_of_one_thing(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
-    assert "name the hosts that are to be emptied" in refusal(capsys, 2, "maintenance", "plan", *words)
+    assert "name the hosts, or give one of" in refusal(capsys, 2, "maintenance", "plan", *words)
 
 
 def test_a_time_that_is_none_is_refused_with_what_one_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

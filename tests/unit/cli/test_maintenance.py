@@ -92,3 +92,45 @@ def test_nothing_is_broken_on_80_columns() -> None:
     assert lines[1].split()[-1] == "4300c00c"
     assert "cold, with downtime" in lines[1]
     assert lines[2].strip() == lines[4].strip() == "No valid host was found."
+
+
+def share(memory: float, servers: int, disk: float | None = None) -> dict[str, Any]:
+    return {"vcpus": 50.0, "memory": memory, "disk": disk, "servers": servers}
+
+
+def goal(name: str, **more: Any) -> MaintenanceState:
+    use = [
+        {"host": "n1", "before": share(82.4, 5), "after": share(55.0, 3), "takes_part": True, "reason": None},
+        {"host": "n2", "before": share(31.0, 1), "after": share(46.6, 0), "takes_part": True, "reason": "too full"},
+        {"host": "n3", "before": share(1.0, 1), "after": share(1.0, 1), "takes_part": False, "reason": "it is down"},
+    ]
+    moves = SERVER | {"purpose": "n1 has 82 % of its memory used, n2 31 %", "kind": "live", "reason": None}
+    return msgspec.convert(fields(goal=name, use=use, servers=[moves], **more), MaintenanceState)
+
+
+def test_the_use_of_each_host_before_and_after_is_shown_with_why_each_server_moves() -> None:
+    lines = at_a_terminal(shown(goal("balance", spread=10, is_reached=True)))
+    assert lines[1].endswith("n1 has 82 % of its memory used, n2 31 %")
+    head = next(number for number, line in enumerate(lines) if line.startswith("host"))
+    assert lines[head].split("  ")[0] == "host"
+    assert lines[head + 1].split() == ["n1", "50", "82", "to", "55", "-", "5", "to", "3"]
+    assert [line.split()[0] for line in lines[head + 2 : head + 4]] == ["n2", "n3"]
+    assert lines[head + 2].endswith("too full")
+    assert "differ by 51 % at most, and by 8 % after the plan; asked for: 10 %" in " ".join(lines)
+    assert "pack: 1 of 3 hosts become empty by the plan: n2" in at_a_terminal(shown(goal("pack")))
+
+
+@pytest.mark.parametrize(
+    ("more", "succeeds"),
+    [
+        ({"is_reached": True}, True),
+        ({"is_reached": False}, False),
+        ({"progress": {**NUMBERS, "stays": 0, "remaining_s": None}}, True),
+        ({}, False),
+        ({"state": "paused", "is_reached": True}, False),
+    ],
+)
+def test_it_has_succeeded_if_the_goal_is_reached(more: dict[str, Any], succeeds: bool) -> None:
+    none_left = {"progress": {**NUMBERS, "stays": 0, "remaining_s": None}} if "is_reached" in more else {}
+    found = row(**{"state": "done", **none_left, **more})
+    assert found.has_succeeded == succeeds

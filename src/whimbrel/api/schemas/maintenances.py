@@ -10,6 +10,8 @@ _PLAN: dict[str, Schema] = {
     "availability_zone": NAME,
     "aggregate": NAME,
     "cell": NAME,
+    "goal": {"enum": ["empty", "balance", "pack"]},
+    "spread": {"type": "integer", "minimum": 1, "maximum": 100},
     "allow_downtime": BOOLEAN,
     "on_drift": {"enum": ["replan", "pause"]},
     "at_once": _BUDGET,

@@ -1,6 +1,6 @@
-"""Maintenances: hosts that are emptied by a plan."""
+"""Maintenances: hosts that are emptied, balanced or packed by a plan."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -44,7 +44,10 @@ class MaintenanceBudgets(msgspec.Struct, kw_only=True):
 
 
 class MaintenanceServer(msgspec.Struct, kw_only=True):
-    """A server of a maintenance, in its turn. kind: live or cold; null: it cannot move. downtime: users notice it."""
+    """A server of a maintenance, in its turn. kind: live or cold; null: it cannot move. downtime: users notice it.
+
+    purpose: why it moves, if the hosts are balanced or packed. reason: why it stays, failed, waits or moves so.
+    """
 
     server_id: str
     name: str
@@ -55,6 +58,7 @@ class MaintenanceServer(msgspec.Struct, kw_only=True):
     server_group_id: str | None
     state: str
     reason: str | None
+    purpose: str | None = None
     move_id: str | None
     tries: int
     started_at: float | None
@@ -64,18 +68,59 @@ class MaintenanceServer(msgspec.Struct, kw_only=True):
     def how(self) -> str | None:
         return f"{self.kind}, with downtime" if self.kind and self.downtime else self.kind
 
+    @property
+    def why(self) -> str | None:
+        return "; ".join(filter(None, (self.purpose, self.reason))) or None
+
+
+class HostShare(msgspec.Struct, kw_only=True):
+    """What is used of a host, in per cent of what can be claimed there; null: it has no such resource of its own."""
+
+    vcpus: float | None
+    memory: float | None
+    disk: float | None
+    servers: int
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        shares = (self.vcpus, self.memory, self.disk)
+        return (*("-" if share is None else f"{share:.0f}" for share in shares), str(self.servers))
+
+
+class MaintenanceHostUse(msgspec.Struct, kw_only=True):
+    """A host that is balanced or packed: its use before and after the planned moves.
+
+    takes_part: servers move from or to it. reason: why it does not, or why it is not emptied or stays too full.
+    """
+
+    host: str
+    before: HostShare
+    after: HostShare
+    takes_part: bool
+    reason: str | None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the shares of vcpus, memory and disk and the number of servers, in words: "82 to 55"."""
+        pairs = zip(self.before.words, self.after.words, strict=True)
+        return tuple(was if was == is_then else f"{was} to {is_then}" for was, is_then in pairs)
+
 
 class MaintenanceRow(msgspec.Struct, kw_only=True):
     """A maintenance. message: why it is paused, or what is left at its end. Times are seconds since 1970.
 
     windows: no move starts outside of them. opens_at: when the next one begins, null: one is open, or there are none.
-    closes_at: when the open one ends.
+    closes_at: when the open one ends. goal: empty, balance or pack. spread: of a balance, in per cent. is_reached: the
+    planned moves reach it.
     """
 
     id: str
     name: str
     target: str
     state: str
+    goal: str = "empty"
+    spread: int | None = None
+    is_reached: bool | None = None
     message: str | None
     hosts: list[str]
     allow_downtime: bool
@@ -98,13 +143,28 @@ class MaintenanceRow(msgspec.Struct, kw_only=True):
         return self.state in ("done", "aborted") or (self.state in ("planned", "paused") and not self.progress.moving)
 
     @property
-    def has_emptied_all(self) -> bool:
-        """Check whether it is done, and no server is left on the hosts for which it was planned."""
-        return self.state == "done" and not (self.progress.failed or self.progress.stays)
+    def has_succeeded(self) -> bool:
+        """Check whether it is done, and no server is left that was to move: of hosts to be emptied, any."""
+        return self.state == "done" and self.can_succeed and not self.progress.failed
+
+    @property
+    def can_succeed(self) -> bool:
+        """Check whether the plan reaches its goal: no server stays on a host to be emptied."""
+        return not self.progress.stays and self.is_reached is not False
 
 
 class MaintenanceState(MaintenanceRow, kw_only=True):
+    """use: of each host, if they are balanced or packed."""
+
+    use: list[MaintenanceHostUse] = []
     servers: list[MaintenanceServer]
+
+    def widest(self, when: Literal["before", "after"]) -> float:
+        """Return the largest difference between the shares of two hosts that take part, before or after the plan."""
+        uses: list[HostShare] = [getattr(each, when) for each in self.use if each.takes_part]
+        shares = [[use.vcpus for use in uses], [use.memory for use in uses], [use.disk for use in uses]]
+        known = [[share for share in each if share is not None] for each in shares]
+        return max((max(each) - min(each) for each in known if each), default=0.0)
 
 
 class MaintenanceAnswer(msgspec.Struct):

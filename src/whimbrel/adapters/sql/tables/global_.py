@@ -562,6 +562,7 @@ maintenance_items = sa.Table(
     sa.Column("run_id", sa.String(36), unique=True),
     sa.Column("tries", sa.Integer, nullable=False),
     sa.Column("due_at", sa.Double, nullable=False),
+    sa.Column("purpose", sa.Text),
     sa.Column("started_at", sa.Double),
     sa.Column("finished_at", sa.Double),
     sa.CheckConstraint(

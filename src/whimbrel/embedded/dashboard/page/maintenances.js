@@ -1,4 +1,4 @@
-// Maintenances: hosts that are emptied by a plan. A list with a form for a new plan, and one maintenance with its servers.
+// Maintenances: hosts that are emptied, balanced or packed by a plan. A list with a form for a new plan, and one maintenance with its servers.
 import { Badge, Facts, Table, html, lasting, moment } from './parts.js';
 import { api, get } from './session.js';
 
@@ -64,9 +64,22 @@ export const maintenancePage = {
         { name: 'To', of: (each) => each.target },
         { name: 'State', of: (each) => html`<${Badge} word=${each.state} />` },
         { name: 'Move', of: (each) => each.move_id && html`<a href=${`#/moves/${each.move_id}`}>${each.move_id.slice(0, 8)}</a>` },
-        { name: 'Why', of: (each) => each.reason },
-      ]} /></section>`,
+        { name: 'Why', of: (each) => [each.purpose, each.reason].filter(Boolean).join('; ') },
+      ]} /></section>
+    ${found.use.length > 0 && html`<section class="panel"><h2>Use of the hosts, by the plan</h2><${UseTable} of=${found.use} /></section>`}`,
 };
+
+const share = (was, then) => (was === then ? was : `${was} to ${then}`);
+const percent = (each, name) => (each.before[name] === null ? null
+  : share(`${Math.round(each.before[name])} %`, `${Math.round(each.after[name])} %`));
+
+const UseTable = ({ of: use }) => html`<${Table} caption="Use of the hosts before and after the plan" rows=${use} label=${(each) => each.host}
+  columns=${[
+    { name: 'Host', of: (each) => each.host },
+    ...[['vcpus', 'VCPUs'], ['memory', 'Memory'], ['disk', 'Disk']].map(([name, title]) => ({ name: title, of: (each) => percent(each, name) })),
+    { name: 'Servers', of: (each) => share(each.before.servers, each.after.servers) },
+    { name: 'Why', of: (each) => each.reason },
+  ]} />`;
 
 function windowsOf({ windows, time_zone: zone, opens_at: opens, closes_at: closes }) {
   const next = opens ? `; not before ${moment(opens)}` : closes ? `; until ${moment(closes)}` : '';
@@ -75,6 +88,7 @@ function windowsOf({ windows, time_zone: zone, opens_at: opens, closes_at: close
 
 const factsOf = (found) => [
   ['State', html`<${Badge} word=${found.state} />`], ['Progress', html`<${Progress} of=${found} />`], ['Hosts', found.hosts.join(', ')],
+  ['Goal', found.goal === 'balance' ? `balance, within ${found.spread} %` : found.goal],
   ['Downtime', found.allow_downtime ? 'allowed' : 'not allowed'],
   ['If a server cannot move as planned', found.on_drift === 'pause' ? 'pause' : 'plan it anew'],
   ['Moves start', found.windows.length > 0 ? windowsOf(found) : null],
