@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.sim.test_plan_simulation import simulated
+from tests.sim.test_plan_simulation import WITH_GPU, simulated, start
 from tests.stories.test_maintenances import Killed, boot, home, items_of, mortal, moves_of, rounds
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.flavor import Flavor
@@ -25,6 +25,7 @@ from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create, power
 from whimbrel.sim.cloud.cloud import LARGE, PROJECT, SMALL, USER, World
+from whimbrel.sim.world.equipment import GPU, GPUS
 
 RULES = Rules(cpu_allocation_ratio=1.0)
 HOSTS = ("h1", "h2", "h3", "h4")
@@ -133,8 +134,7 @@ async def test_servers_move_from_the_fullest_host_until_the_spread_is_as_asked()
     await world.close()
 
 
-async def test_rules_of_the_scheduler_and_consent_bind_the_goal_as_they_bind_moves() -> None:
-    """The members of a group stay apart, and a server that cannot move live has no downtime that nobody allowed."""
+async def test_the_members_of_a_group_stay_apart() -> None:
     world = await World.build(("h1", "h2", "h3"), rules=RULES)
     group = ServerGroup(
         id=GroupId("99999999-9999-4999-8999-999999999999"), name="apart", project_id=PROJECT, user_id=USER,
@@ -148,6 +148,24 @@ async def test_rules_of_the_scheduler_and_consent_bind_the_goal_as_they_bind_mov
     found = await planned(world, PACK, "h1", "h2", "h3")
     assert await items_of(world, found) == []
     assert all("apart" in (host.reason or "") for host in use(found).values())
+    await world.close()
+
+
+@pytest.mark.parametrize("goal", [PACK, replace(BALANCE, spread=20)], ids=["pack", "balance"])
+async def test_a_server_has_no_downtime_that_nobody_has_allowed(goal: Goal) -> None:
+    world = await World.build(("h1", "h2"), rules=Rules(cpu_allocation_ratio=1.0, pci_alias=(GPU,)), equipped=True)
+    for host in ("h1", "h2"):
+        await world.cloud.cell(next(iter(world.cloud.cells))).devices.register(HostName(host), GPUS[:2])
+    await start(world, world.new_server("gpu1", WITH_GPU), "h1")
+    await start(world, world.new_server("gpu2", WITH_GPU), "h1" if goal.kind == "balance" else "h2")
+    if goal.kind == "pack":
+        await boot(world, "live", "h2", LARGE)
+    careful = await planned(world, goal, "h1", "h2")
+    assert await items_of(world, careful) == []
+    assert "It can move with downtime, which is not allowed" in (use(careful)["h1"].reason or "")
+    [item] = await items_of(world, await planned(world, goal, "h1", "h2", allow_downtime=True))
+    assert (item.kind, item.downtime, item.source, item.target) == ("cold", True, "h1", "h2")
+    assert "passed through" in (item.reason or "")
     await world.close()
 
 

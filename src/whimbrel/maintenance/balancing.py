@@ -21,7 +21,7 @@ NOT_BALANCED = "no servers are balanced there"
 WORDS = ("its vcpus", "its memory", "its disk")
 MOST_TRIED = 5000
 """How many of the possible moves are looked at for the next one, the best first."""
-MOST_COMPARED = 200
+MOST_COMPARED = 50
 """How many of these are preferred if they reach the goal alone."""
 MOST_NAMED = 3
 """How many servers of a host are named that cannot move."""
