@@ -219,6 +219,7 @@ async def test_a_target_that_is_filled_meanwhile_is_replaced_within_the_goal(dri
     [item] = await items_of(world, found)
     if drift == "replan":
         assert (item.state, item.target) == ("moved", "h1")
+        assert item.purpose == "h3 becomes empty: at most 25 % of it is used"
     else:
         assert "no room" in (ended.message or "")
     await world.close()

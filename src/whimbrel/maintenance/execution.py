@@ -272,7 +272,7 @@ class Round:
             anew = await goal_planning.planned_anew(self._cloud, options.goal, options, item.position, server)
             if isinstance(anew, str):
                 return replace(item, state="failed", reason=anew, finished_at=now)
-            return replace(anew, tries=item.tries, reason=_anew(item, why))
+            return replace(anew, tries=item.tries, purpose=item.purpose, reason=_anew(item, why))
         planner = await target_planning.planner_of(self._cloud, self._found.host_names, options)
         planned = await planner.item(item.position, await target_planning.examine(self._cloud, server, options))
         if planned.state == "stays":
