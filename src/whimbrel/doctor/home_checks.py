@@ -93,7 +93,7 @@ def spec(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
                        "its row was deleted, or the server is from before Newton", [])  # fmt: skip
         return
     if None not in (found.flavor_id, server.flavor_id) and found.flavor_id != server.flavor_id:
-        resize = f"openstack server resize --flavor {found.flavor or 'FLAVOR'} {server.uuid}"
+        resize = f"openstack server resize --wait --flavor {found.flavor or 'FLAVOR'} {server.uuid}"
         revert = f"openstack server resize revert {server.uuid}  # or confirm, to keep that flavor"
         yield _finding("spec_flavor", subject, fleet,
                        f"has flavor {server.flavor_id}, and its request spec has {found.flavor_id} (numbers of rows):"

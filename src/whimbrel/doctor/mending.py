@@ -12,7 +12,8 @@ API = "the API database"
 
 
 def reset(server: str, state: str = "active") -> Command:
-    return Command(f"openstack server set --state {state} {server}")
+    """Set a state without the question that the client asks, which ends a script."""
+    return Command(f"openstack server set --state {state} --auto-approve {server}")
 
 
 def show(server: str) -> Command:
@@ -31,8 +32,9 @@ def clear_task(server: Instance, *, and_host: bool = False) -> Command:
     return sql(server.cell, f"UPDATE instances SET task_state = NULL{host} WHERE {where};")
 
 
-def hard_reboot(server: str) -> Command:
-    return Command(f"openstack server reboot --hard {server}")
+def hard_reboot(server: str, wait: str = "") -> Command:
+    """wait: " --wait": Nova refuses the next command while this one goes on."""
+    return Command(f"openstack server reboot --hard{wait} {server}")
 
 
 def release(consumer: str) -> Command:

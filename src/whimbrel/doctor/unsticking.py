@@ -122,16 +122,18 @@ def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Ite
 
 
 def _start(server: Instance, moves: list[Migration]) -> Iterator[Command]:
+    wait = " --wait" * (server.vm_state == "stopped")
+    reboot = mending.hard_reboot(server.uuid, wait)
     if any(each.has_evacuated(server) for each in moves):
-        yield Command(f"{mending.hard_reboot(server.uuid).line}  # if its disk was shared; otherwise rebuild")
+        yield Command(f"{reboot.line}  # if its disk was shared; otherwise rebuild")
     elif any(each.type == "evacuation" for each in moves):
         yield Command(f"openstack server evacuate {server.uuid}  # if {server.host} is down; otherwise reboot --hard")
     elif server.task_state in OF_REBUILDS:
-        yield Command(f"openstack server rebuild {server.uuid}")
+        yield Command(f"openstack server rebuild{wait} {server.uuid}")
     elif server.task_state == "migrating":
         others = ", ".join(sorted({each.target for each in moves if each.target})) or "another host"
-        yield Command(f"{mending.hard_reboot(server.uuid).line}  # if virsh shows it neither here nor on {others}")
+        yield Command(f"{reboot.line}  # if virsh shows it neither here nor on {others}")
     elif server.task_state not in GUEST_UNTOUCHED:
-        yield mending.hard_reboot(server.uuid)
+        yield reboot
     if server.vm_state == "stopped":
         yield Command(f"openstack server stop {server.uuid}")

@@ -119,6 +119,17 @@ def test_how_an_operation_that_stands_still_is_ended(
     assert commands(copy) == verbs
 
 
+def test_commands_can_be_run_one_after_another_by_a_script(copy: NovaCopy) -> None:
+    copy.add_server(3, task_state="powering-on", vm_state="stopped")
+    (found,) = copy.look().findings
+    lines = [each.line for each in found.commands[1:]]
+    assert lines == [
+        f"openstack server set --state active --auto-approve {server(3)}",  # it would ask
+        f"openstack server reboot --hard --wait {server(3)}",  # it would refuse to stop meanwhile
+        f"openstack server stop {server(3)}",
+    ]
+
+
 def test_a_revert_that_stands_still_on_the_target_is_asked_for_again(copy: NovaCopy) -> None:
     copy.add_server(3, "n2", vm_state="resized", task_state="resize_reverting")
     copy.hold(copy.add_migration(3, "reverted"), "n1")
