@@ -72,7 +72,7 @@ class Watchdog:
     def _is_due(self, lease: Lease | str | None) -> bool:
         if isinstance(lease, Lease):
             return lease.is_over(self._boot.boot, self._boot.now())
-        return lease is not None  # a damaged one was a lease, and nobody knows until when
+        return lease is not None  # a damaged one was a lease, until a time that is not known
 
     async def _fence(self, lease: Lease | None, *, is_first: bool) -> None:
         began_at, stopped, killed = self._clock.now(), list[str](), list[str]()

@@ -90,8 +90,10 @@ async def _relay(base: ProcessBase) -> ServiceProcess:
 async def _volume(base: ProcessBase) -> ServiceProcess:
     config, clock, ids = base.start.config, base.clock, RandomIds()
     auth = authentication(base)
-    nobody = LocalAgents({})
-    cells = OpenCells(SqlCells(base.global_), base.start.url, lambda _: nobody, clock, base.databases, migrates=False)
+    no_agents = LocalAgents({})
+    cells = OpenCells(
+        SqlCells(base.global_), base.start.url, lambda _: no_agents, clock, base.databases, migrates=False
+    )
     base.opened.push_async_callback(cells.close)
     await cells.open()
     users = RecordedVolumes(SqlDirectory(base.global_), cells)

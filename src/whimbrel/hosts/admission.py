@@ -78,7 +78,7 @@ async def join(cloud: Cloud, bus: BusAccesses, host: HostName, secret: str, publ
     access = await bus.grant(cell, host, public_key)
     try:
         await cloud.host_keys.join(found[0].token_hash, public_key, now)
-    except NotFound:  # somebody else used it meanwhile
+    except NotFound:  # another request used it meanwhile
         raise _not_invited(host) from None
     if earlier and earlier.public_key != public_key:
         await bus.revoke(earlier.cell, earlier.public_key)

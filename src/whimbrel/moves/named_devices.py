@@ -1,4 +1,4 @@
-"""Which ports and volumes of a server its runs have named. What no run has named is the claim of whoever made it.
+"""Which ports and volumes of a server its runs have named. What no run has named is the claim of another client.
 
 In Neutron and Cinder the members of a project can name its servers in ports and attachments that they make. What the
 compute service leaves behind there looks the same, but a run of the server has named the port, its MAC or the volume,

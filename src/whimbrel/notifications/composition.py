@@ -117,7 +117,7 @@ def of_action(action: Action, number: int, setting: Setting) -> Notification | N
 def of_account(begin: float, end: float, at: float, setting: Setting) -> list[Notification]:
     """Return the notifications that a server was there in a period, without ids, in the formats of the settings."""
     server, found = setting.record, list[Notification]()
-    nobody = {"request_id": None, "action_initiator_user": None, "action_initiator_project": None}
+    no_initiator = {"request_id": None, "action_initiator_user": None, "action_initiator_project": None}
     zone, host = _zone_name(server, setting), server.host or setting.here
     if setting.rules.sends_unversioned:
         name = "compute.instance.exists"
@@ -127,7 +127,7 @@ def of_account(begin: float, end: float, at: float, setting: Setting) -> list[No
             Notification(id="", event=name, publisher=by, priority="INFO", payload=data, at=at, is_versioned=False)
         )
     if setting.rules.sends_versioned:
-        fields = versioned_objects.instance(server, zone, setting.rules.bdms_in_notifications) | nobody
+        fields = versioned_objects.instance(server, zone, setting.rules.bdms_in_notifications) | no_initiator
         data = versioned("InstanceExistsPayload", fields | versioned_objects.audit_period(begin, end))
         by = f"{SERVICES['source']}:{host}"
         found.append(Notification(id="", event="instance.exists", publisher=by, priority="INFO", payload=data, at=at))

@@ -52,7 +52,7 @@ class CellHosts:
     beats_at: float  # when the heartbeats were read
     has_images: bool
     newest: int  # number of the newest change when everything was read
-    forgets_until: int  # the same of the full read before: nobody asks for older changes any more
+    forgets_until: int  # the same of the full read before: older changes are not requested any more
 
     def after(self, news: HostNews) -> "CellHosts":
         """Return this with the news."""

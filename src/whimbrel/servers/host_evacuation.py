@@ -118,7 +118,7 @@ async def _next_servers(
 ) -> list[Server]:
     """Return at most so many servers that are evacuated next, without `others`.
 
-    The host's servers are read once, and again when all of them had their turn: whoever was missed is found then.
+    The host's servers are read once, and again when all of them had their turn: those that were missed are found then.
     """
     known, servers = cloud.evacuation_orders.get(host.name), cloud.cell(host.cell).servers
     if known and known.since == since and known.servers:

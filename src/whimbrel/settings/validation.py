@@ -107,7 +107,7 @@ def _check_transport(name: str, config: CloudConfig) -> None:
 
 
 def _check_exports(name: str, config: CloudConfig) -> None:
-    """Ensure that disks are served inside the storage network only: NBD authenticates nobody. Raises: Invalid."""
+    """Ensure that disks are served inside the storage network only: NBD has no authentication. Raises: Invalid."""
     network = config.storage.network
     try:
         within = ip_network(network) if network else None

@@ -15,7 +15,7 @@ from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 from whimbrel.ports.stores.restores import CloudState
 
 Severity = Literal["error", "warning"]
-"""error: something does not work, or soon will not. warning: somebody should look at it."""
+"""error: something does not work, or soon will not. warning: an administrator should look at it."""
 
 FAILING_S = 60.0
 """For how long a run has failed at a step before it is named."""

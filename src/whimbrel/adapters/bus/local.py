@@ -40,7 +40,7 @@ class _Impatient:
         async def call(*arguments: Any, **named: Any) -> Any:
             question = VERBS[verb].question(*arguments, **named)
             work = asyncio.ensure_future(method(*arguments, **named))
-            work.add_done_callback(_look)  # nobody waits for it if the caller is cancelled
+            work.add_done_callback(_look)  # nothing waits for it if the caller is cancelled
             done, _ = await asyncio.wait((work,), timeout=self._timeout_s + granted_s(question))
             if not done:
                 raise Unavailable(f"no answer from host {self._host} to {verb}")

@@ -32,7 +32,7 @@ from whimbrel.domain.ip_addresses import is_loopback
 log = structlog.get_logger(__name__)
 
 OLDEST = (2, 2)
-"""The first version of nats-server that stores accounts by itself and says when nobody listens."""
+"""The first version of nats-server that stores accounts by itself and reports a subject without listeners."""
 
 CONNECT_S = 5
 PING_S = 5.0
@@ -172,7 +172,7 @@ class BusConnection:
     async def ask(self, subject: str, body: bytes, timeout_s: float, headers: Mapping[str, str] | None = None) -> Msg:
         """Send a question and return the answer.
 
-        Raises: NoResponders: nobody listens. Unavailable: no answer, it may have arrived. Refused: it is too large.
+        Raises: NoResponders: no listener. Unavailable: no answer, it may have arrived. Refused: it is too large.
         """
         client = await self._present(timeout_s)
         number = str(next(self._numbers))
@@ -405,7 +405,7 @@ def check_version(version: str) -> None:
     """Raises: Unavailable: the server is too old."""
     numbers = version.split(".")
     if not (len(numbers) > 1 and numbers[0].isdigit() and numbers[1].isdigit()):
-        return  # not a release: who builds a server knows what it is
+        return  # a build that is no release: its version has no order
     if (int(numbers[0]), int(numbers[1])) < OLDEST:
         raise Unavailable(
             f"nats-server is of version {version}, and {OLDEST[0]}.{OLDEST[1]} or newer is needed: see"

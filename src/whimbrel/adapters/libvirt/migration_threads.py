@@ -55,7 +55,7 @@ class Carrier:
         self._suspends = suspends
         self._thread = threading.Thread(target=self._carry, name=f"transfer of {slot.key.server}", daemon=True)
         self._is_cleared = False
-        self.ends = False  # set by who ends the transfer
+        self.ends = False  # set by the call that ends the transfer
         self.trouble = ""
 
     def start(self) -> None:

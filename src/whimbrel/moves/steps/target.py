@@ -261,9 +261,9 @@ async def _with_devices(
 async def _shortage(
     cell: CellName, host: HostName, wanted: tuple[PciRequest, ...], cloud: Cloud
 ) -> TooFewDevices | None:
-    nobody = GuestKey(ServerId(""), Slot(""))
+    no_guest = GuestKey(ServerId(""), Slot(""))
     try:
-        choose(await cloud.cell(cell).devices.of(host), nobody, wanted)
+        choose(await cloud.cell(cell).devices.of(host), no_guest, wanted)
     except TooFewDevices as shortage:
         return shortage
     return None

@@ -1,4 +1,4 @@
-"""The keys with which the cloud admits users of its bus. Seeds are secret: whoever has one can admit anybody."""
+"""The keys with which the cloud admits users of its bus. Seeds are secret: with one, any client can be admitted."""
 
 from typing import Protocol
 

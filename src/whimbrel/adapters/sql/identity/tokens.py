@@ -52,7 +52,7 @@ _PRUNE = sa.delete(tokens).where(
 )
 _ISSUE = sa.insert(tokens)
 
-# What a token relies on is held until the token is there: who takes it away waits, and then sees the token.
+# What a token relies on is held until the token is there: a transaction that removes it waits, and then sees the token.
 _DOMAIN_ENABLED = sa.select(domains.c.enabled).where(domains.c.id == sa.bindparam("id")).with_for_update(read=True)
 _CREDENTIAL_ROLES = (
     sa.select(application_credentials.c.roles)

@@ -103,7 +103,7 @@ class RecordReader:
         opened = MIGRATIONS.where(where(_m.instance_uuid), _m.deleted == 0, _m.status.not_in(ENDED))
         for cell, row in self._in_cells(opened):
             subject(row.instance_uuid).migrations.append(record_rows.migration(cell, row))
-        # A migration of a deleted server alone is nothing that anybody holds.
+        # A migration of a deleted server alone holds nothing.
         servers = [each for each in found.values() if each.instances]
         self._read_holders(servers)
         self._read_ended([each for each in servers if any(row.is_worked_on for row in each.instances)])
