@@ -26,7 +26,7 @@ def _wrong_call(error: CycloptsError) -> object:
     if isinstance(error, UnusedCliTokensError):
         command = " ".join(("whimbrel", *(error.command_chain or ())))
         left_over = " ".join(error.unused_tokens or ())
-        error.msg = f"Too many arguments: {left_over}. See: {command} --help"
+        error = CycloptsError(msg=f"Too many arguments: {left_over}. See: {command} --help")
     return CycloptsPanel(error)
 
 
