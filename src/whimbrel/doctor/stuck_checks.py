@@ -125,8 +125,8 @@ def _stale(subject: Subject, server: Instance, migration: Migration, fleet: Flee
     cause = "the process that ran the move died, or the server's state was reset by hand"
     if migration.has_evacuated(server):
         cause = (
-            f"nova-compute of {migration.target} died while it built the guest; that of {migration.source} must"
-            " still destroy its own when it starts"
+            f"nova-compute of {migration.target} died in it, or that of {migration.source} came back meanwhile: it must"
+            " still destroy its guest when it starts"
         )
     elif migration.type == "evacuation":
         cause = "the evacuation was not carried out" + DESTROYS.format(migration.source)
