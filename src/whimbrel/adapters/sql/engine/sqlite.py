@@ -71,7 +71,7 @@ class SqliteDatabase(Database):
         self._busy_timeout_s = busy_timeout_s
         self._together = path is not None
         self._replaced = 0
-        self._batch: asyncio.Future[None] | None = None
+        self._batch: _Batch | None = None
         self._inside = False
         self._first = False  # the open write is the first of its batch: it needs no savepoint
 
@@ -106,10 +106,9 @@ class SqliteDatabase(Database):
         if self._batch is not None:
             self._write_sql("SAVEPOINT one")
         elif self._lock.take():
-            loop = asyncio.get_running_loop()
-            self._batch = loop.create_future()
+            self._batch = _Batch()
             if self._together:
-                loop.call_soon(self._commit, self._batch)
+                asyncio.get_running_loop().call_soon(self._commit, self._batch)
         else:
             return None
         self._inside = True
@@ -136,7 +135,7 @@ class SqliteDatabase(Database):
         elif trouble is not None and self._first:
             self._batch = None
             self._write_sql("ROLLBACK")
-            batch.set_result(None)
+            batch.end()
         elif trouble is not None:
             self._write_sql("ROLLBACK TO one")
             self._write_sql("RELEASE one")
@@ -145,11 +144,9 @@ class SqliteDatabase(Database):
         if not self._together:
             self._commit(batch)
         if trouble is None:
-            await asyncio.shield(batch)
-        else:
-            batch.add_done_callback(_look)
+            await batch.ended()
 
-    def _commit(self, batch: "asyncio.Future[None]") -> None:
+    def _commit(self, batch: "_Batch") -> None:
         if self._batch is not batch:
             return  # the batch was lost
         self._batch = None
@@ -158,16 +155,16 @@ class SqliteDatabase(Database):
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
                 self._write_sql("ROLLBACK")
-            batch.set_exception(error)
+            batch.end(error)
         else:
-            batch.set_result(None)
+            batch.end()
 
-    def _lose(self, batch: "asyncio.Future[None]", trouble: BaseException | None) -> None:
+    def _lose(self, batch: "_Batch", trouble: BaseException | None) -> None:
         """Fail all writes of a batch that SQLite has rolled back; the next write begins a new batch."""
         self._batch = None
         origin = trouble.orig if isinstance(trouble, DBAPIError) else trouble
         lost = sqlite3.OperationalError("it has taken the transaction back")
-        batch.set_exception(origin if isinstance(origin, sqlite3.Error) else lost)
+        batch.end(origin if isinstance(origin, sqlite3.Error) else lost)
 
     # One read: a snapshot of its own
 
@@ -188,10 +185,35 @@ class SqliteDatabase(Database):
             self._write_driver.deserialize(_empty(metadata))
 
     async def close(self) -> None:
-        if self._batch is not None and not self._batch.done():
-            await asyncio.wait((self._batch,))
+        if self._batch is not None:
+            with suppress(sqlite3.Error):
+                await self._batch.ended()
         self._writer.close()
         self._reader.close()
+
+
+class _Batch:
+    """Writes that are committed together. Each waits on a future of its own: if it is cancelled the others go on."""
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+        self._is_over = False
+        self._trouble: sqlite3.Error | None = None
+
+    async def ended(self) -> None:
+        """Wait until it is committed. Raises: sqlite3.Error: it is lost."""
+        if not self._is_over:
+            mine = asyncio.get_running_loop().create_future()
+            self._waiting.append(mine)
+            await mine
+        if self._trouble is not None:
+            raise self._trouble
+
+    def end(self, trouble: sqlite3.Error | None = None) -> None:
+        self._is_over, self._trouble = True, trouble
+        for each in self._waiting:
+            if not each.done():
+                each.set_result(None)
 
 
 class _SqliteWrite:
@@ -266,12 +288,6 @@ def _driver(connection: sa.Connection) -> sqlite3.Connection:
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     return driver
-
-
-def _look(batch: "asyncio.Future[None]") -> None:
-    """Retrieve the exception of a batch that has no waiters, so that asyncio does not log it as never retrieved."""
-    if not batch.cancelled():
-        batch.exception()
 
 
 def _set_pragmas(connection: Any, _record: Any) -> None:
