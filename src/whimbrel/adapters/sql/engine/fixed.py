@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.sql import visitors
 
 Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 Statement = TypeVar("Statement", bound=sa.Executable)
@@ -37,7 +38,7 @@ def run_fixed(
     driver: sqlite3.Connection, dialect: sa.Dialect, statement: sa.Executable, values: Values
 ) -> "FixedResult":
     """Run a fixed statement; for a sequence of values, run it for each and return no rows. Raises: sqlite3.Error."""
-    if values is None or isinstance(values, Mapping):
+    if values is None or isinstance(values, dict | Mapping):  # a dictionary is recognized much sooner
         one = values or {}
         text = text_of(dialect, statement, one)
         cursor = driver.execute(text.sql, text.bound(one))
@@ -92,6 +93,8 @@ class Text:
     """A statement as text, with SQLAlchemy's conversions of bound values and of results."""
 
     def __init__(self, dialect: sa.Dialect, statement: Any, values: Mapping[str, Any]) -> None:
+        if dialect.name == "sqlite":
+            statement = _with_literals(statement, values)
         compiled = statement.compile(dialect=dialect, column_keys=list(values))
         constants = compiled.construct_params(_check=False)
         expanded = compiled.construct_expanded_state(constants | values)
@@ -135,6 +138,22 @@ class Text:
         if not any(processes):
             return partial(tuple.__new__, kind)  # what kind._make does, without a Python call per row
         return partial(_processed, kind, [(at, process) for at, process in enumerate(processes) if process])
+
+
+def _with_literals(statement: Any, values: Mapping[str, Any]) -> Any:
+    """Return the statement with its constant texts and numbers in its text instead of bound.
+
+    SQLite compiles a statement anew each time that a value is bound that it compared with the condition of a partial
+    index. Source: sqlite3_prepare_v3(), "might influence the choice of query plan".
+    """
+
+    def literal(element: Any) -> Any:
+        is_constant = isinstance(element, sa.BindParameter) and element.key not in values
+        if is_constant and type(element.value) in (str, int, bool) and not element.expanding:
+            return element.render_literal_execute()
+        return None
+
+    return visitors.replacement_traverse(statement, {}, lambda element, **_: literal(element))
 
 
 def _processed(kind: Any, outs: Sequence[tuple[int, Callable[[Any], Any]]], row: Sequence[Any]) -> Any:

@@ -38,6 +38,11 @@ _MARKS = sa.union_all(
 )
 _TURN = sa.update(things).where(things.c.on == bindparam("was")).values(on=bindparam("now"))
 _TURN_AND_SHOW = _TURN.returning(things.c.id, things.c.doc)
+_CONSTANTS = sa.select(things.c.id, sa.literal("it's :x %s 100%").label("text")).where(
+    sa.or_(things.c.name == "c", things.c.name == "'"),
+    things.c.on == sa.literal(True),
+    things.c.at < 0.0,
+)
 _DELETE = sa.delete(things).where(things.c.id == bindparam("number"))
 
 ASKED: list[tuple[sa.Executable, Mapping[str, Any] | Sequence[Mapping[str, Any]] | None]] = [
@@ -49,6 +54,7 @@ ASKED: list[tuple[sa.Executable, Mapping[str, Any] | Sequence[Mapping[str, Any]]
     (_MARKS, {"called": "a"}),
     (_TURN, {"was": True, "now": False}),
     (_TURN_AND_SHOW, {"was": True, "now": False}),
+    (_CONSTANTS, None),
     (_DELETE, {"number": 2}),
     (_DELETE, {"number": 9}),
     (_INSERT, {"id": 9, "on": False}),
