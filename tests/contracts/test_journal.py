@@ -519,6 +519,17 @@ async def test_takes_back_what_an_earlier_life_had(store: Store) -> None:
     assert sorted(run.id for run in taken) == ["run-a", "run-b"]
 
 
+async def test_a_run_that_was_given_back_is_saved_as_its_driver_has_it(store: Store) -> None:
+    run = await store.accept("a", owner="me", due_at=NOW + 50)
+    assert await store.journal.take_back("me", NOW) == 1
+    gone_on = replace(run, at="later", due_at=NOW + 90)
+    await store.journal.save(gone_on)
+    assert await store.journal.get(run.id) == gone_on
+    other = replace(gone_on, at="last", owner="you")
+    await store.journal.save(other)
+    assert await store.journal.get(run.id) == other
+
+
 async def test_renews_what_is_still_held(store: Store) -> None:
     for name in "abc":
         await store.accept(name, owner="me", due_at=NOW)

@@ -59,6 +59,15 @@ _save = fixed(
     .where(may_go_on)
     .values({name: bindparam(name) for name in _CHANGING} | _TO_ANNOUNCE)
 )
+_LASTING = ("state", "owner", "parked_at", "finished_at", "ticket")
+"""Columns of indexes, and those that change with them, which a run that just advances keeps."""
+_advance = fixed(  # SQLite writes the entries of an index anew if a column of it is set, also to the same value
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), may_go_on)
+    .where(runs.c.state == "open", runs.c.owner == bindparam("b_owner"))
+    .where(runs.c.parked_at.is_(None), runs.c.finished_at.is_(None), runs.c.ticket.is_(None))
+    .values({name: bindparam(name) for name in _CHANGING if name not in (*_LASTING, "epoch")} | _TO_ANNOUNCE)
+)
 _insert_run = fixed(sa.insert(runs).returning(runs.c.number))
 _insert_action = fixed(sa.insert(actions))
 _set_status = fixed(
@@ -287,6 +296,8 @@ class SqlJournal:
         values = run_values(run)
         bound = {name: values[name] for name in _CHANGING}
         bound |= self._to_announce(run)
+        if not (raised or evidence or usage) and await self._advance(run, bound):
+            return
         async with self._db.write() as tx:
             say = tx.run if evidence or usage else tx.tell  # alone, it is sent with the commit
             done = await say(_save, {**bound, "b_id": run.id, "b_epoch": run.epoch - raised})
@@ -297,6 +308,15 @@ class SqlJournal:
             if usage:
                 await quota_usage.account(tx, run.subject, usage)
         _check_saved(run, done)
+
+    async def _advance(self, run: Run, bound: dict[str, Any]) -> bool:
+        """Save an open run of the owner that its row names; False: nothing is changed, because the row differs."""
+        if run.state != "open" or run.owner is None or bound["ticket"] is not None or run.parked_at is not None:
+            return False
+        values = {name: value for name, value in bound.items() if name not in (*_LASTING, "epoch")}
+        async with self._db.write() as tx:
+            done = await tx.tell(_advance, {**values, "b_id": run.id, "b_epoch": run.epoch, "b_owner": run.owner})
+        return bool(done.rowcount)
 
     def _to_announce(self, run: Run) -> dict[str, Any]:
         return {"b_entries": len(run.log) if self._announces else None}
