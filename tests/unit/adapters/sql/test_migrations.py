@@ -87,7 +87,7 @@ def _is_true(node: ast.expr | None) -> bool:
 
 
 def declared(source: str) -> dict[str, Any]:
-    names = ("safe_since", "oldest_program", "revision", "permits_more")
+    names = ("safe_since", "oldest_program", "revision", "down_revision", "permits_more")
     found = [node for node in ast.parse(source).body if isinstance(node, ast.Assign)]
     pairs = [(target.id, node.value) for node in found for target in node.targets if isinstance(target, ast.Name)]
     return {name: ast.literal_eval(value) for name, value in pairs if name in names}
@@ -123,6 +123,16 @@ def test_the_oldest_program_is_declared_by_the_last_contract_migration(kind: str
     files = (MIGRATIONS / kind / "versions").glob("[0-9]*_*.py")
     said = [declared(file.read_text()).get("oldest_program", "") for file in files]
     assert oldest_program(kind) == max(*said, VERSIONS_OF_0_1[kind], "")
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_each_migration_follows_the_one_of_the_number_before(kind: str) -> None:
+    """Two branches of the code may have taken the same number."""
+    before = None
+    for file in sorted((MIGRATIONS / kind / "versions").glob("[0-9]*_*.py")):
+        number, found = file.name.split("_")[0], declared(file.read_text())
+        assert (found["revision"], found["down_revision"]) == (number, before)
+        before = number
 
 
 def migration(body: str, head: str = "") -> str:
