@@ -125,14 +125,18 @@ class PrivateDaemon:
         durable_files.hand_over(self.directory, self._user)
         (self.directory / "run").chmod(0o700)
         host_uuid = uuid.uuid5(uuid.NAMESPACE_URL, str(self.directory))
-        (config / "libvirtd.conf").write_text(LIBVIRTD_CONF.format(host_uuid=host_uuid, log=self._log))
+        self._write(config / "libvirtd.conf", LIBVIRTD_CONF.format(host_uuid=host_uuid, log=self._log))
         port_min = MIGRATION_PORTS[zlib.crc32(str(self.directory).encode()) % len(MIGRATION_PORTS)]
         port_max = port_min + MIGRATION_PORTS.step - 1
-        (config / "qemu.conf").write_text(QEMU_CONF.format(port_min=port_min, port_max=port_max))
+        self._write(config / "qemu.conf", QEMU_CONF.format(port_min=port_min, port_max=port_max))
         cache = self.directory / "cache" / "libvirt" / "qemu"
         durable_files.make_directory(cache, self._user)
         with contextlib.suppress(FileExistsError):
             (cache / "cache").symlink_to(self._probes)
+
+    def _write(self, settings: Path, content: str) -> None:
+        """Write settings that the daemon's user can read, whatever the umask of this process is."""
+        durable_files.write(settings, content.encode(), self._user)
 
     def _as_user(self) -> list[str]:
         if not self._user:
