@@ -1,6 +1,7 @@
 """Fixtures and options of all tests."""
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -36,9 +37,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def fresh_log() -> Iterator[None]:
-    """Undo what a command of the program says about the log of its process."""
+def fresh_process() -> Iterator[None]:
+    """Undo what a command of the program sets for its process: the umask, and what is logged."""
+    umask = os.umask(0)
+    os.umask(umask)
     yield
+    os.umask(umask)
     structlog.reset_defaults()
 
 

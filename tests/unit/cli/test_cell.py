@@ -38,9 +38,9 @@ def test_a_new_cell_is_reported_with_what_to_do_next() -> None:
 
 def test_what_a_drain_came_to_is_said_with_who_is_left_and_why() -> None:
     gone, stays = Passenger(id="1", name="a", host="n1"), Passenger(id="2", name="b", host="m1", reason="it is locked")
-    assert lines(drain.said(Outcome(cell="two", moved=[gone]))) == ["cell two: 1 servers have left; none is left"]
+    assert lines(drain.said(Outcome(cell="two", moved=[gone]))) == ["cell two: 1 server moved away; none is left"]
     assert lines(drain.said(Outcome(cell="two", moved=[gone], waiting=[gone], left=[stays]))) == [
-        "cell two: 1 servers have left, 1 have arrived elsewhere and wait to be confirmed; 1 are left:",
+        "cell two: 1 server moved away; arrived elsewhere, and not yet confirmed: 1; left: 1",
         "server  id  host  why it is left",
         "b       2   m1    it is locked",
     ]
