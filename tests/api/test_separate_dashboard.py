@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from tests.api.front import OTHER_PROJECT, Front
@@ -16,6 +17,7 @@ from whimbrel.bootstrap.separate_dashboard import ApiHealth, open_dashboard
 from whimbrel.domain.errors import Invalid, Unavailable
 from whimbrel.embedded.dashboard.api_relay import MAX_BODY_BYTES, ApiAddress, ApiRelay, CatalogAddress, KnownAddress
 from whimbrel.embedded.dashboard.app import Dashboard
+from whimbrel.embedded.dashboard.login_relay import LoginRelay
 from whimbrel.settings.sections import ServicesTable
 from whimbrel.sim.world.clock import JumpingClock
 
@@ -65,6 +67,31 @@ async def test_only_the_compute_api_is_reached(client: httpx.AsyncClient) -> Non
         assert answer.status_code == 404, path
     large = await client.post("/compute/v2.1/servers", content=b"x" * (MAX_BODY_BYTES + 1), headers=TOKEN)
     assert large.status_code == 413
+
+
+async def test_a_cookie_for_one_user_is_not_sent_for_another() -> None:
+    seen = list[str | None]()
+
+    async def behind_a_proxy(scope: Any, receive: Any, send: Any) -> None:
+        """Answer as a proxy before the API or Keystone does that keeps sessions."""
+        request = Request(scope)
+        seen.append(request.headers.get("cookie"))
+        answer = JSONResponse({})
+        answer.set_cookie("session", request.headers["x-auth-token"])
+        await answer(scope, receive, send)
+
+    def connected() -> httpx.AsyncClient:
+        return httpx.AsyncClient(transport=httpx.ASGITransport(behind_a_proxy), base_url="http://cloud")
+
+    relay = ApiRelay(connected(), KnownAddress("http://cloud"))
+    page = Dashboard(relay.changes, LoginRelay(connected())).app
+    transport = httpx.ASGITransport(http_server.front({"compute": relay.compute, "dashboard": page}))
+    for path in ("/compute/v2.1/servers", "/dashboard/identity/v3/auth/projects", "/dashboard/changes"):
+        for user in ("ann", "bob"):
+            async with httpx.AsyncClient(transport=transport, base_url="http://dashboard") as browser:
+                answer = await browser.get(path, headers={"x-auth-token": user})
+                assert (answer.status_code, answer.headers.get("set-cookie")) == (200, None)
+    assert seen == [None] * 6
 
 
 async def test_its_pages_are_as_strict(client: httpx.AsyncClient) -> None:

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from whimbrel.domain.errors import Unavailable
 from whimbrel.embedded.dashboard.change_stream import EVENTS, EVENTS_HEADERS, STOPPING, until
-from whimbrel.embedded.dashboard.login_relay import forwarded_for
+from whimbrel.embedded.dashboard.login_relay import forwarded_for, ignore_cookies
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.meter import note_route
 
@@ -91,6 +91,7 @@ class ApiRelay:
     def __init__(self, client: httpx.AsyncClient, address: ApiAddress) -> None:
         self._client = client
         self._address = address
+        ignore_cookies(client)
 
     @property
     def compute(self) -> Starlette:

@@ -3,6 +3,8 @@
 Invariant: it forwards these requests and no others, with the user's own secrets and nothing of this cloud's.
 """
 
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+
 import httpx
 import structlog
 from starlette.requests import Request
@@ -24,6 +26,7 @@ class LoginRelay:
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
+        ignore_cookies(client)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (await self._answer(Request(scope, receive)))(scope, receive, send)
@@ -46,6 +49,11 @@ class LoginRelay:
             return _refusal(503, "The identity service does not answer.")
         returned = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
         return Response(answer.content, answer.status_code, {**returned, "cache-control": "no-store"})
+
+
+def ignore_cookies(client: httpx.AsyncClient) -> None:
+    """Let a client keep no cookies: a proxy's cookie for one user would be sent with the requests of all others."""
+    client.cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 def forwarded_for(request: Request) -> dict[str, str]:
