@@ -130,6 +130,17 @@ async def test_files_are_merged_and_the_service_is_told(front: Front) -> None:
     assert await newest_action(front, server_id) == ("volume_snapshot_delete", None)
 
 
+async def test_no_more_files_are_merged_than_are_named(front: Front) -> None:
+    server_id, one = await with_volume(front)
+    ids = [await taken(front, one) for _ in "ab"]
+    before = await files(front, server_id, one)
+    service(front).begin_deletion(ids[0])
+    fault(await delete(front, one, ids[0], merge_target_file=one), "badRequest", 400)
+    await front.settle()
+    assert await files(front, server_id, one) == before
+    assert statuses(front)[ids[0]] == "deleting"
+
+
 @pytest.mark.parametrize("verb", ["take_volume_snapshot", "merge_volume_files"])
 async def test_a_host_that_refuses_is_reported(front: Front, verb: str) -> None:
     server_id, one = await with_volume(front)

@@ -74,4 +74,6 @@ def _merge(info: DeleteInfo) -> Merge:
     base, top = info.merge_target_file, info.file_to_merge
     if info.type != "qcow2" or base is msgspec.UNSET or top is msgspec.UNSET:
         raise Invalid("delete_info must have file_to_merge, merge_target_file and the type qcow2.")
+    if base is not None and top is None:  # else all files above the target would be merged
+        raise Invalid("delete_info has a merge_target_file and no file_to_merge.")
     return Merge(base=base, top=top) if base is not None else Merge(base=top)  # into the active file
