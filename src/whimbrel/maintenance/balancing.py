@@ -15,7 +15,7 @@ from whimbrel.domain.server import Server
 from whimbrel.maintenance.goal_draft import GoalDraft
 from whimbrel.maintenance.host_shares import HostShares
 from whimbrel.maintenance.target_planning import Examined, Way, examine
-from whimbrel.maintenance.unevenness import ROUNDING, Unevenness, best_first
+from whimbrel.maintenance.unevenness import ROUNDING, Unevenness
 
 NOT_BALANCED = "no servers are balanced there"
 WORDS = ("its vcpus", "its memory", "its disk")
@@ -77,8 +77,7 @@ class Balancer:
         needs = np.array([shares.needs[server.id] for server in servers])
         sources = [shares.row[server.host] for server in servers if server.host]
         ordered = [
-            (servers[row], shares.hosts[column])
-            for row, column in best_first(now.changes(needs, sources), MOST_TRIED).tolist()
+            (servers[row], shares.hosts[column]) for row, column in now.best_moves(needs, sources, MOST_TRIED).tolist()
         ]
         first, others = ordered[:MOST_COMPARED], ordered[MOST_COMPARED:]
         first = sorted(first, key=lambda move: not Unevenness(self._after(*move), self.spread).is_acceptable)

@@ -12,6 +12,8 @@ from whimbrel.ports.arrays import Floats, Numbers
 ROUNDING = 1e-9
 NO_CHANGE = 1e-12
 """Of a sum of squares of shares."""
+PAIRS = 200_000
+"""How many pairs of a server and a host are compared at a time: it bounds the memory, about 100 bytes each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,22 @@ class Unevenness:
     def is_no_wider(self, after: HostShares) -> bool:
         """Check whether no spread is both wider than it was and than asked for."""
         return bool((after.spreads <= np.maximum(self.shares.spreads, self.spread) + ROUNDING).all())
+
+    def best_moves(self, needs: Floats, sources: Sequence[int], most: int, pairs: int = PAIRS) -> Numbers:
+        """Return rows of `needs` and of hosts: the moves for the better, the best first. Equal ones are in order.
+
+        pairs: how many moves are compared at a time.
+        """
+        at_once = max(1, pairs // len(self.shares.hosts))
+        moves, values = np.empty((0, 2), np.int64), np.empty(0)
+        for first in range(0, len(sources), at_once):
+            changes = self.changes(needs[first : first + at_once], sources[first : first + at_once])
+            best = best_first(changes, most)
+            moves = np.concatenate((moves, best + np.array((first, 0))))
+            values = np.concatenate((values, changes[best[:, 0], best[:, 1]]))
+            order = _order(moves, values)[:most]
+            moves, values = moves[order], values[order]
+        return moves
 
     def changes(self, needs: Floats, sources: Sequence[int]) -> Floats:
         """Return for each server (row) and host (column) how a move there changes it. sources: rows of hosts."""
@@ -58,6 +76,10 @@ class Unevenness:
 
 def best_first(changes: Floats, most: int) -> Numbers:
     """Return the rows and columns of changes for the better. Equal ones are in the order of rows and columns."""
-    rows, columns = np.nonzero(changes < -NO_CHANGE)
-    order = np.lexsort((columns, rows, np.round(changes[rows, columns], 12)))[:most]
-    return np.stack((rows[order], columns[order]), axis=1)
+    moves = np.stack(np.nonzero(changes < -NO_CHANGE), axis=1)
+    return moves[_order(moves, changes[moves[:, 0], moves[:, 1]])[:most]]
+
+
+def _order(moves: Numbers, values: Floats) -> Numbers:
+    order: Numbers = np.lexsort((moves[:, 1], moves[:, 0], np.round(values, 12)))
+    return order

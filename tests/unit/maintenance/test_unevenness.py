@@ -1,5 +1,6 @@
 """The unevenness of used shares: what a move is said to change is what it changes."""
 
+import tracemalloc
 from random import Random
 
 import numpy as np
@@ -54,6 +55,26 @@ def test_each_change_is_the_difference_before_and_after_the_move(seed: int) -> N
     values = [changes[row, column] for row, column in best]
     assert all(value < 0 for value in values)
     assert values == sorted(values, key=lambda value: round(value, 12))
+    needs = np.array([shares.needs[server] for server in SERVERS])
+    for most in (3, 100):
+        wanted = best_first(changes, most).tolist()
+        for pairs in (1, 8, 1000):  # a server, two servers, or all at a time
+            assert now.best_moves(needs, homes, most, pairs).tolist() == wanted
+
+
+def test_many_servers_and_hosts_are_compared_in_little_memory() -> None:
+    rng = np.random.default_rng(1)
+    hosts, servers = tuple(HostName(f"h{number}") for number in range(400)), 2000
+    capacity, used = np.full((len(hosts), 3), 100.0), rng.uniform(0, 90, (len(hosts), 3))
+    now = Unevenness(HostShares(hosts, capacity, used, (8,) * len(hosts), {}), 0.1)
+    needs, sources = np.full((servers, 3), 1.0), [number % len(hosts) for number in range(servers)]
+    tracemalloc.start()
+    try:
+        found = now.best_moves(needs, sources, 100)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
+    assert found.tolist() == best_first(now.changes(needs, sources), 100).tolist()
 
 
 @pytest.mark.parametrize("seed", range(10))
