@@ -66,7 +66,7 @@ export const maintenancePage = {
         { name: 'Move', of: (each) => each.move_id && html`<a href=${`#/moves/${each.move_id}`}>${each.move_id.slice(0, 8)}</a>` },
         { name: 'Why', of: (each) => [each.purpose, each.reason].filter(Boolean).join('; ') },
       ]} /></section>
-    ${found.use.length > 0 && html`<section class="panel"><h2>Use of the hosts, by the plan</h2><${UseTable} of=${found.use} /></section>`}`,
+    ${found.use?.length > 0 && html`<section class="panel"><h2>Use of the hosts, by the plan</h2><${UseTable} of=${found.use} /></section>`}`,
 };
 
 const share = (was, then) => (was === then ? was : `${was} to ${then}`);
