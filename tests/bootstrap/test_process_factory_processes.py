@@ -90,6 +90,7 @@ class Home:
                 "maintenances",
                 "maintenance_hosts",
                 "maintenance_items",
+                "proofs",
             )
             for table in tables:
                 database.execute(f"DROP TABLE {table}")
