@@ -232,6 +232,7 @@ OLD = (
 )
 
 
+@pytest.mark.long
 async def test_commands_at_older_versions(osc: Osc) -> None:
     for version, command in OLD:
         await osc.run(command, at=version)

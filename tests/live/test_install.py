@@ -39,7 +39,7 @@ def test_the_units_of_the_roles_are_enabled(installed: Machine) -> None:
         f"{wanted}/whimbrel-api.service": units + b"/whimbrel-api.service",
         f"{wanted}/whimbrel-conductor.service": units + b"/whimbrel-conductor.service",
     }
-    for role in ("api", "conductor", "console", "placement", "image", "volume", "agent"):
+    for role in ("api", "conductor", "console", "dashboard", "placement", "image", "volume", "agent"):
         assert installed.run("systemd-analyze", "verify", f"whimbrel-{role}.service") == ""
 
 

@@ -103,6 +103,7 @@ def test_a_live_migration_is_forced_to_complete(cloud: RunningCloud) -> None:
     assert {"live-migration", "live_migration_force_complete"} <= actions
 
 
+@pytest.mark.long
 def test_our_own_commands_plan_and_begin_a_live_move(cloud: RunningCloud) -> None:
     server = boot(cloud, "four")
     plan: Any = json.loads(whimbrel(cloud, FOUND, "plan", "migrate", "four", "--live", "--json"))["plan"]

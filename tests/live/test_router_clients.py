@@ -93,5 +93,6 @@ print("whole")
 """
 
 
+@pytest.mark.long
 def test_the_sdk_gives_a_server_a_floating_ip(cloud: RunningCloud) -> None:
     assert cloud.python(SDK_STORY).strip() == "whole"

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.live.browser import Browser, browser
 from tests.live.dashboard_tab import DashboardTab
 from tests.live.running_cloud import RunningCloud, running_cloud
@@ -25,6 +27,7 @@ def separate_dashboard(directory: Path, *words: str) -> Iterator[str]:
         process.end()
 
 
+@pytest.mark.long
 def test_it_is_live_and_finds_the_api_by_its_address_or_by_the_catalog(tmp_path: Path) -> None:
     with running_cloud(tmp_path) as cloud, browser(tmp_path) as chromium:
         url = cloud.home.running().url

@@ -47,6 +47,7 @@ def test_a_volume_is_created_changed_enlarged_snapshot_and_deleted(cloud: Runnin
         assert time.monotonic() < deadline
 
 
+@pytest.mark.long
 def test_types_and_what_administrators_see(cloud: RunningCloud) -> None:
     assert "403" in cloud.refusal("volume", "type", "create", "not-for-users")
     cloud.say("volume", "type", "create", "--multiattach", "--property", "speed=high", "many", cloud=ADMIN)

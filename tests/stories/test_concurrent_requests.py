@@ -273,6 +273,7 @@ def worth_a_break(touches: list[str]) -> list[int]:
     return [at for at, touch in enumerate(touches) if changes(touch) or at < in_request or touch in looks]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("together", TOGETHER, ids=str)
 async def test_whenever_the_other_one_asks(together: Together) -> None:
     undisturbed = Lifecycle(together.scenario)

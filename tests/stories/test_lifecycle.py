@@ -200,6 +200,7 @@ async def test_every_crash(scenario: Scenario) -> None:
     await play(scenario, {len(touches) - 1: Fault.CRASH_AFTER})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_call_without_an_answer(scenario: Scenario, fault: Fault) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from tests import second_run
 
+pytestmark = pytest.mark.long  # each test starts pytest twice
+
 PASSES_ALONE = """
 from pathlib import Path
 
