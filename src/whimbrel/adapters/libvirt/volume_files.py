@@ -89,7 +89,7 @@ class VolumeFiles:
         """Take what is between the active file of a stopped guest and another one into the active one."""
         spec, volume = await self._defined(key, volume_id)
         if merge.top is not None:
-            raise Refused(f"guest {key.slot} of server {key.server} is off: files are committed under live ones only")
+            raise Refused(f"guest {key.slot} of server {key.server} does not run: files are committed while it does")
         await self._volumes.check((volume,))
         await self._volumes.connect(key.server, (volume,))
         try:
