@@ -3,8 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.live.running_cloud import RunningCloud, running_cloud
 from tests.processes import wait_for
+
+pytestmark = pytest.mark.long
 
 ADMIN = "whimbrel-admin"
 SETTINGS = """

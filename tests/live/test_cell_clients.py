@@ -11,6 +11,8 @@ from tests.live.running_cloud import HOST, RunningCloud, running_cloud
 from tests.live.test_clients import ADMIN, boot, until, until_status
 from tests.live.test_zone_clients import whimbrel
 
+pytestmark = pytest.mark.long
+
 __all__ = ["own_postgres", "postgres"]  # fixtures
 
 HOSTS = "".join(HOST.format(name=name, zone="nova") for name in ("n1", "n2"))
@@ -30,7 +32,6 @@ def hosts(cloud: RunningCloud) -> dict[str, str]:
     return {server["Name"]: server["Host"] for server in listed}
 
 
-@pytest.mark.long
 def test_servers_land_in_both_cells_until_one_is_drained(tmp_path: Path, own_postgres: str) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(CROSSING)
@@ -94,7 +95,6 @@ def test_nobody_is_moved_about_inside_a_cell_that_nobody_may_leave(tmp_path: Pat
         assert json.loads(whimbrel(cloud, "move", "list", "--json"))["moves"] == []
 
 
-@pytest.mark.long
 def test_a_cell_is_added_while_the_cloud_is_up_and_one_that_is_down_disturbs_nobody(tmp_path: Path) -> None:
     away = tmp_path / "away"
     away.write_text("no directory")

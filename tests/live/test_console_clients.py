@@ -17,6 +17,8 @@ from tests.live.test_libvirt_cloud import HOST, end_storage_daemon
 from tests.processes import HANG_S
 from whimbrel.sim.world.screen import HEIGHT, INK, PAPER, WIDTH, Picture
 
+pytestmark = pytest.mark.long
+
 FEW = 0.005
 """The share of pixels that may differ between two pictures of a text screen: its cursor blinks."""
 BRIGHT = 128
@@ -107,7 +109,6 @@ def is_nearly(one: Screen, other: Screen) -> bool:
     return sum(a != b for a, b in zip(one.rgb, other.rgb, strict=True)) < FEW * len(one.rgb)
 
 
-@pytest.mark.long
 def test_a_real_guest_shows_its_screen(libvirt_pair: LibvirtPair, tmp_path: Path) -> None:  # noqa: F811
     with real_cloud(libvirt_pair) as cloud, browser(tmp_path) as chromium:
         boot(cloud)

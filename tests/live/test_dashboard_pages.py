@@ -3,9 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.live.browser import Browser, browser
 from tests.live.dashboard_tab import DashboardTab
 from tests.live.running_cloud import RunningCloud, running_cloud
+
+pytestmark = pytest.mark.long
 
 LINE_ENDS = """(() => {
     const line = document.querySelector('.lines > path'), drawing = line.parentNode.getBoundingClientRect();

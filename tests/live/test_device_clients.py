@@ -6,6 +6,8 @@ import pytest
 
 from tests.live.running_cloud import RunningCloud, running_cloud
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCloud]:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.live.running_cloud import RunningCloud, running_cloud
 
+pytestmark = pytest.mark.long
+
 ADMIN = "whimbrel-admin"
 
 
@@ -46,7 +48,6 @@ def test_a_group_is_made_filled_shown_and_deleted(cloud: RunningCloud) -> None:
     assert "apart" in cloud.refusal("server", "group", "show", "apart")
 
 
-@pytest.mark.long
 def test_an_affinity_group_is_moved_together_by_one_command(cloud: RunningCloud) -> None:
     group = cloud.openstack("server", "group", "create", "--policy", "affinity", "together")["id"]
     servers = [boot(cloud, name, group)["id"] for name in ("left", "right")]

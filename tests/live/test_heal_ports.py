@@ -8,6 +8,8 @@ import pytest
 
 from tests.live.running_cloud import RunningCloud, running_cloud
 
+pytestmark = pytest.mark.long
+
 CARD = """
 [[cell.host.nic]]
 name = "ens5"

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.live.openstack_client import openstack_client
 from tests.live.running_cloud import RunningCloud, running_cloud
+
+pytestmark = pytest.mark.long
 
 ADMIN = "whimbrel-admin"
 

@@ -12,6 +12,8 @@ from tests.live.running_cloud import RunningCloud, running_cloud
 from tools.document_fields import fields_of
 from tools.json_page import SHAPES
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCloud]:

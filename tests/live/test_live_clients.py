@@ -11,6 +11,8 @@ from tests.live.test_clients import ADMIN, until, until_status
 from tests.live.test_plan_clients import FOUND, whimbrel
 from whimbrel.moves.migration_status import LIVE_IN_PROGRESS
 
+pytestmark = pytest.mark.long
+
 QUICKLY = "[simulated]\nlive_mib_s = 1000\n"
 SLOWLY = ("--property", "whimbrel:live_bandwidth_mib_s=2", "--property", "whimbrel:live_ladder=post_copy")
 VERSION = ("--os-compute-api-version", "2.80")
@@ -92,7 +94,6 @@ def test_a_live_migration_is_watched_and_aborted(cloud: RunningCloud) -> None:
     assert "not found for instance" in cloud.refusal(*words, cloud=ADMIN)
 
 
-@pytest.mark.long
 def test_a_live_migration_is_forced_to_complete(cloud: RunningCloud) -> None:
     server = boot(cloud, "three", "slow")
     source, found = host_of(cloud, server), begun(cloud, server)
@@ -103,7 +104,6 @@ def test_a_live_migration_is_forced_to_complete(cloud: RunningCloud) -> None:
     assert {"live-migration", "live_migration_force_complete"} <= actions
 
 
-@pytest.mark.long
 def test_our_own_commands_plan_and_begin_a_live_move(cloud: RunningCloud) -> None:
     server = boot(cloud, "four")
     plan: Any = json.loads(whimbrel(cloud, FOUND, "plan", "migrate", "four", "--live", "--json"))["plan"]

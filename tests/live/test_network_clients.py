@@ -6,6 +6,8 @@ import pytest
 
 from tests.live.running_cloud import RunningCloud, running_cloud
 
+pytestmark = pytest.mark.long
+
 ADMIN = "whimbrel-admin"
 CARD = """
 [[cell.host.nic]]

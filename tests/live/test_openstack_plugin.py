@@ -11,6 +11,8 @@ from tests.live.running_cloud import RunningCloud, running_cloud
 from tests.prerequisites import missing
 from tests.processes import wait_for
 
+pytestmark = pytest.mark.long
+
 ADMIN = "whimbrel-admin"
 
 

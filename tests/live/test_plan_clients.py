@@ -8,6 +8,8 @@ import pytest
 
 from tests.live.running_cloud import RunningCloud, running_cloud
 
+pytestmark = pytest.mark.long
+
 ADMIN = "whimbrel-admin"
 FOUND, NO_HOST = 0, 3
 
@@ -24,7 +26,6 @@ def whimbrel(cloud: RunningCloud, code: int, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.long
 def test_a_plan_its_move_and_the_reasons_afterwards_agree(cloud: RunningCloud) -> None:
     words = ("server", "create", "--flavor", "m1.tiny", "--image", "tick", "--no-network", "--wait", "one")
     server = cloud.openstack(*words)["id"]

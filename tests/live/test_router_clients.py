@@ -7,6 +7,8 @@ import pytest
 from tests.live.running_cloud import RunningCloud, running_cloud
 from tests.processes import wait_for
 
+pytestmark = pytest.mark.long
+
 ADMIN = "whimbrel-admin"
 
 
@@ -93,6 +95,5 @@ print("whole")
 """
 
 
-@pytest.mark.long
 def test_the_sdk_gives_a_server_a_floating_ip(cloud: RunningCloud) -> None:
     assert cloud.python(SDK_STORY).strip() == "whole"

@@ -9,6 +9,8 @@ import pytest
 from tests.live.running_cloud import RunningCloud, running_cloud
 from tests.processes import HANG_S
 
+pytestmark = pytest.mark.long
+
 ADMIN = "whimbrel-admin"
 
 
@@ -47,7 +49,6 @@ def test_a_volume_is_created_changed_enlarged_snapshot_and_deleted(cloud: Runnin
         assert time.monotonic() < deadline
 
 
-@pytest.mark.long
 def test_types_and_what_administrators_see(cloud: RunningCloud) -> None:
     assert "403" in cloud.refusal("volume", "type", "create", "not-for-users")
     cloud.say("volume", "type", "create", "--multiattach", "--property", "speed=high", "many", cloud=ADMIN)
@@ -138,6 +139,5 @@ print("well")
 """
 
 
-@pytest.mark.long
 def test_the_sdk_makes_copies_uploads_enlarges_and_attaches(cloud: RunningCloud) -> None:
     assert cloud.python(STORY).strip() == "well"

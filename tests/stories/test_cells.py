@@ -284,6 +284,7 @@ class TrialAway(Trial):
         await super().say(cloud, engine)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["database", "bus"])
 @pytest.mark.parametrize("cell", [HERE, THERE])
 @pytest.mark.parametrize("story", ACROSS, ids=str)
@@ -325,6 +326,7 @@ async def test_a_cell_whose_database_is_away_is_noticed_before_the_guest_is_down
 # Many at once
 
 
+@pytest.mark.long
 async def test_two_hundred_moves_at_once_and_conductors_that_die_at_random_leave_the_accounts_right() -> None:
     rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
     world = await two_cells(10, rules=rules, vcpus=64, memory_mib=65536, disk_gib=640)

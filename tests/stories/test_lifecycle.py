@@ -208,6 +208,7 @@ async def test_every_call_without_an_answer(scenario: Scenario, fault: Fault) ->
         await play(scenario, {touch: fault})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 async def test_every_sleeper(scenario: Scenario) -> None:
     for touch in share(range(len((await undisturbed(scenario)).asked))):
