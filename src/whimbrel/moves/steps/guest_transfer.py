@@ -20,8 +20,8 @@ from whimbrel.moves.facts import Location, Move, MoveFacts, key_at, live_of, sou
 from whimbrel.moves.steps.guest import agent_at
 from whimbrel.moves.steps.live import power_as_before
 from whimbrel.ports.cloud import Cloud
+from whimbrel.saga.backoff import PollDelay
 
-FIRST_POLL_S, LONGEST_POLL_S = 0.1, 2.0
 NOTE_EVERY_S = 2.0
 
 ASKED = "Live migration was aborted by a request."
@@ -32,7 +32,7 @@ async def transfer(move: Move, cloud: Cloud) -> MoveFacts:
 
     Raises: Refused: the transfer failed; TurnedBack: it was aborted. In both cases the guest was seen at the source.
     """
-    watch, poll_s, verdict = _Watch(cloud.clock.now()), FIRST_POLL_S, move.verdict
+    watch, delay, verdict = _Watch(cloud.clock.now()), PollDelay(cloud.clock), move.verdict
     while True:
         if await _has_arrived(move, cloud):
             await _measure(move, watch, cloud)
@@ -49,8 +49,8 @@ async def transfer(move: Move, cloud: Cloud) -> MoveFacts:
         if progress.is_post_copy and await _has_arrived(move, cloud):
             return _arrived(move, is_post_copy=True)
         await _help(move, progress, watch, verdict, cloud)
-        await cloud.clock.sleep(poll_s)
-        poll_s, verdict = min(2 * poll_s, LONGEST_POLL_S), (await cloud.journal.get(move.id)).verdict
+        await delay.wait()
+        verdict = (await cloud.journal.get(move.id)).verdict
 
 
 async def stay(move: Move, cloud: Cloud) -> None:

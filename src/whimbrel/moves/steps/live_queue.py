@@ -20,8 +20,8 @@ from whimbrel.moves.facts import Move, MoveFacts, live_of, moves_of, source_of, 
 from whimbrel.moves.steps.guest_transfer import transfer
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.saga.backoff import PollDelay
 
-FIRST_POLL_S, LONGEST_POLL_S = 0.2, 2.5
 WAIT_S = 300.0
 """How long one try waits."""
 
@@ -49,13 +49,12 @@ async def await_turn(move: Move, cloud: Cloud) -> None:
 
     if not any(_keys(move, cloud.rules.live)):
         return
-    until, poll_s = cloud.clock.now() + WAIT_S, FIRST_POLL_S
+    until, delay = cloud.clock.now() + WAIT_S, PollDelay(cloud.clock, 0.2, 2.5)
     number, queue = await cloud.live_queue.after(cloud.live_queue.begun, read)
     while words := queue.held_up(move, cloud.rules.live):
         if cloud.clock.now() >= until:
             raise Unavailable(words)
-        await cloud.clock.sleep(poll_s)
-        poll_s = min(2 * poll_s, LONGEST_POLL_S)
+        await delay.wait()
         number, queue = await cloud.live_queue.after(number, read)
         if queue.epochs.get(move.id) != move.epoch:
             raise Superseded(f"run {move.id} went on meanwhile")

@@ -22,6 +22,7 @@ from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.hosts.agent import Agent
 from whimbrel.ports.services.volume_snapshots import HOST_IS_DONE
 from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.saga.backoff import PollDelay
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
@@ -32,9 +33,6 @@ STATES = ("active", "paused", "stopped", "resized")
 
 SNAPSHOT_ORDERS, MERGE_ORDERS = {Agent.take_volume_snapshot.__name__}, {Agent.merge_volume_files.__name__}
 """The orders that an agent must know."""
-
-FIRST_POLL_S, LONGEST_POLL_S = 0.1, 2.0
-"""The polling intervals for a snapshot that the service completes."""
 
 
 class FileSnapshotFacts(VolumeFacts, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,10 +92,9 @@ async def report_switched(run: FileSnapshot, cloud: Cloud) -> None:
 
 async def await_snapshot(run: FileSnapshot, cloud: Cloud) -> None:
     """Wait until the service has ended the snapshot, well or badly, and connects hosts to the new file."""
-    poll_s = FIRST_POLL_S
+    delay = PollDelay(cloud.clock)
     while await _status(run.facts.snapshot_id, cloud) == "creating":
-        await cloud.clock.sleep(poll_s)
-        poll_s = min(2 * poll_s, LONGEST_POLL_S)
+        await delay.wait()
 
 
 async def settle_snapshot(run: FileSnapshot, cloud: Cloud) -> None:

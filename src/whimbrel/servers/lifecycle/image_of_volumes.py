@@ -16,14 +16,12 @@ from whimbrel.domain.server import Server
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.volume_snapshots import NewSnapshot, Snapshot
+from whimbrel.saga.backoff import PollDelay
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
 from whimbrel.servers.devices import file_snapshots
 from whimbrel.servers.lifecycle.create_image import STATES, delete_image, image_of, register, settle_as_before
-
-FIRST_POLL_S, LONGEST_POLL_S = 0.1, 2.0
-"""The polling intervals for a snapshot that is being made."""
 
 
 async def make_snapshots(run: Operation, cloud: Cloud) -> OperationFacts:
@@ -72,11 +70,10 @@ async def activate_image(run: Operation, cloud: Cloud) -> None:
 
 async def _final_status(snapshot: Snapshot, run: Operation, volume: ImagedVolume, cloud: Cloud) -> str:
     """Wait while a snapshot is being made, and return its final status."""
-    poll_s = FIRST_POLL_S
+    delay = PollDelay(cloud.clock)
     while snapshot.status == "creating":
         await file_snapshots.take_waiting(run, cloud)
-        await cloud.clock.sleep(poll_s)
-        poll_s = min(2 * poll_s, LONGEST_POLL_S)
+        await delay.wait()
         found = await cloud.volumes.made_snapshots(volume.volume_id, _mark(run, volume))
         if not found:
             return "not there"
