@@ -114,7 +114,7 @@ async def test_an_api_that_does_not_answer_is_said_to() -> None:
 async def test_the_catalog_of_the_user_says_where_the_api_is(front: Front, tmp_path: Path) -> None:
     async with identity_opened(tmp_path) as there:
         keystone = httpx.AsyncClient(transport=there.client._transport, base_url="http://keystone/identity")
-        address = CatalogAddress(keystone, there.clock)
+        address = CatalogAddress(keystone, there.clock, is_insecure=True)
         assert await address.of("not a token") is None
         assert await address.of("token of ann") == "http://cloud"
         api = httpx.AsyncClient(transport=front._client._transport)
@@ -128,7 +128,7 @@ async def test_the_catalog_of_the_user_says_where_the_api_is(front: Front, tmp_p
     ("endpoints", "url"),
     [
         ([("public", "https://api.example.org/compute/v2.1")], "https://api.example.org"),
-        ([("internal", "http://a:1/compute"), ("public", "http://b:1/x/compute/v2.1/")], "http://b:1/x"),
+        ([("internal", "http://127.0.0.1:1/compute"), ("public", "https://b:1/x/compute/v2.1/")], "https://b:1/x"),
         ([("admin", "http://a:1/compute")], None),
         ([("public", "https://nova.example.org/v2.1")], None),
         ([], None),
@@ -148,6 +148,20 @@ async def test_a_catalog_names_this_cloud_or_none(endpoints: list[tuple[str, str
     else:
         with pytest.raises(Unavailable, match="has no compute service at /compute"):
             await address.of("a token")
+
+
+async def test_no_token_goes_to_another_machine_without_tls() -> None:
+    endpoint = {"interface": "public", "url": "http://api.example.org/compute/v2.1"}
+
+    async def keystone(scope: Any, receive: Any, send: Any) -> None:
+        await JSONResponse({"catalog": [{"type": "compute", "endpoints": [endpoint]}]})(scope, receive, send)
+
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(keystone), base_url="https://keystone")
+    async with separate(httpx.AsyncClient(), CatalogAddress(client, JumpingClock())) as dashboard:
+        answer = await dashboard.get("/compute/v2.1/servers", headers=TOKEN)
+        assert answer.status_code == 503
+        assert "would be sent there without TLS" in answer.json()["error"]["message"]
+    assert await CatalogAddress(client, JumpingClock(), is_insecure=True).of("a token") == "http://api.example.org"
 
 
 async def test_the_settings_have_to_say_where_something_is() -> None:

@@ -186,6 +186,14 @@ key_file = "pki/local.key"
 [[cell]]
 name = "one"
 """
+DASHBOARD = """
+[services]
+url = "https://127.0.0.1:{api2}"
+ca_file = "pki/ca.crt"
+[tls]
+cert_file = "pki/local.crt"
+key_file = "pki/local.key"
+"""
 AGENT = '[host]\ndriver = "simulated"\nzone = "north"\nvcpus = 8\nmemory_mib = 8192\ndisk_gib = 100\n'
 
 
@@ -235,8 +243,15 @@ def test_a_cloud_without_up(roles: Roles) -> None:
     assert trusted.get(f"{placement}/healthz").json() == {"status": "ok"}
     providers = trusted.get(f"{placement}/resource_providers", headers={"x-auth-token": cloud.auth_token}).json()
     assert {each["name"] for each in providers["resource_providers"]} == {"h1", "h2", "h3"}
+    (path / "dashboard.toml").write_text(DASHBOARD.format(**ports))
+    words = ("dashboard", "--settings", path / "dashboard.toml", "--port", "0")
+    dashboard = roles.start("dashboard", *words, says="The dashboard is up at ")
+    assert trusted.get(f"{dashboard}/healthz").json() == {"status": "ok"}
+    listed = trusted.get(f"{dashboard}/compute/v2.1/servers", headers={"x-auth-token": cloud.auth_token}).json()
+    assert [each["id"] for each in listed["servers"]] == [server.id]
     del roles.programs["c1"]
     counted = {name: count for name, count in roles.connections().items() if not name.startswith("h")}
+    assert counted.pop("dashboard") == 0
     assert all(0 < count <= CONNECTIONS for count in counted.values()), counted
     shown = json.loads(roles.run("processes", "--json", "--settings", settings))["processes"]
     assert {each["role"] for each in shown if each["live"]} == {"api", "conductor", "image", "volume"}

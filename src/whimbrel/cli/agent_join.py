@@ -17,9 +17,9 @@ from whimbrel.cli.client import NEWEST
 from whimbrel.domain import join_token
 from whimbrel.domain.errors import Invalid, Refused, Unavailable
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.ip_addresses import is_plain_beyond_loopback
 from whimbrel.settings.agentdir import DEFAULT, AgentDir, Membership
 from whimbrel.settings.named_files import read_text
-from whimbrel.settings.transport import is_plain_beyond_loopback
 
 if TYPE_CHECKING:
     import httpx

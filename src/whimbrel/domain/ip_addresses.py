@@ -5,8 +5,12 @@ Addresses are text in the shortest form, as `canonical` returns it, so that equa
 
 from collections.abc import Container, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
 
 import msgspec
+
+ENCRYPTED = ("https", "tls")
+"""The schemes of URLs with TLS."""
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -51,6 +55,12 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_plain_beyond_loopback(url: str) -> bool:
+    """Check whether what is sent to a URL leaves this machine without TLS."""
+    parts = urlsplit(url)
+    return parts.scheme not in ENCRYPTED and not is_loopback(parts.hostname or "")
 
 
 def network_of(address: str) -> str:

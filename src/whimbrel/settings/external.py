@@ -1,8 +1,8 @@
 """Validation of [keystone]: a complete login, and services that work together."""
 
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.ip_addresses import is_plain_beyond_loopback
 from whimbrel.settings.sections import CloudConfig, ImagesTable, KeystoneTable, LibvirtHost, VolumesTable
-from whimbrel.settings.transport import is_plain_beyond_loopback
 
 
 def check_keystone(name: str, config: CloudConfig) -> None:

@@ -4,10 +4,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from whimbrel.domain.errors import Invalid
-from whimbrel.domain.ip_addresses import is_loopback
+from whimbrel.domain.ip_addresses import is_loopback, is_plain_beyond_loopback
 from whimbrel.settings.sections import ServicesTable, TlsTable
-
-ENCRYPTED = ("https", "tls")
 
 
 def is_in(host: str, network: IPv4Network | IPv6Network) -> bool:
@@ -16,11 +14,6 @@ def is_in(host: str, network: IPv4Network | IPv6Network) -> bool:
         return ip_address(host) in network
     except ValueError:
         return False
-
-
-def is_plain_beyond_loopback(url: str) -> bool:
-    parts = urlsplit(url)
-    return parts.scheme not in ENCRYPTED and not is_loopback(parts.hostname or "")
 
 
 def check_listener(host: str, tls: TlsTable) -> None:

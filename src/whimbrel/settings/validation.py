@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from whimbrel.adapters.sql.engine.urls import check_url
 from whimbrel.domain.errors import Invalid
-from whimbrel.domain.ip_addresses import is_loopback
+from whimbrel.domain.ip_addresses import is_loopback, is_plain_beyond_loopback
 from whimbrel.domain.live_policy import policy_of
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
 from whimbrel.placement import resource_names as names
@@ -14,7 +14,7 @@ from whimbrel.ports.placement.placement import DISABLED
 from whimbrel.settings.external import check_keystone
 from whimbrel.settings.rules import wrong_with
 from whimbrel.settings.sections import CloudConfig, HostTable, LibvirtHost, RedfishFence
-from whimbrel.settings.transport import is_in, is_plain_beyond_loopback
+from whimbrel.settings.transport import is_in
 
 
 def check(name: str, config: CloudConfig) -> None:

@@ -16,7 +16,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from whimbrel.domain.errors import Unavailable
-from whimbrel.embedded.dashboard.change_stream import EVENTS, EVENTS_HEADERS, STOPPING, until
+from whimbrel.domain.ip_addresses import is_plain_beyond_loopback
+from whimbrel.embedded.dashboard.change_stream import BEAT_S, EVENTS, EVENTS_HEADERS, STOPPING, until
 from whimbrel.embedded.dashboard.login_relay import forwarded_for, ignore_cookies
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.meter import note_route
@@ -28,6 +29,11 @@ RETURNED = ("content-type", "openstack-api-version", "x-openstack-request-id", "
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 MAX_BODY_BYTES = 1 << 20
 CATALOG_KEPT_S = 300.0
+CONNECT_S = 10.0
+ANSWER_S = 600.0
+"""What takes longest are plans and simulations of large maintenances."""
+SILENCE_S = 4 * BEAT_S
+"""A stream of the API that says nothing for so long is broken."""
 _COMPUTE = re.compile(r"(https?://.+)/compute(/v2\.1)?/?")
 NO_ANSWER = "The API does not answer."
 
@@ -50,9 +56,11 @@ class KnownAddress:
 class CatalogAddress:
     """Implements ApiAddress by the catalog of a Keystone, which the user's token may read."""
 
-    def __init__(self, keystone: httpx.AsyncClient, clock: Clock) -> None:
+    def __init__(self, keystone: httpx.AsyncClient, clock: Clock, is_insecure: bool = False) -> None:
+        """is_insecure: whether tokens may be sent to other machines over plain HTTP."""
         self._keystone = keystone
         self._clock = clock
+        self._is_insecure = is_insecure
         self._url = ""
         self._until = 0.0
 
@@ -68,8 +76,14 @@ class CatalogAddress:
             return None
         if not answer.is_success:
             raise Unavailable("The identity service does not show its catalog.")
-        self._url, self._until = _api_in(answer.json()["catalog"]), self._clock.now() + CATALOG_KEPT_S
-        return self._url
+        url = _api_in(answer.json()["catalog"])
+        if not self._is_insecure and is_plain_beyond_loopback(url):
+            raise Unavailable(
+                f"The catalog has the compute service at {url}, and tokens would be sent there without TLS: change the"
+                " endpoint to https://, or set 'insecure = true' in [services] of the settings."
+            )
+        self._url, self._until = url, self._clock.now() + CATALOG_KEPT_S
+        return url
 
 
 def _api_in(catalog: list[dict[str, Any]]) -> str:
@@ -102,14 +116,14 @@ class ApiRelay:
         note_route(request.scope, "/{path}")
         if {".", ".."} & set(request.path_params["path"].split("/")):
             return _refusal(404, "There is no such path.")
-        return await self._forward(request, request.scope["raw_path"].decode("ascii"))
+        return await self._forward(request, request.scope["raw_path"].decode("ascii"), ANSWER_S)
 
     async def changes(self, request: Request) -> Response:
         """Answer as the stream of changes of the API does, event by event."""
         note_route(request.scope, "/changes")
-        return await self._forward(request, "/dashboard/changes")
+        return await self._forward(request, "/dashboard/changes", SILENCE_S)
 
-    async def _forward(self, request: Request, path: str) -> Response:
+    async def _forward(self, request: Request, path: str, silence_s: float) -> Response:
         body = b""
         async for part in request.stream():
             body += part
@@ -121,7 +135,10 @@ class ApiRelay:
             if url is None:
                 return _refusal(401, "Authentication is required: there is no token, or it is not valid (any more).")
             query = f"?{request.url.query}" if request.url.query else ""
-            asked = self._client.build_request(request.method, url + path + query, content=body, headers=sent)
+            asked = self._client.build_request(
+                request.method, url + path + query, content=body, headers=sent,
+                timeout=httpx.Timeout(silence_s, connect=CONNECT_S),
+            )  # fmt: skip
             answer = await self._client.send(asked, stream=True)
             if answer.headers.get("content-type", "").startswith(EVENTS):
                 return _Events(answer)
