@@ -107,12 +107,13 @@ async def test_the_project_may_be_in_the_url(front: Front) -> None:
     fault(await front.ask("GET", "/0123456789abcdef/servers"), "badRequest", 400)
 
 
-async def test_what_is_nowhere_is_404_and_a_wrong_method_405(front: Front) -> None:
+async def test_what_is_nowhere_is_404_and_so_is_a_wrong_method(front: Front) -> None:
     fault(await front.ask("GET", "/nowhere"), "itemNotFound", 404)
     fault(await front.ask("GET", "/servers/a/b/c"), "itemNotFound", 404)
-    answer = await front.ask("PATCH", "/servers")
-    fault(answer, "badMethod", 405)
-    assert answer.headers["Allow"] == "GET, POST"
+    for method, path in (("PATCH", "/servers"), ("DELETE", "/images/"), ("DELETE", "/os-security-groups/")):
+        fault(await front.ask(method, path, minor=1), "itemNotFound", 404)
+    for path in ("/servers/", "/os-simple-tenant-usage/", f"/{PROJECT}/servers/", f"/{PROJECT}/"):
+        fault(await front.ask("GET", path, who="admin"), "itemNotFound", 404)
 
 
 async def test_a_url_of_a_later_version_is_404(front: Front) -> None:

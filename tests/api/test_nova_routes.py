@@ -22,8 +22,6 @@ async def answer_to(front: Front, line: Line, minor: int) -> Any:
 
 
 def is_nowhere(answer: Any) -> bool:
-    if answer.status_code == 405:
-        return True
     if answer.status_code not in (400, 404):
         return False
     message = answer.json()[next(iter(answer.json()))]["message"]

@@ -41,6 +41,8 @@ def compute_app(context: Context) -> App:
         document = documents.at(parts, request.method, root_url)
         if document is not None:
             return document
+        if request.path.endswith("/"):  # which Nova serves at documents only
+            parts.append("")
         principal = NOBODY if (request.method, request.path) in OPEN_PATHS else await _principal(request, context)
         minor = FIRST
         if parts[0] != "v2":

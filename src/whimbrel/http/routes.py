@@ -38,11 +38,15 @@ class RouteTable(Generic[R]):
         routes: Iterable[R],
         *,
         no_path: str = "The resource could not be found.",
-        no_method: str = "The method {method} is not allowed here.",
+        no_method: str | None = None,
         no_version: str = "",
         listed: Callable[[Iterable[str]], Iterable[str]] = sorted,
     ) -> None:
-        """Create the table. listed: the order of methods in the header Allow."""
+        """Create the table.
+
+        no_method: None: a wrong method is answered like a path that does not exist. listed: the order of methods in the
+        header Allow.
+        """
         self._paths = PathTree[R]()
         for route in routes:
             self._paths.add(route.method, route.path, route)
@@ -69,6 +73,8 @@ class RouteTable(Generic[R]):
             raise Problem(404, self._no_path)
         methods = {method: node.leaves[method] for node, _ in reversed(found) for method in node.leaves}
         if method not in methods:
+            if self._no_method is None:
+                raise Problem(404, self._no_path)
             allowed = ", ".join(self._listed(methods))
             raise Problem(405, self._no_method.format(method=method), headers={"allow": allowed})
         raise Problem(methods[method][-1].below, self._no_version.format(minor=minor))
