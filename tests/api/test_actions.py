@@ -302,6 +302,13 @@ async def test_an_image_is_made_of_a_server(front: Front) -> None:
     assert (await front.world.cloud.images.show(image_id)).status == "queued"
     await front.settle()
     assert (await front.world.cloud.images.show(image_id)).name == "snap"
+    for act, image_type in (("createImage", "mine"), ("createBackup", "backup")):
+        extra = {"backup_type": "daily", "rotation": 1} if act == "createBackup" else {}
+        metadata = {"image_type": "mine", "user_id": "other"}
+        answer = await front.act(server_id, {act: {"name": "typed", "metadata": metadata, **extra}})
+        await front.settle()
+        properties = (await front.world.cloud.images.show(answer.json()["image_id"])).properties
+        assert (properties["image_type"], properties["user_id"]) == (image_type, "other")
     answer = await front.act(server_id, {"createImage": {"name": "snap"}}, minor=44)
     assert (answer.status_code, answer.content) == (202, b"")
     assert "/images/" in answer.headers["Location"]

@@ -16,7 +16,7 @@ NAMED_SINCE = 45
 async def snapshot(call: Call) -> Any:
     requested = call.body["createImage"]
     action_states.check(call.server, "createImage", create_image.STATES)
-    properties = {**requested.get("metadata", {}), **_properties(call.server, "snapshot")}
+    properties = {**_properties(call.server, "snapshot"), **requested.get("metadata", {})}
     accept, requester = create_image.accept, call.requester
     if not call.server.has_local_root:
         accept, requester = image_of_volumes.accept, call.granting_requester
@@ -30,7 +30,7 @@ async def backup(call: Call) -> Any:
     if not call.server.has_local_root:
         raise Invalid("Backup is not supported for volume-backed instances.")
     rotation = int(requested["rotation"])
-    properties = {**requested.get("metadata", {}), **_properties(call.server, "backup")}
+    properties = {**_properties(call.server, "backup"), **requested.get("metadata", {})}
     image_id = await create_backup.accept(
         call.cloud,
         call.engine,
@@ -45,7 +45,7 @@ async def backup(call: Call) -> Any:
 
 
 def _properties(server: Server, image_type: str) -> dict[str, str]:
-    """Return the properties by which clients find the images of a server."""
+    """Return the properties by which clients find the images of a server; a request may replace them, as in Nova."""
     base = {"base_image_ref": server.image_id} if server.image_id else {}
     return {"image_type": image_type, "instance_uuid": server.id, "user_id": server.user_id, **base}
 
