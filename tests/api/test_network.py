@@ -334,6 +334,9 @@ async def test_groups_and_rules(service: Service) -> None:
     refusal(await service.ask("ann", "POST", "/security-group-rules", again), 409, "SecurityGroupRuleExists")
     shown = (await service.get(f"/security-groups/{group['id']}", "ann"))["security_group"]
     assert rule["id"] in [each["id"] for each in shown["security_group_rules"]]
+    near = await service.make("security_group_rule", **{**requested, "remote_ip_prefix": "10.2.3.124/24"})
+    assert (near["remote_ip_prefix"], near["normalized_cidr"]) == ("10.2.3.124/24", "10.2.3.0/24")
+    assert (await service.ask("ann", "DELETE", f"/security-group-rules/{near['id']}")).status_code == 204
     found = await service.get(f"/security-group-rules?security_group_id={group['id']}&protocol=tcp", "ann")
     assert [each["id"] for each in found["security_group_rules"]] == [rule["id"]]
     refusal(await service.ask("bob", "GET", f"/security-groups/{group['id']}"), 404, "SecurityGroupNotFound")

@@ -59,6 +59,9 @@ GROUP = SecurityGroup(
             id="r1", security_group_id="g1", direction="ingress", ethertype="IPv4", protocol="tcp",
             port_range_min=22, port_range_max=22, remote_group_id="g1", **OF,
         ),
+        SecurityGroupRule(
+            id="r2", security_group_id="g1", direction="ingress", ethertype="IPv4", remote_ip_prefix="10.2.3.4/24", **OF
+        ),
     ),
     **OF,
 )  # fmt: skip
@@ -106,7 +109,8 @@ async def test_a_host_hears_of_its_ports_only(stored: Stored) -> None:
     assert network.ports[0].pairs == (AddressPair(ip="10.0.0.99", mac="fa:16:3e:00:00:99"),)
     assert (network.mtu, network.number, network.peers, state.tunnel_address) == (1400, 77, ("10.77.0.2",), "10.77.0.1")
     rule = HostRule(direction="ingress", version=4, protocol="tcp", first=22, last=22, group="g1")
-    assert state.rules == {"g1": (rule,)}
+    near = HostRule(direction="ingress", version=4, remote="10.2.3.0/24")
+    assert state.rules == {"g1": (rule, near)}
     assert state.members == {"g1": ("10.0.0.11", "10.0.0.12", "10.0.0.13", "10.0.0.99")}
     assert await stored.of(FOREIGN) == HostNetworks()
 

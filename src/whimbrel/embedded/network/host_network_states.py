@@ -218,6 +218,6 @@ def _rule(rule: SecurityGroupRule) -> HostRule:
         protocol=rule.protocol or "",
         first=rule.port_range_min,
         last=rule.port_range_max,
-        remote=rule.remote_ip_prefix or "",
+        remote=rule.normalized_cidr or "",
         group=rule.remote_group_id or "",
     )

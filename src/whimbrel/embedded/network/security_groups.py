@@ -1,6 +1,7 @@
 """Security groups and their rules. Every project has a group `default`, created on first use."""
 
 from collections.abc import Sequence
+from ipaddress import ip_interface
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -76,7 +77,7 @@ def _rule_view(rule: SecurityGroupRule) -> dict[str, Any]:
         "remote_ip_prefix": rule.remote_ip_prefix,
         "remote_group_id": rule.remote_group_id,
         "remote_address_group_id": None,
-        "normalized_cidr": rule.remote_ip_prefix,
+        "normalized_cidr": rule.normalized_cidr,
     }
 
 
@@ -233,4 +234,4 @@ def _prefix(requested: NewRule) -> str | None:
         raise InvalidInput(f"Invalid input for remote_ip_prefix. Reason: {reason}") from error
     if f"IPv{network.version}" != requested.ethertype:
         raise InvalidInput(f"Conflicting value ethertype {requested.ethertype} for CIDR {requested.remote_ip_prefix}.")
-    return str(network)
+    return str(ip_interface(requested.remote_ip_prefix))

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from whimbrel.domain.ip_addresses import Pool
+from whimbrel.domain.ip_addresses import Pool, parse_subnet
 
 TUNNEL = "vxlan"  # the default type of networks
 UNBOUND = "unbound"
@@ -168,6 +168,11 @@ class SecurityGroupRule(Record, frozen=True, kw_only=True):
     port_range_max: int | None = None
     remote_ip_prefix: str | None = None
     remote_group_id: str | None = None
+
+    @property
+    def normalized_cidr(self) -> str | None:
+        """Return the subnet of the remote prefix, which is kept as it was sent and may be an address within it."""
+        return str(parse_subnet(self.remote_ip_prefix, strict=False)) if self.remote_ip_prefix else None
 
     @property
     def meaning(self) -> tuple[object, ...]:
