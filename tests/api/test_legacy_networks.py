@@ -105,6 +105,10 @@ async def test_security_groups_and_rules(front: Front) -> None:
     own = {"parent_group_id": group["id"], "group_id": group["id"]}
     made = (await front.ask("POST", "/os-security-group-rules", {"security_group_rule": own})).json()
     assert made["security_group_rule"]["group"] == {"name": "web", "tenant_id": PROJECT}
+    near = {"security_group_rule": {**rule, "cidr": "10.2.3.124/24"}}
+    made_near = (await front.ask("POST", "/os-security-group-rules", near)).json()["security_group_rule"]
+    assert made_near["ip_range"] == {"cidr": "10.2.3.124/24"}
+    assert (await front.ask("DELETE", f"/os-security-group-rules/{made_near['id']}")).status_code == 202
     path = f"/os-security-groups/{group['id']}"
     assert len((await front.get(path))["security_group"]["rules"]) == 2
     assert [one["name"] for one in (await front.get("/os-security-groups"))["security_groups"]] == ["default", "web"]
@@ -118,6 +122,14 @@ async def test_security_groups_and_rules(front: Front) -> None:
     assert (await front.ask("DELETE", path)).status_code == 202
     fault(await front.ask("GET", path), "itemNotFound", 404)
     fault(await front.ask("GET", "/os-security-groups/web"), "badRequest", 400)
+
+
+async def test_the_default_security_group_is_deleted_by_administrators_only(front: Front) -> None:
+    [group] = (await front.get("/os-security-groups"))["security_groups"]
+    path = f"/os-security-groups/{group['id']}"
+    message = fault(await front.ask("DELETE", path), "badRequest", 400)
+    assert message == "Insufficient rights for removing default security group."
+    assert (await front.ask("DELETE", path, who="admin")).status_code == 202
 
 
 @pytest.mark.parametrize(
