@@ -13,7 +13,7 @@ from websockets.exceptions import InvalidStatus
 from tests.api.front import Front
 from tests.processes import HANG_S
 from whimbrel.bootstrap import http_server
-from whimbrel.embedded.console.app import INVALID_TOKEN, ConsoleProxy, ProxyLimits
+from whimbrel.embedded.console.app import ConsoleProxy, ProxyLimits
 from whimbrel.settings import HttpTable
 
 SITE = "http://dashboard.example.org"
@@ -126,9 +126,9 @@ async def test_a_connection_ends_with_a_stop_a_move_and_a_delete(proxy: Proxy, a
 async def test_wrong_and_expired_tokens_open_nothing(proxy: Proxy) -> None:
     token = await proxy.token(await proxy.front.boot())
     for wrong in ("", "none", token[:-1], token.lower()):
-        assert await proxy.refusal(wrong) == (403, INVALID_TOKEN)
+        assert await proxy.refusal(wrong) == (403, "")
     proxy.front.world.cloud.clock.advance(601.0)
-    assert await proxy.refusal(token) == (403, INVALID_TOKEN)
+    assert await proxy.refusal(token) == (403, "")
 
 
 async def test_pages_of_other_sites_open_nothing(proxy: Proxy) -> None:
