@@ -43,6 +43,9 @@ async def delete(call: Call) -> None:
         raise Invalid(f"delete_info is not valid: {error}") from None
     server, device = await _holder(call, info.volume_id)
     merge, snapshot_id = _merge(info), call.params["snapshot_id"]
+    if merge is None:  # accepted, and failed at once: in Nova the host fails
+        await call.cloud.volumes.report_snapshot(snapshot_id, "deleting", "error_deleting")
+        return
     try:
         await file_snapshots.merge(call.cloud, call.engine, call.requester, server, device, snapshot_id, merge)
     except (WrongState, Refused, Conflict) as trouble:
@@ -70,10 +73,11 @@ async def _holder(call: Call, volume_id: str) -> tuple[Server, BlockDevice]:
     raise Invalid(f"No volume Block Device Mapping with id {volume_id}.")
 
 
-def _merge(info: DeleteInfo) -> Merge:
+def _merge(info: DeleteInfo) -> Merge | None:
+    """Return what is merged; None: this cannot be done."""
     base, top = info.merge_target_file, info.file_to_merge
     if info.type != "qcow2" or base is msgspec.UNSET or top is msgspec.UNSET:
-        raise Invalid("delete_info must have file_to_merge, merge_target_file and the type qcow2.")
+        return None
     if base is not None and top is None:  # else all files above the target would be merged
-        raise Invalid("delete_info has a merge_target_file and no file_to_merge.")
+        return None
     return Merge(base=base, top=top) if base is not None else Merge(base=top)  # into the active file
