@@ -291,6 +291,21 @@ async def test_a_volume_is_reserved_connected_completed_and_released(opened: Ope
     assert await volumes.attachments(mine) == []
 
 
+async def test_a_volume_of_a_server_on_no_host_is_in_use(opened: Opened) -> None:
+    volumes, mine, volume = opened.volumes, opened.server(), await opened.made()
+    kept = await volumes.reserve(mine, volume, [])
+    for _ in range(2):
+        await volumes.complete(kept.id)
+    assert await opened.status(volume) == "in-use"
+    assert (await volumes.attachment(kept.id)).status == "attached"
+    unshelved = await volumes.reserve(mine, volume, [kept.id])
+    await volumes.detach(kept.id)
+    assert await opened.status(volume) == "reserved"
+    await volumes.connect(unshelved.id, connector("n1"))
+    await volumes.complete(unshelved.id)
+    assert await opened.status(volume) == "in-use"
+
+
 async def test_everything_may_be_asked_twice(opened: Opened) -> None:
     volumes, mine, volume = opened.volumes, opened.server(), await opened.made()
     assert (await volumes.reserve(mine, volume, [])).id == (await volumes.reserve(mine, volume, [])).id

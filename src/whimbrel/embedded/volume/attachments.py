@@ -149,13 +149,10 @@ async def act(ask: Ask) -> Reply:
     sent = await ask.body(dict[str, Any])
     if list(sent) != ["os-complete"] or ask.minor < COMPLETE_SINCE:
         raise Problem(400 if list(sent) != ["os-complete"] else 404, "There is no such action on attachments.")
-    attachment = await ask.attachment()
+    attachment = await ask.attachment()  # also one without a connector, as in Cinder: of a server on no host
 
     def completed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
-        found = _claim(claims, attachment.id)
-        if found.status == "reserved":
-            raise WrongState(f"Invalid volume: attachment {found.id} has no connector yet.")
-        return _with(volume, replace(found, status="attached"), "in-use", ask)
+        return _with(volume, replace(_claim(claims, attachment.id), status="attached"), "in-use", ask)
 
     await ask.service.change(attachment.volume_id, completed)
     return Reply(status=204)

@@ -168,7 +168,10 @@ class Volumes(Attachments, VolumeUses, Snapshots, VolumeProxies, Protocol):
         ...
 
     async def complete(self, attachment_id: str) -> None:
-        """Mark an attachment as in use by the guest. Idempotent. Raises: NotFound."""
+        """Mark an attachment as in use by the guest, also one that is connected to no host. Idempotent.
+
+        Raises: NotFound.
+        """
         ...
 
     async def detach(self, attachment_id: str) -> None:

@@ -5,11 +5,12 @@ last. These operations borrow the lock of a waiting move: verdicts are accepted 
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, WrongState
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.local_disks import kept_devices
 from whimbrel.domain.operation_facts import OperationFacts, is_placed
@@ -167,6 +168,9 @@ async def complete_volume(run: VolumeOperation, cloud: Cloud) -> None:
 
 
 async def record_attached(run: VolumeOperation, cloud: Cloud) -> None:
+    if not is_placed(run.facts):
+        with suppress(NotFound, Refused, Conflict):  # some volume services want a connector: there it stays reserved
+            await cloud.volumes.complete(run.facts.device.attachment_id)
     await operation.settle(run, cloud, {"volumes": (*await _others(run, cloud), run.facts.device)})
 
 
@@ -208,7 +212,7 @@ ATTACH_VOLUME = Saga(
         Step(reserve_volume_later, undo=let_go_volume, only_if=is_for_later, event=_ATTACH,
              after=(attach_to_guest,)),
         Step(learn_attachment),
-        # A server on no host only reserves the volume: an unshelve connects it.
+        # For a server on no host the volume is reserved, and then in use without a connection: an unshelve connects it.
         Step(connect_volume, only_if=is_placed, event=_ATTACH),  # ends with the reservation
         Step(attach_to_guest, undo=detach_from_guest, only_if=is_placed, event=_ATTACH),
         Step(complete_volume, only_if=is_placed, event=_ATTACH),
