@@ -91,6 +91,16 @@ async def test_key_user_data_and_hostname_are_set_reset_and_preserved(front: Fro
     assert (now.key_name, now.key_data, now.user_data, now.hostname) == (None, None, None, "other")
 
 
+async def test_the_answer_has_user_data_once(front: Front) -> None:
+    server_id = await front.boot(user_data="YQ==")
+    for minor in (57, 74, 75, 104):
+        body = {"rebuild": {"imageRef": IMAGE}}
+        answer = (await front.act(server_id, body, who="admin", minor=minor)).json()["server"]
+        assert (answer["user_data"], "OS-EXT-SRV-ATTR:user_data" in answer) == ("YQ==", False)
+        assert ("OS-EXT-SRV-ATTR:host" in answer) == (minor >= 75)
+        await front.settle()
+
+
 @pytest.mark.parametrize(
     ("minor", "key", "value"),
     [

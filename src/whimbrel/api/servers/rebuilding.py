@@ -114,5 +114,6 @@ async def _reply(call: Call, changes: dict[str, Any]) -> Reply:
         shown["key_name"] = server.key_name
     if call.minor >= 57:
         shown["user_data"] = server.user_data
+        shown.pop("OS-EXT-SRV-ATTR:user_data", None)  # the whole server is in the answer since 2.75, this twice else
     shown["adminPass"] = server.admin_pass
     return Reply(body={"server": shown}, headers={"Location": call.links("servers", server.id)[0]["href"]})
