@@ -36,6 +36,12 @@ async def start(ask: Ask) -> Reply:
     return Reply(status=202)
 
 
+async def show_tasks(ask: Ask) -> Reply:
+    """List the tasks of an image: none, as an import ends with its request."""
+    await ask.seen()
+    return Reply({"tasks": []})
+
+
 async def show_methods(ask: Ask) -> Reply:
     methods: dict[str, Any] = {"description": "Import methods available.", "type": "array", "value": [DIRECT]}
     return Reply({"import-methods": methods})
