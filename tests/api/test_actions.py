@@ -320,6 +320,9 @@ async def test_the_console_is_shown(front: Front) -> None:
         answer = await front.act(server_id, {"os-getConsoleOutput": requested})
         assert answer.status_code == 200, answer.text
         assert isinstance(answer.json()["output"], str)
+    for length, lines in ((None, 4), (10, 4), (3, 3), (1, 1), (0, 1)):  # as Nova counts: the last one is empty
+        output = (await front.act(server_id, {"os-getConsoleOutput": {"length": length}})).json()["output"]
+        assert len(output.split("\n")) == lines
     fault(await front.act(server_id, {"os-getConsoleOutput": {}}, who="reader"), "forbidden", 403)
 
 

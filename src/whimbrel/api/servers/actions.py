@@ -187,4 +187,7 @@ async def console_output(call: Call) -> Any:
     assert server.host, "a placed server has a host"
     assert server.slot, "a placed server has a guest"
     agent = call.cloud.agent(server.cell, server.host)
-    return {"output": await agent.console_log(GuestKey(server.id, Slot(server.slot)), lines)}
+    output = await agent.console_log(GuestKey(server.id, Slot(server.slot)), lines)
+    if lines is not None:  # counted as Nova does: what follows the last newline is a line, too
+        output = "\n".join(output.split("\n")[-lines:]) if lines else ""
+    return {"output": output}

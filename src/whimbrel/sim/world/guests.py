@@ -159,13 +159,13 @@ def booted(guest: SimulatedGuest, host: HostName, cpu: GuestCpu | None = None) -
         said = _said_in_rescue(guest, rescue_disk)
     else:
         said = _said(guest.spec, disks, host)
-    line = f"{guest.spec.name}: {said}"
+    lines = (f"starting on {host}", f"{guest.spec.vcpus} vCPUs, {guest.spec.memory_mib} MiB of memory", said)
     # A written disk is no longer offered: a copy of it would be inconsistent.
     changed = replace(
         guest,
         power="running",
         offered=False,
-        console=(*guest.console, line)[-CONSOLE_LINES:],
+        console=(*guest.console, *(f"{guest.spec.name}: {line}" for line in lines))[-CONSOLE_LINES:],
         memory=marker,
         cpu=cpu,
         sending=None,

@@ -155,7 +155,7 @@ async def test_the_console_keeps_a_line_for_each_boot() -> None:
     await boot(h1, OLD)
     await h1.reboot(OLD.key, hard=False)
     await h1.reboot(OLD.key, hard=True)
-    assert len((await h1.console_log(OLD.key, None)).splitlines()) == 3
+    assert (await h1.console_log(OLD.key, None)).count("boot ") == 3
     assert "boot 3" in await h1.console_log(OLD.key, 1)
     assert await h1.console_log(OLD.key, 0) == ""
     with pytest.raises(NotFound):
