@@ -216,6 +216,7 @@ async def test_a_server_that_boots_from_a_volume_has_no_image_and_needs_no_disk(
         {"block_device_mapping_v2": [device("volume", root, "volume", boot_index=0)]},
         {"block_device_mapping_v2": [device("image", IMAGE, "volume", boot_index="0", volume_size=1)]},
         {"block_device_mapping": [{"volume_id": root, "device_name": "vda"}]},
+        {"imageRef": IMAGE, "block_device_mapping_v2": [device("blank", None, "volume", boot_index=0, volume_size=1)]},
     ):
         sent = {key: value for key, value in (requested | devices).items() if value is not None}
         answer = await front.ask("POST", "/servers", {"server": sent})
@@ -289,7 +290,6 @@ BAD: tuple[tuple[dict[str, Any], str], ...] = (
         {"block_device_mapping_v2": [LOCAL, device("blank", None, "volume", volume_size=1, boot_index=0)]},
         "Boot sequence",
     ),
-    ({"block_device_mapping_v2": [device("blank", None, "volume", volume_size=1, boot_index=0)]}, "two roots"),
     ({"block_device_mapping_v2": [LOCAL, device("volume", NOWHERE, "volume")]}, f"failed to get volume {NOWHERE}"),
     ({"block_device_mapping_v2": [LOCAL, device("snapshot", NOWHERE, "volume")]}, "failed to get snapshot"),
     ({"block_device_mapping_v2": [LOCAL, device("image", NOWHERE, "volume", volume_size=1)]}, "Image 9999"),

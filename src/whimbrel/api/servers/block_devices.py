@@ -141,16 +141,14 @@ def _name(sent: str | None) -> str | None:
 
 
 def root_image(image_id: str, devices: Sequence[Device], *, new: bool) -> str | None:
-    """Return the image of the local root disk; None: the root is a volume. Raises: Invalid: two roots, or none."""
+    """Return the image of the local root disk; None: the root is a volume. Raises: Invalid: two images, or no root."""
     local = [device.id for device in devices if device.is_local and not device.is_blank_disk]
     roots = [device for device in devices if device.boot_index == 0 and not device.is_local]
     if local:
         if (image_id and local[0] != image_id) or len(local) > 1:
             raise Invalid("Block Device Mapping is Invalid: imageRef and block_device_mapping_v2 name two images.")
         return local[0]
-    if roots:
-        if image_id and (roots[0].source, roots[0].id) != ("image", image_id):
-            raise Invalid("Block Device Mapping is Invalid: imageRef and the device with boot_index 0 are two roots.")
+    if roots:  # also beside an imageRef, which then names no disk, as in Nova
         return None
     if not image_id and not new:
         raise Invalid("Invalid imageRef provided: a server boots from an image or from a volume.")
