@@ -61,7 +61,7 @@ async def test_a_rescued_server_is_shown_refuses_most_and_comes_back(front: Fron
     ("properties", "message"),
     [
         ({"hw_rescue_device": "floppy"}, "Requested rescue device 'floppy' is not supported"),
-        ({"hw_rescue_bus": "usb"}, "Requested rescue bus 'usb' is not supported"),
+        ({"hw_rescue_bus": "fdc"}, "Requested rescue bus 'fdc' is not supported"),
         ({"block_device_mapping": "[]"}, "Requested rescue image"),
     ],
 )

@@ -56,7 +56,10 @@ async def boots(pair: HypervisorPair, spec: GuestSpec, count: int) -> list[int]:
     return [number for number, _ in found]
 
 
-@pytest.mark.parametrize("disk", [FIRST, BESIDE, replace(BESIDE, bus="sata", device="cdrom")], ids=repr)
+KINDS = (FIRST, BESIDE, replace(BESIDE, bus="sata", device="cdrom"), replace(BESIDE, bus="usb"))
+
+
+@pytest.mark.parametrize("disk", KINDS, ids=repr)
 async def test_a_guest_gets_its_own_disk_back(pair: HypervisorPair, spec: GuestSpec, disk: RescueDisk) -> None:
     before = await seen(pair, spec)
     await rescued(pair, spec, disk)

@@ -11,7 +11,7 @@ import msgspec
 from whimbrel.domain.errors import Invalid
 
 RescueDevice = Literal["disk", "cdrom"]
-RescueBus = Literal["virtio", "ide", "scsi", "sata"]
+RescueBus = Literal["virtio", "ide", "scsi", "sata", "usb"]
 
 
 class RescueDisk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -123,7 +123,9 @@ def _devices(spec: GuestSpec, slot: SlotDirectory, plugging: Plugging | None, pa
     if spec.config_drive:
         root.append(_cdrom(slot.config_drive))
     root.extend(volume_xml(volume, paths.get(volume.volume_id)) for volume in spec.volumes)
+    usb = "none"
     if (rescue := slot.read_rescue()) and rescue.is_used:
+        usb = "qemu-xhci" if rescue.disk.bus == "usb" else usb
         boot_from_rescue_disk(root, rescue.disk, slot.rescue_disk)
     root.extend(device_xml.nic_xml(nic, plugging) for nic in spec.nics)
     root.extend(device_xml.pci_xml(address) for address in spec.pci)
@@ -131,7 +133,7 @@ def _devices(spec: GuestSpec, slot: SlotDirectory, plugging: Plugging | None, pa
     if spec.guest_agent:
         channel = ET.SubElement(root, "channel", type="unix")
         ET.SubElement(channel, "target", type="virtio", name=AGENT_CHANNEL)
-    ET.SubElement(root, "controller", type="usb", model="none")
+    ET.SubElement(root, "controller", type="usb", model=usb)
     ET.SubElement(root, "memballoon", model="none")
     _text(ET.SubElement(root, "rng", model="virtio"), "backend", "/dev/urandom", model="random")
     return root

@@ -6,7 +6,7 @@ from string import ascii_lowercase
 
 from whimbrel.domain.rescue_disk import RescueBus, RescueDisk
 
-PREFIXES: dict[RescueBus, str] = {"virtio": "vd", "ide": "hd", "scsi": "sd", "sata": "sd"}
+PREFIXES: dict[RescueBus, str] = {"virtio": "vd", "ide": "hd", "scsi": "sd", "sata": "sd", "usb": "sd"}
 """Bus -> how the names of its disks begin."""
 
 ROOT_AS_SECOND = "vdb"
