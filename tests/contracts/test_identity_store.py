@@ -190,13 +190,31 @@ async def test_names_are_taken_once_in_a_domain(store: SqlIdentity, clock: Jumpi
     assert (await store.user("ann")).name == "ann"
 
 
-async def test_a_role_that_somebody_has_stays(store: SqlIdentity, clock: JumpingClock) -> None:
-    with pytest.raises(Conflict):
-        await store.remove_role("r-member")
+async def test_a_removed_role_is_taken_from_its_holders(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.assign(MANAGER_IN_P1)
     await store.remove_role("r-manager")
+    assert await roles_of(store, "ann in p1") == {"member", "reader"}
     with pytest.raises(NotFound):
         await store.assign(MANAGER_IN_P1)
-    assert (await store.role("r-member")).name == "member"
+    await store.remove_role("r-member")
+    assert await store.principal("ann in p1") is None  # no role is left
+    assert await store.assignments(role_id="r-member") == []
+
+
+async def test_a_renamed_role_has_its_new_name_in_tokens(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.assign(MANAGER_IN_P1)
+    await store.add(TEAM)
+    await store.join(TEAM.id, "ann")
+    await store.assign_to_group(replace(TEAM_IN_P2, role_id="r-manager"))
+    await store.issue(token("ann", "p2", clock))
+    assert (await store.change_role("r-manager", {"name": "chief"})).name == "chief"
+    for text in ("ann in p1", "ann in p2"):
+        assert "chief" in await roles_of(store, text)
+        assert "manager" not in await roles_of(store, text)
+    with pytest.raises(Conflict):
+        await store.change_role("r-manager", {"name": "member"})
+    with pytest.raises(NotFound):
+        await store.change_role("nothing", {"name": "new"})
 
 
 def test_admins_are_everything_below() -> None:
@@ -281,8 +299,8 @@ async def test_members_have_the_roles_of_their_group(store: SqlIdentity, clock: 
     assert [project.id for project in await store.projects_of("ann")] == ["p1", "p2"]
     await store.assign_to_group(replace(TEAM_IN_P2, role_id="r-manager"))
     assert await roles_of(store, "ann in p2") == {"manager", "member", "reader"}
-    with pytest.raises(Conflict):
-        await store.remove_role("r-manager")
+    await store.remove_role("r-manager")
+    assert await roles_of(store, "ann in p2") == {"member", "reader"}
 
 
 @pytest.mark.parametrize("end", ["leave", "unassign", "remove"])

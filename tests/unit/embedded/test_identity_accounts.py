@@ -145,14 +145,27 @@ async def test_assignments_are_listed_with_names_and_with_what_they_imply(servic
     assert [line["user"]["id"] for line in await listed("effective&role.id=r-member")] == ["ann", "bob", "root"]
 
 
-async def test_roles_of_the_cloud_and_roles_in_use_stay(services: Opened) -> None:
+async def test_roles_of_the_cloud_stay_as_they_are(services: Opened) -> None:
+    assert (await services.ask("root", "DELETE", f"{V3}/roles/r-reader")).status_code == 403
+    changed = await services.ask("root", "PATCH", f"{V3}/roles/r-reader", {"role": {"name": "other"}})
+    assert changed.status_code == 403
+
+
+async def test_an_added_role_is_changed_and_deleted_with_its_assignments(services: Opened) -> None:
     extra = (await services.ask("root", "POST", f"{V3}/roles", {"role": {"name": "Extra"}})).json()["role"]
     assert extra["name"] == "extra"
-    assert (await services.ask("root", "DELETE", f"{V3}/roles/r-reader")).status_code == 403
+    path = f"{V3}/roles/{extra['id']}"
     await services.ask("root", "PUT", f"{IN_P2}/{extra['id']}")
-    assert (await services.ask("root", "DELETE", f"{V3}/roles/{extra['id']}")).status_code == 409
-    await services.ask("root", "DELETE", f"{IN_P2}/{extra['id']}")
-    assert (await services.ask("root", "DELETE", f"{V3}/roles/{extra['id']}")).status_code == 204
+    changes = {"role": {"name": "Other", "description": "text"}}
+    changed = (await services.ask("root", "PATCH", path, changes)).json()["role"]
+    assert changed == {**extra, "name": "other", "description": "text"}
+    assert (await services.ask("root", "GET", path)).json()["role"] == changed
+    taken = await services.ask("root", "PATCH", path, {"role": {"name": "member"}})
+    assert taken.status_code == 409
+    assert (await services.ask("root", "DELETE", path)).status_code == 204
+    assert (await services.ask("root", "GET", f"{V3}/role_assignments?role.id={extra['id']}")).json()[
+        "role_assignments"
+    ] == []
 
 
 @pytest.mark.parametrize(

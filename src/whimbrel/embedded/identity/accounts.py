@@ -9,6 +9,7 @@ from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import passwords, views
 from whimbrel.embedded.identity.bodies import (
     ChangedProjectBody,
+    ChangedRoleBody,
     ChangedUserBody,
     NewProjectBody,
     NewRoleBody,
@@ -154,15 +155,28 @@ async def create_role(ask: Ask) -> Reply:
     return Reply({"role": views.role(ask.root_url, role)}, 201)
 
 
+async def update_role(ask: Ask) -> Reply:
+    role, changes = await _added_role(ask), changes_of((await ask.body(ChangedRoleBody)).role)
+    if "name" in changes:
+        changes["name"] = changes["name"].lower()
+    try:
+        role = await ask.store.change_role(role.id, changes)
+    except Conflict as error:
+        raise name_taken("role", changes["name"], None) from error
+    return Reply({"role": views.role(ask.root_url, role)})
+
+
 async def delete_role(ask: Ask) -> Reply:
+    await ask.store.remove_role((await _added_role(ask)).id)
+    return NO_CONTENT
+
+
+async def _added_role(ask: Ask) -> Role:
+    """Return the role in the path, to be changed. Raises: NotFound; Refused: it is one of the cloud itself."""
     role = await ask.store.role(ask.path("role_id"))
     if role.name in ROLES:
         raise Refused(f"The role {role.name} is one that the cloud cannot do without.")
-    try:
-        await ask.store.remove_role(role.id)
-    except Conflict as error:
-        raise Conflict(f"Role {role.name} is still assigned. Remove its assignments first.") from error
-    return NO_CONTENT
+    return role
 
 
 # Common to several kinds

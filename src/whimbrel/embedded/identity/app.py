@@ -78,6 +78,7 @@ ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("GET", "/v3/roles", accounts.list_roles, admin),
     ("POST", "/v3/roles", accounts.create_role, admin),
     ("GET", "/v3/roles/{role_id}", accounts.show_role, admin),
+    ("PATCH", "/v3/roles/{role_id}", accounts.update_role, admin),
     ("DELETE", "/v3/roles/{role_id}", accounts.delete_role, admin),
     ("GET", ROLES_OF_GROUP, role_assignments.list_of_group, admin),
     ("GET", ROLES_OF_GROUP + "/{role_id}", role_assignments.check_of_group, admin),

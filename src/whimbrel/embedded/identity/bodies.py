@@ -133,6 +133,15 @@ class NewRoleBody(msgspec.Struct):
     role: NewRole
 
 
+class ChangedRole(msgspec.Struct):
+    name: Name | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
+
+
+class ChangedRoleBody(msgspec.Struct):
+    role: ChangedRole
+
+
 class NewDomain(msgspec.Struct):
     name: ShortName
     description: str | None = None
@@ -250,6 +259,7 @@ class ChangedEndpoint(msgspec.Struct):
     interface: Interface | UnsetType = UNSET
     url: Url | UnsetType = UNSET
     region_id: Text | UnsetType | None = UNSET
+    region: Text | UnsetType | None = UNSET
     enabled: bool | UnsetType = UNSET
 
 

@@ -4,6 +4,7 @@ Those of the cloud itself are derived from the settings and read-only; administr
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -98,7 +99,8 @@ async def show_endpoint(ask: Ask) -> Reply:
 async def create_endpoint(ask: Ask) -> Reply:
     given = (await ask.body(NewEndpointBody)).endpoint
     await _check_service(ask, given.service_id)
-    await _check_region(ask, given.region_id or given.region)
+    await _ensure_region(ask, given.region)
+    await _check_region(ask, given.region_id)
     endpoint = CatalogEndpoint(
         id=new_id(ask.context.ids),
         service_id=given.service_id,
@@ -116,6 +118,10 @@ async def update_endpoint(ask: Ask) -> Reply:
     if "service_id" in changes:
         await _check_service(ask, changes["service_id"])
     await _check_region(ask, changes.get("region_id"))
+    former = changes.pop("region", None)
+    if former is not None and "region_id" not in changes:
+        await _ensure_region(ask, former)
+        changes["region_id"] = former
     return await _changed(ask, CatalogEndpoint, "endpoint", changes)
 
 
@@ -137,6 +143,14 @@ async def _check_service(ask: Ask, service_id: str) -> None:
 async def _check_region(ask: Ask, region_id: str | None) -> None:
     if region_id is not None and all(region["id"] != region_id for region in await _regions(ask)):
         raise Problem(400, f"Could not find region: {region_id}.")
+
+
+async def _ensure_region(ask: Ask, region_id: str | None) -> None:
+    """Create the region that a client names by the former field `region`, as Keystone does."""
+    if region_id is None or any(region["id"] == region_id for region in await _regions(ask)):
+        return
+    with suppress(Conflict):  # another request has just created it
+        await ask.store.add(CatalogRegion(id=region_id))
 
 
 # Regions

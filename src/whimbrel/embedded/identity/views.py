@@ -77,7 +77,8 @@ def application_credential(url: str, record: ApplicationCredential, roles: Seque
         "project_id": record.project_id,
         "roles": [{"id": each.id, "name": each.name, "domain_id": None} for each in roles if each.name in record.roles],
         "unrestricted": record.unrestricted,
-        "expires_at": None if record.expires_at is None else moment(record.expires_at),
+        # without "Z", unlike in tokens: Gophercloud parses it as Keystone sends it
+        "expires_at": None if record.expires_at is None else moment(record.expires_at).removesuffix("Z"),
         "links": {"self": f"{url}/v3/users/{record.user_id}/application_credentials/{record.id}"},
     }
 

@@ -299,8 +299,15 @@ class IdentityStore(Identity, Protocol):
 
     async def add_role(self, role: Role) -> None: ...
 
+    async def change_role(self, role_id: str, changes: Changes) -> Role:
+        """Change a role; a new name is in its holders' tokens. Raises: Conflict: the name is taken; NotFound."""
+        ...
+
     async def remove_role(self, role_id: str) -> None:
-        """Raises: Conflict: it is assigned."""
+        """Remove a role, and all its assignments.
+
+        Raises: Conflict: it is assigned at the same moment; NotFound.
+        """
         ...
 
     async def assignments(self, **wanted: Any) -> list[Assignment]:

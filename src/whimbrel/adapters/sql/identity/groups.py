@@ -17,7 +17,7 @@ from whimbrel.adapters.sql.tables.identity import group_assignments, group_membe
 from whimbrel.domain.errors import NotFound
 from whimbrel.ports.services.identity import Group, GroupAssignment, Project, Role, User
 
-_LOCK_GROUP = select_by(groups, "id").with_for_update()
+LOCK_GROUP = select_by(groups, "id").with_for_update()
 _MEMBERS = (
     sa.select(users)
     .join(group_members, group_members.c.user_id == users.c.id)
@@ -55,7 +55,7 @@ class GroupStore(RecordStore):
     async def join(self, group_id: str, user_id: str) -> None:
         here = {"group_id": group_id, "user_id": user_id}
         async with self._db.write() as tx:
-            record_of(Group, await tx.row(_LOCK_GROUP, {"id": group_id}), "group", group_id)
+            record_of(Group, await tx.row(LOCK_GROUP, {"id": group_id}), "group", group_id)
             record_of(User, await tx.row(LOCK_USER, {"id": user_id}), "user", user_id)
             if await tx.row(select_by(group_members, *here), here) is None:
                 await tx.run(sa.insert(group_members), here)
@@ -63,7 +63,7 @@ class GroupStore(RecordStore):
 
     async def leave(self, group_id: str, user_id: str) -> None:
         async with self._db.write() as tx:
-            await tx.row(_LOCK_GROUP, {"id": group_id})
+            await tx.row(LOCK_GROUP, {"id": group_id})
             await tx.row(LOCK_USER, {"id": user_id})
             here = (group_members.c.group_id == group_id, group_members.c.user_id == user_id)
             if (await tx.run(sa.delete(group_members).where(*here))).rowcount == 0:
@@ -77,7 +77,7 @@ class GroupStore(RecordStore):
         here = msgspec.structs.asdict(assignment)
         async with self._db.write() as tx:
             group_id, project_id = assignment.group_id, assignment.project_id
-            record_of(Group, await tx.row(_LOCK_GROUP, {"id": group_id}), "group", group_id)
+            record_of(Group, await tx.row(LOCK_GROUP, {"id": group_id}), "group", group_id)
             members = await _locked_members(tx, group_id)
             record_of(Project, await tx.row(HOLD_PROJECT, {"id": project_id}), "project", project_id)
             record_of(Role, await tx.row(HOLD_ROLE, {"id": assignment.role_id}), "role", assignment.role_id)
@@ -87,7 +87,7 @@ class GroupStore(RecordStore):
 
     async def unassign_from_group(self, assignment: GroupAssignment) -> None:
         async with self._db.write() as tx:
-            await tx.row(_LOCK_GROUP, {"id": assignment.group_id})
+            await tx.row(LOCK_GROUP, {"id": assignment.group_id})
             members = await _locked_members(tx, assignment.group_id)
             here = (column == getattr(assignment, column.name) for column in group_assignments.c)
             if (await tx.run(sa.delete(group_assignments).where(*here))).rowcount == 0:
@@ -97,7 +97,7 @@ class GroupStore(RecordStore):
     async def _before_removal(self, tx: Tx, kind: type[msgspec.Struct], record_id: str) -> None:
         await super()._before_removal(tx, kind, record_id)
         if kind is Group:
-            await tx.row(_LOCK_GROUP, {"id": record_id})
+            await tx.row(LOCK_GROUP, {"id": record_id})
             members, projects = await _locked_members(tx, record_id), await _projects(tx, record_id)
             await tx.run(sa.delete(group_assignments).where(group_assignments.c.group_id == record_id))
             await _end_access(tx, members, projects)

@@ -1,7 +1,7 @@
 """The embedded identity service's records in a database.
 
 Invariant: what a token grants is always current. Every change first locks its user or project, and updates or removes
-the dependent tokens before it commits; issuing a token takes the same locks. An assigned role cannot be deleted.
+the dependent tokens before it commits; issuing a token takes the same locks.
 """
 
 from typing import Any
@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.identity.groups import GroupStore
 from whimbrel.adapters.sql.identity.records_by_id import delete, update
+from whimbrel.adapters.sql.identity.roles import RoleStore
 from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, HOLD_ROLE, LOCK_USER, record_of, select_by, value_of
 from whimbrel.adapters.sql.identity.tokens import TokenStore, end_application_credentials, refresh_tokens
 from whimbrel.adapters.sql.tables.identity import (
@@ -50,7 +51,7 @@ _PROJECTS_OF = (
 )
 
 
-class SqlIdentity(TokenStore, GroupStore):
+class SqlIdentity(TokenStore, GroupStore, RoleStore):
     """Implements ports.services.identity.Identity and IdentityStore."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
@@ -143,22 +144,6 @@ class SqlIdentity(TokenStore, GroupStore):
 
     async def remove_project(self, project_id: str) -> None:
         await self._remove_with_tokens(projects, "project", project_id)
-
-    # Roles
-
-    async def roles(self, **wanted: Any) -> list[Role]:
-        return await self._select(Role, roles, wanted)
-
-    async def role(self, role_id: str) -> Role:
-        return await self._get(Role, roles, "role", role_id)
-
-    async def add_role(self, role: Role) -> None:
-        async with self._db.write() as tx:
-            await tx.run(sa.insert(roles), msgspec.structs.asdict(role))
-
-    async def remove_role(self, role_id: str) -> None:
-        async with self._db.write() as tx:
-            await delete(tx, roles, "role", role_id)
 
     # Assignments
 
