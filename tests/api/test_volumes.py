@@ -42,9 +42,9 @@ async def test_a_volume_is_made_shown_changed_and_deleted(cloud: VolumeCloud, tm
     assert file.stat().st_size == 2 * GIB
     assert file.stat().st_blocks < 100  # it is sparse
     changed = {"volume": {"name": "ünïcode \U0001f980", "description": None}}
-    assert (await cloud.done("ann", "PUT", f"/volumes/{made['id']}", changed))["volume"]["name"] == changed["volume"][
-        "name"
-    ]
+    renamed = (await cloud.done("root", "PUT", f"/volumes/{made['id']}", changed))["volume"]
+    assert renamed["name"] == changed["volume"]["name"]
+    assert not any(name.startswith("os-vol-") for name in renamed)
     assert (await cloud.ask("ann", "DELETE", f"/volumes/{made['id']}")).status_code == 202
     assert await cloud.status(made["id"]) == "deleting"
     await cloud.worker.settle()
@@ -273,7 +273,7 @@ async def test_actions(cloud: VolumeCloud) -> None:
     volume = await cloud.volume()
     path = f"/volumes/{volume}/action"
     await cloud.done("ann", "POST", path, action("os-reserve"))
-    assert await cloud.status(volume) == "reserved"
+    assert await cloud.status(volume) == "attaching"
     await cloud.refused(400, "ann", "POST", path, action("os-reserve"))
     await cloud.refused(400, "ann", "DELETE", f"/volumes/{volume}")
     await cloud.done("ann", "POST", path, {"os-unreserve": None})
@@ -314,6 +314,8 @@ async def test_image_metadata_is_changed(cloud: VolumeCloud) -> None:
     await cloud.done("ann", "POST", path, {"os-set_image_metadata": {"metadata": {"os": "tick", "x": "y"}}})
     await cloud.done("ann", "POST", path, {"os-unset_image_metadata": {"key": "x"}})
     assert (await cloud.show(volume))["volume_image_metadata"] == {"os": "tick"}
+    shown = await cloud.done("eve", "POST", path, {"os-show_image_metadata": {}})
+    assert shown == {"metadata": {"os": "tick"}}
     await cloud.refused(404, "ann", "POST", path, {"os-unset_image_metadata": {"key": "x"}})
 
 
@@ -335,7 +337,10 @@ async def test_metadata(cloud: VolumeCloud) -> None:
 async def test_quotas_hold(cloud: VolumeCloud) -> None:
     await cloud.refused(403, "ann", "PUT", "/os-quota-sets/p1", {"quota_set": {"volumes": 5}})
     await cloud.done("root", "PUT", "/os-quota-sets/p1", {"quota_set": {"volumes": 2, "gigabytes": 5, "snapshots": 1}})
-    await cloud.refused(400, "root", "PUT", "/os-quota-sets/p1", {"quota_set": {"backups": 1}})
+    others = {"backups": 1, "backup_gigabytes": 9, "groups": 2}
+    kept = (await cloud.done("root", "PUT", "/os-quota-sets/p1", {"quota_set": others}))["quota_set"]
+    assert {name: kept[name] for name in others} == others
+    await cloud.refused(400, "root", "PUT", "/os-quota-sets/p1", {"quota_set": {"volumes_fast": 1}})
     await cloud.refused(400, "root", "PUT", "/os-quota-sets/p1", {"quota_set": {"volumes": -2}})
     first = await cloud.volume(size=2)
     assert "5 GiB" in await cloud.refused(413, "ann", "POST", "/volumes", {"volume": {"size": 4}})
@@ -347,9 +352,9 @@ async def test_quotas_hold(cloud: VolumeCloud) -> None:
     assert used["volumes"] == {"limit": 2, "in_use": 2, "reserved": 0}
     assert used["gigabytes"] == {"limit": 5, "in_use": 5, "reserved": 0}
     await cloud.refused(403, "ann", "GET", "/os-quota-sets/p2")
-    assert used["backups"] == {"limit": 0, "in_use": 0, "reserved": 0}  # clients read these although there are none
+    assert used["backups"] == {"limit": 1, "in_use": 0, "reserved": 0}  # clients read these although there are none
     absolute = (await cloud.done("ann", "GET", "/limits"))["limits"]["absolute"]
-    assert (absolute["maxTotalBackups"], absolute["totalBackupGigabytesUsed"]) == (0, 0)
+    assert (absolute["maxTotalBackups"], absolute["totalBackupGigabytesUsed"]) == (1, 0)
     assert (absolute["maxTotalVolumes"], absolute["totalGigabytesUsed"]) == (2, 5)
     await cloud.done("root", "DELETE", "/os-quota-sets/p1")
     assert (await cloud.done("ann", "GET", "/os-quota-sets/p1"))["quota_set"]["volumes"] == 20
@@ -372,7 +377,10 @@ async def test_types(cloud: VolumeCloud) -> None:
     assert (await cloud.show(volume))["multiattach"] is True
     await cloud.refused(400, "root", "DELETE", f"/types/{made['id']}")
     specs = f"/types/{made['id']}/extra_specs"
-    await cloud.done("root", "POST", specs, {"extra_specs": {"speed": "high"}})
+    sent = {"extra_specs": {"speed": "high"}}
+    assert await cloud.done("root", "POST", specs, sent) == sent
+    changed = await cloud.done("root", "PUT", f"/types/{made['id']}", {"volume_type": {"description": "text"}})
+    assert sorted(changed["volume_type"]) == ["description", "extra_specs", "id", "is_public", "name"]
     assert (await cloud.done("root", "PUT", f"{specs}/speed", {"speed": "low"})) == {"speed": "low"}
     await cloud.done("root", "DELETE", f"{specs}/hidden")
     assert (await cloud.done("root", "GET", specs))["extra_specs"] == {"multiattach": "<is> True", "speed": "low"}
@@ -402,6 +410,9 @@ async def test_places(cloud: VolumeCloud) -> None:
     await cloud.refused(403, "ann", "GET", "/os-services")
     services = (await cloud.done("root", "GET", "/os-services"))["services"]
     assert [(each["host"], each["state"]) for each in services] == [("nova@files", "up"), ("north@files", "up")]
+    for host in ("north@files", "north"):
+        [found] = (await cloud.done("root", "GET", "/os-services", host=host))["services"]
+        assert found["host"] == "north@files"
     pools = (await cloud.done("root", "GET", "/scheduler-stats/get_pools", detail="true"))["pools"]
     assert pools[0]["capabilities"]["total_capacity_gb"] > 0
     aliases = {each["alias"] for each in (await cloud.done("ann", "GET", "/extensions"))["extensions"]}
@@ -412,7 +423,13 @@ async def test_places(cloud: VolumeCloud) -> None:
 async def test_who_only_reads_changes_nothing(cloud: VolumeCloud, row: tuple[Any, ...]) -> None:
     method, path, *_ = row
     url = "/".join("x" if "{" in part else part for part in path.split("/"))
-    await cloud.refused(403, "eve", method, url, {})
+    body = {"os-set_bootable": {"bootable": True}} if url == "/volumes/x/action" else {}
+    await cloud.refused(403, "eve", method, url, body)
+
+
+async def test_a_path_without_an_id_is_not_that_of_the_list(cloud: VolumeCloud) -> None:
+    for method in ("GET", "PUT", "DELETE"):
+        await cloud.refused(404, "ann", method, "/volumes/", {"volume": {}})
 
 
 ADMINS_ONLY = [

@@ -75,16 +75,26 @@ class App:
         return Problem(500, self._shape.bug(request))
 
 
-def routed(routes: Iterable[Route], admit: Callable[[Request, Route], Awaitable[Any]], shape: Shape) -> App:
+def routed(
+    routes: Iterable[Route],
+    admit: Callable[[Request, Route], Awaitable[Any]],
+    shape: Shape,
+    *,
+    ends_in_slash: bool = True,
+) -> App:
     """Return the application of a table of routes without actions.
 
     admit: returns the handler's argument for a request. Raises: Problem, WorldError: not permitted.
+    ends_in_slash: False: only the paths of version documents may; "/v3/volumes/" is a volume without an id: 404.
     """
     table = RouteTable(routes, no_path="Not Found", no_method="Method Not Allowed")
 
     async def answer(request: Request) -> Reply:
         method = "GET" if request.method == "HEAD" else request.method
-        [route], request.params = table.find(method, request.path.removeprefix("/").removesuffix("/").split("/"))
+        parts = request.path.removeprefix("/").split("/")
+        if parts[-1] == "" and (ends_in_slash or len(parts) <= 2):
+            parts = parts[:-1] or [""]
+        [route], request.params = table.find(method, parts)
         note_route(request.scope, route.path)
         return reply_of(await route.handler(request if route.rule is OPEN else await admit(request, route)))
 

@@ -46,7 +46,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 def image_app(service: ImageService, identity: Identity, ids: IdSource, secret: bytes | None = None) -> App:
     """Create the application, to be mounted at /image. secret: of the grants of hosts; None: there are none."""
     documents = (Route("GET", path, _versions, OPEN) for path in ("/", "/versions"))
-    return routed([*documents, *(Route(*line) for line in ROUTES)], admission(service, identity, ids, secret), SHAPE)
+    admit = admission(service, identity, ids, secret)
+    return routed([*documents, *(Route(*line) for line in ROUTES)], admit, SHAPE, ends_in_slash=False)
 
 
 async def _versions(request: Request) -> Reply:

@@ -51,7 +51,7 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
     ("GET", VOLUME, volumes.show, reader, 0),
     ("PUT", VOLUME, volumes.update, member, 0),
     ("DELETE", VOLUME, volumes.delete, member, 0),
-    ("POST", VOLUME + "/action", volume_actions.act, member, 0),
+    ("POST", VOLUME + "/action", volume_actions.act, reader, 0),  # its table has the rule of each action
     ("POST", "/snapshots", snapshots.create, member, 0),
     ("GET", "/snapshots", snapshots.search, reader, 0),
     ("GET", "/snapshots/detail", snapshots.search_detail, reader, 0),
@@ -98,4 +98,4 @@ def volume_app(service: VolumeService) -> App:
         for prefix in ("/v3", "/v3/{project_id}")
         for method, path, handler, rule, since in ROUTES
     )
-    return routed([*documents, *routes], admission(service), SHAPE)
+    return routed([*documents, *routes], admission(service), SHAPE, ends_in_slash=False)

@@ -37,7 +37,8 @@ class MetadataStore:
 
     async def add(self, ask: Ask) -> Reply:
         sent = await wrapped(ask, self.key, Metadata)
-        return Reply({self.key: await self._edited(ask, lambda has: {**has, **sent})})
+        made = await self._edited(ask, lambda has: {**has, **sent})
+        return Reply({self.key: made if self.key == "metadata" else sent})  # of extra specs Cinder repeats what it got
 
     async def replace_all(self, ask: Ask) -> Reply:
         sent = await wrapped(ask, self.key, Metadata)

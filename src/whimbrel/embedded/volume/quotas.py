@@ -12,7 +12,7 @@ from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import VolumeUsage
 
 NONE_HERE = {"backups": 0, "backup_gigabytes": 0, "groups": 0}
-"""The limits of what Cinder has and this service has not."""
+"""The limits of what Cinder has and this service has not. They are stored, so that a client reads what it has set."""
 
 Limit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
@@ -32,14 +32,14 @@ async def show_defaults(ask: Ask) -> Reply:
 
 
 async def update(ask: Ask) -> Reply:
-    """Set limits. Unsupported ones (backups, groups, a type's own) are refused, not ignored."""
+    """Set limits. Those of single volume types are refused, not ignored."""
     sent = await wrapped(ask, "quota_set", dict[str, Any])
     project = ask.path("target_id")
     if len(project) > 255:
         raise Problem(400, "A project's id has at most 255 characters.")
     for name in ("tenant_id", "force"):
         sent.pop(name, None)
-    if unknown := sorted(set(sent) - set(ask.service.limits)):
+    if unknown := sorted(set(sent) - set(ask.service.limits) - set(NONE_HERE)):
         raise Problem(400, f"Bad key(s) in quota set: {', '.join(unknown)[:200]}.")
     try:
         limits = {name: msgspec.convert(value, Limit, strict=False) for name, value in sent.items()}

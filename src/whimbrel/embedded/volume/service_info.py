@@ -60,9 +60,10 @@ async def list_services(ask: Ask) -> Reply:
         if ask.minor >= 49:
             shown["backend_state"] = "up"
         found.append(shown)
-    for name in ("binary", "host"):
-        if query.get(name):
-            found = [each for each in found if each[name] == query[name]]
+    if binary := query.get("binary"):
+        found = [each for each in found if each["binary"] == binary]
+    if host := query.get("host"):  # with or without its back end
+        found = [each for each in found if host in (each["host"], each["host"].partition("@")[0])]
     return Reply({"services": found})
 
 

@@ -18,6 +18,10 @@ from whimbrel.ports.embedded.volume_store import VolumeType
 ProjectId = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
+NOT_CHANGED = ("os-volume-type-access:is_public", "qos_specs_id")
+"""Fields that Cinder shows of a type, but not in the answer to a change of it."""
+
+
 class NewType(msgspec.Struct, kw_only=True):
     name: Key
     description: Name | None = None
@@ -88,7 +92,8 @@ async def update(ask: Ask) -> Reply:
         changes["description"] = sent.description
     if sent.is_public is not None:
         changes["public"] = flag(sent.is_public, "is_public")
-    return Reply({"volume_type": views.volume_type(ask, await ask.store.change_type(replace(record, **changes)))})
+    shown = views.volume_type(ask, await ask.store.change_type(replace(record, **changes)))
+    return Reply({"volume_type": {name: value for name, value in shown.items() if name not in NOT_CHANGED}})
 
 
 async def delete(ask: Ask) -> Reply:

@@ -1,6 +1,6 @@
 """Actions on a volume: one URL, and a body that names the action."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from typing import Any, Literal
 
 import msgspec
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Invalid, WrongState
 from whimbrel.embedded.volume import images, volume_states
 from whimbrel.embedded.volume.fields import Key, Size, fitted, flag
-from whimbrel.embedded.volume.request import ACCEPTED, Ask
+from whimbrel.embedded.volume.request import ACCEPTED, ADMINS, Ask
 from whimbrel.embedded.volume.service import Change
 from whimbrel.embedded.volume.volumes import delete_volume
 from whimbrel.http.problem import Problem
@@ -63,8 +63,8 @@ async def act(ask: Ask) -> Reply:
         raise Invalid(f"{name} is not done here: use attachments, from version 3.27 on.")
     if name not in ACTIONS:
         raise Problem(400, f"There is no such action: {name[:50]}.")
-    action, kind, admins_only = ACTIONS[name]
-    if admins_only and not ask.is_admin:
+    action, kind, roles = ACTIONS[name]
+    if not ask.principal.roles & roles:
         raise Problem(403, f"Policy does not allow {name} to be performed.")
     record = await ask.volume()
     empty = msgspec.Raw(b"{}")
@@ -187,25 +187,28 @@ async def _force_delete(ask: Ask, record: VolumeRecord, sent: Anything) -> Reply
     return ACCEPTED
 
 
-ACTIONS: dict[str, tuple[Action, type, bool]] = {
-    "os-extend": (_extend, Extension, False),
-    "os-reserve": (_becomes("reserve", "reserved"), Anything, False),
-    "os-unreserve": (_becomes("unreserve", "as held"), Anything, False),
-    "os-begin_detaching": (_becomes("begin detaching", "detaching"), Anything, False),
-    "os-roll_detaching": (_becomes("roll detaching", "as held"), Anything, False),
-    "os-set_bootable": (_set_bootable, Bootable, False),
-    "os-update_readonly_flag": (_set_readonly, ReadOnly, False),
-    "os-retype": (_retype, Retype, False),
-    "os-volume_upload_image": (images.upload, images.Upload, False),
-    "os-reimage": (images.reimage, images.Reimage, False),
-    "os-set_image_metadata": (images.set_image_metadata, images.ImageMetadata, False),
-    "os-show_image_metadata": (images.show_image_metadata, Anything, False),
-    "os-unset_image_metadata": (images.unset_image_metadata, images.OneKey, False),
-    "os-reset_status": (_reset_status, Reset, True),
-    "os-force_detach": (_force_detach, ForcedDetach, True),
-    "os-force_delete": (_force_delete, Anything, True),
+MEMBERS = {"member", *ADMINS}
+READERS = {"reader", *MEMBERS}
+
+ACTIONS: dict[str, tuple[Action, type, Set[str]]] = {
+    "os-extend": (_extend, Extension, MEMBERS),
+    "os-reserve": (_becomes("reserve", "attaching"), Anything, MEMBERS),
+    "os-unreserve": (_becomes("unreserve", "as held"), Anything, MEMBERS),
+    "os-begin_detaching": (_becomes("begin detaching", "detaching"), Anything, MEMBERS),
+    "os-roll_detaching": (_becomes("roll detaching", "as held"), Anything, MEMBERS),
+    "os-set_bootable": (_set_bootable, Bootable, MEMBERS),
+    "os-update_readonly_flag": (_set_readonly, ReadOnly, MEMBERS),
+    "os-retype": (_retype, Retype, MEMBERS),
+    "os-volume_upload_image": (images.upload, images.Upload, MEMBERS),
+    "os-reimage": (images.reimage, images.Reimage, MEMBERS),
+    "os-set_image_metadata": (images.set_image_metadata, images.ImageMetadata, MEMBERS),
+    "os-show_image_metadata": (images.show_image_metadata, Anything, READERS),
+    "os-unset_image_metadata": (images.unset_image_metadata, images.OneKey, MEMBERS),
+    "os-reset_status": (_reset_status, Reset, ADMINS),
+    "os-force_detach": (_force_detach, ForcedDetach, ADMINS),
+    "os-force_delete": (_force_delete, Anything, ADMINS),
 }
-"""Action -> its function, its body type, and whether it is for administrators only."""
+"""Action -> its function, its body type, and the roles that permit it."""
 
 GONE = ("os-attach", "os-detach", "os-initialize_connection", "os-terminate_connection")
 """How volumes were attached before the attachments API."""

@@ -31,8 +31,8 @@ class ChangedVolume(msgspec.Struct, kw_only=True):
     metadata: Metadata | msgspec.UnsetType | None = msgspec.UNSET
 
 
-NOT_CREATED = ("os-vol-", "volume_image_metadata")
-"""Fields that Cinder's extensions add to its other answers, but not to that of a creation."""
+EXTENDED = ("os-vol-", "volume_image_metadata")
+"""Fields that Cinder's extensions add when a volume is shown, but not when it is created or changed."""
 
 
 async def create(ask: Ask) -> Reply:
@@ -40,8 +40,7 @@ async def create(ask: Ask) -> Reply:
     record = await volume_sources.planned(ask, sent)
     await ask.store.add_volume(record, ask.service.limits)
     ask.service.wake()
-    shown = await _shown(ask, record)
-    return Reply({"volume": {key: value for key, value in shown.items() if not key.startswith(NOT_CREATED)}}, 202)
+    return Reply({"volume": await _plain(ask, record)}, 202)
 
 
 async def show(ask: Ask) -> Reply:
@@ -83,7 +82,7 @@ async def update(ask: Ask) -> Reply:
     if isinstance(sent.metadata, dict):
         changes["metadata"] = sent.metadata
     record = await ask.service.change(record.id, lambda volume, claims: Change(replace(volume, **changes)))
-    return Reply({"volume": await _shown(ask, record)})
+    return Reply({"volume": await _plain(ask, record)})
 
 
 async def delete(ask: Ask) -> Reply:
@@ -138,6 +137,12 @@ async def _listed(ask: Ask, detail: bool) -> Reply:
     if ask.minor >= 45 and flag(ask.request.query_params.get("with_count", "false"), "with_count"):
         page["count"] = await ask.store.count_volumes(query)
     return Reply(page)
+
+
+async def _plain(ask: Ask, record: VolumeRecord) -> dict[str, Any]:
+    """Return the view of a volume without the fields of extensions."""
+    shown = await _shown(ask, record)
+    return {key: value for key, value in shown.items() if not key.startswith(EXTENDED)}
 
 
 async def _shown(ask: Ask, record: VolumeRecord) -> dict[str, Any]:
