@@ -371,6 +371,35 @@ async def test_nonsense_about_a_rule(service: Service, fields: dict[str, object]
     assert answer.status_code == 400, answer.text
 
 
+@pytest.mark.parametrize(
+    ("protocol", "low", "high", "text"),
+    [
+        ("tcp", -16, 80, "Invalid value for port -16"),
+        ("tcp", 0, 80, "Invalid value for port 0"),
+        ("udp", 80, 65536, "Invalid value for port 65536"),
+        ("tcp", 80, 79, "port_range_min must be <= port_range_max"),
+        ("icmp", 1, 256, "Invalid value for ICMP code"),
+        ("icmp", -1, 25, "Invalid value for ICMP type"),
+        ("icmp", None, 6, "ICMP type (port-range-min) is missing"),
+    ],
+)
+async def test_bad_ports_of_a_rule_are_named(
+    service: Service, protocol: str, low: int | None, high: int, text: str
+) -> None:
+    group = await service.make("security_group", name="web")
+    requested = {"security_group_id": group["id"], "direction": "ingress", "protocol": protocol}
+    body = {"security_group_rule": {**requested, "port_range_min": low, "port_range_max": high}}
+    answer = await service.ask("ann", "POST", "/security-group-rules", body)
+    assert (answer.status_code, text in answer.text) == (400, True), answer.text
+
+
+async def test_no_other_group_is_named_default(service: Service) -> None:
+    group = await service.make("security_group", name="web")
+    body = {"security_group": {"name": "default"}}
+    answer = await service.ask("ann", "PUT", f"/security-groups/{group['id']}", body)
+    refusal(answer, 409, "SecurityGroupDefaultAlreadyExists")
+
+
 async def test_agents(service: Service) -> None:
     agents = (await service.get("/agents"))["agents"]
     assert sorted((each["host"], each["agent_type"]) for each in agents) == [

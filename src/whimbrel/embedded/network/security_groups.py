@@ -28,7 +28,7 @@ PROTOCOLS = (
 WITH_PORTS = ("tcp", "udp", "sctp", "dccp", "udplite", "6", "17", "33", "132", "136")
 ICMP = ("icmp", "icmpv6", "ipv6-icmp", "1", "58")
 
-PortNumber = Annotated[int, Meta(ge=0, le=65535)]
+PortNumber = Annotated[int, Meta(ge=-(2**31), lt=2**31)]  # the bounds depend on the protocol
 
 
 class NewGroup(New, kw_only=True):
@@ -170,6 +170,8 @@ async def update(ask: Ask) -> Reply:
     async def edit(group: SecurityGroup) -> SecurityGroup:
         if group.is_default and requested.name not in (UNSET, DEFAULT_GROUP):
             raise SecurityGroupCannotRemoveDefault("Updating default security group is not allowed.")
+        if not group.is_default and requested.name == DEFAULT_GROUP:
+            raise SecurityGroupDefaultAlreadyExists("Default security group already exists.")
         return msgspec.structs.replace(group, **given(requested, "name", "description", "stateful"))
 
     return await GROUPS.change(ask, edit)
@@ -213,13 +215,24 @@ def _check_ports(requested: NewRule) -> None:
     if low is None and high is None:
         return
     if protocol in ICMP:
-        if low is None or max(low, high or 0) > 255:
-            raise InvalidInput(f"Invalid type or code for ICMP: {low}, {high}.")
+        _check_icmp(low, high)
         return
     if protocol not in WITH_PORTS:
         raise InvalidInput("Must also specify protocol if port range is given.")
-    if low is None or high is None or low > high or low == 0:
-        raise InvalidInput(f"Invalid port range: port_range_min {low}, port_range_max {high}.")
+    for port in (low, high):
+        if port is not None and not 1 <= port <= 65535:
+            raise InvalidInput(f"Invalid value for port {port}.")
+    if low is None or high is None or low > high:
+        raise InvalidInput(f"For TCP/UDP protocols, port_range_min must be <= port_range_max; they are {low}, {high}.")
+
+
+def _check_icmp(kind: int | None, code: int | None) -> None:
+    """Check type and code, which ICMP has in place of ports. The texts are those that clients look for."""
+    if kind is None:
+        raise InvalidInput(f"ICMP code (port-range-max) {code} is provided but ICMP type (port-range-min) is missing.")
+    for word, field, value in (("type", "port-range-min", kind), ("code", "port-range-max", code)):
+        if value is not None and not 0 <= value <= 255:
+            raise InvalidInput(f"Invalid value for ICMP {word} ({field}) {value}. It must be 0 to 255.")
 
 
 def _prefix(requested: NewRule) -> str | None:

@@ -44,6 +44,7 @@ EXTENSIONS = (
     ("standard-attr-tag", "Tag support for resources with standard attribute", "Tags."),
     ("standard-attr-timestamp", "Resource timestamps", "When it was made and changed."),
     ("stateful-security-group", "Stateful security group", "Security groups without a state."),
+    ("subnet-external-network", "Subnets of external networks", "All projects see subnets of external networks."),
     ("subnet-service-types", "Subnet service types", "Subnets for some owners of ports."),
 )
 GROUPS = "port-resource-request-groups"
