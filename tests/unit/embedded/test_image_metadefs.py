@@ -31,7 +31,8 @@ async def test_everybody_reads_what_administrators_define(defined: Opened) -> No
     assert (await defined.ask("ann", "GET", f"{SPACES}?resource_types=OS::Glance::Image")).json()["namespaces"] == []
     assert (await defined.ask("ann", "GET", ONE)).json()["properties"] == BODY["properties"]
     types = (await defined.ask("ann", "GET", "/image/v2/metadefs/resource_types")).json()["resource_types"]
-    assert types == [{"name": "OS::Nova::Flavor"}]
+    assert {"name": "OS::Nova::Flavor"} in types
+    assert {"name": "OS::Glance::Image"} in types  # without any namespace of it
 
 
 async def test_properties_are_added_changed_and_deleted(defined: Opened) -> None:
@@ -50,7 +51,10 @@ async def test_tags(defined: Opened) -> None:
         await defined.ask("root", "POST", f"{ONE}/tags", {"tags": [{"name": "b"}, {"name": "a"}]})
     ).status_code == 201
     assert (await defined.ask("root", "POST", f"{ONE}/tags/c")).status_code == 201
-    assert (await defined.ask("root", "DELETE", f"{ONE}/tags/b")).status_code == 204
+    assert (await defined.ask("root", "PUT", f"{ONE}/tags/b", {"name": "a"})).status_code == 409
+    assert (await defined.ask("root", "PUT", f"{ONE}/tags/z", {"name": "y"})).status_code == 404
+    assert (await defined.ask("root", "PUT", f"{ONE}/tags/b", {"name": "d"})).json() == {"name": "d"}
+    assert (await defined.ask("root", "DELETE", f"{ONE}/tags/d")).status_code == 204
     assert (await defined.ask("ann", "GET", f"{ONE}/tags")).json() == {"tags": [{"name": "a"}, {"name": "c"}]}
 
 
@@ -62,3 +66,22 @@ async def test_a_private_or_protected_namespace(defined: Opened) -> None:
     assert (await defined.ask("root", "PUT", ONE, {**private, "protected": False})).status_code == 200
     assert (await defined.ask("root", "DELETE", ONE)).status_code == 204
     assert (await defined.ask("root", "GET", ONE)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        *((word, word) for word in ("namespace", "namespaces", "object", "objects", "property", "properties")),
+        *(("tag", "tag"), ("tags", "tags"), ("resource_type", "resource_type_association")),
+        ("resource_types", "resource_type_associations"),
+    ],
+)
+async def test_schemas_are_those_of_glance(services: Opened, path: str, name: str) -> None:
+    schema = (await services.ask("eve", "GET", f"/image/v2/schemas/metadefs/{path}")).json()
+    assert schema["name"] == name
+    assert schema["properties"]
+
+
+async def test_a_path_without_an_id_is_not_that_of_the_list(services: Opened) -> None:
+    for method in ("GET", "DELETE"):
+        assert (await services.ask("root", method, "/image/v2/images/")).status_code == 404

@@ -1,6 +1,6 @@
 """Every URL of the image service and its handler."""
 
-from whimbrel.embedded.image import images, imports, members, metadefs, schemas, transfer, usage
+from whimbrel.embedded.image import images, imports, members, metadef_schemas, metadefs, schemas, transfer, usage
 from whimbrel.embedded.image.request import IMAGE, IMAGE_FILE, SHAPE, Handler, admission
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.http.app import App, routed
@@ -40,6 +40,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v2/schemas/member", schemas.member),
     ("GET", "/v2/schemas/members", schemas.members),
     *metadefs.ROUTES,
+    *metadef_schemas.ROUTES,
 )
 
 

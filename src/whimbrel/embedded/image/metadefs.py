@@ -20,6 +20,14 @@ ROOT = "/v2/metadefs"
 NAMESPACES = ROOT + "/namespaces"
 NAMESPACE = NAMESPACES + "/{namespace}"
 
+RESOURCE_TYPES = frozenset(
+    {
+        *("OS::Cinder::Volume", "OS::Glance::Image", "OS::Nova::Aggregate", "OS::Nova::Flavor", "OS::Nova::Server"),
+        "OS::Trove::Instance",
+    }
+)
+"""The resource types that every Glance has."""
+
 Name = Annotated[str, Meta(min_length=1, max_length=80)]
 Owner = Annotated[str, Meta(max_length=255)]
 
@@ -202,8 +210,8 @@ CONTENTS = (
 
 
 async def list_resource_types(ask: Ask) -> Reply:
-    """List the resource types that are associated with any namespace."""
-    found = {name for each in await ask.store.namespaces() for name in each.resource_types}
+    """List the usual resource types, and others that are associated with a namespace."""
+    found = {name for each in await ask.store.namespaces() for name in each.resource_types} | RESOURCE_TYPES
     return Reply({"resource_types": [{"name": name} for name in sorted(found)]})
 
 
@@ -238,6 +246,15 @@ async def add_tag(ask: Ask) -> Reply:
     return Reply({"name": tag}, 201)
 
 
+async def rename_tag(ask: Ask) -> Reply:
+    namespace, name = await _owned(ask), (await ask.body(Item)).name
+    before = _tag(namespace, ask.path("name"))
+    if name != before and name in namespace.tags:
+        raise Conflict(f"The namespace {namespace.namespace} has the tag {name} already.")
+    await _retag(ask, namespace, lambda tags: sorted(name if each == before else each for each in tags))
+    return Reply({"name": name})
+
+
 async def delete_tag(ask: Ask) -> Reply:
     namespace = await _owned(ask)
     tag = _tag(namespace, ask.path("name"))
@@ -269,6 +286,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("DELETE", NAMESPACE + "/tags", clear_tags),
     ("GET", NAMESPACE + "/tags/{name}", show_tag),
     ("POST", NAMESPACE + "/tags/{name}", add_tag),
+    ("PUT", NAMESPACE + "/tags/{name}", rename_tag),
     ("DELETE", NAMESPACE + "/tags/{name}", delete_tag),
 )
 

@@ -58,7 +58,7 @@ async def image(ask: Ask) -> Reply:
 
 
 async def images(ask: Ask) -> Reply:
-    return Reply(_pages("images", IMAGE))
+    return Reply(pages("images", IMAGE))
 
 
 async def member(ask: Ask) -> Reply:
@@ -66,10 +66,11 @@ async def member(ask: Ask) -> Reply:
 
 
 async def members(ask: Ask) -> Reply:
-    return Reply(_pages("members", MEMBER))
+    return Reply(pages("members", MEMBER))
 
 
-def _pages(name: str, item: dict[str, Any]) -> dict[str, Any]:
+def pages(name: str, item: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a list of such items."""
     return {
         "name": name,
         "properties": {
