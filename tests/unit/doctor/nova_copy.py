@@ -16,6 +16,7 @@ from whimbrel.doctor.stuck_limits import StuckLimits
 
 NOW = 1_700_000_000.0
 OLD = NOW - 86_400.0
+YOUNG = NOW - 10.0
 CELLS = {"cell0": 1, "one": 2, "two": 3}
 DATABASES = ("api", "placement", *CELLS)
 HOSTS = {"n1": "one", "n2": "one", "s1": "two"}

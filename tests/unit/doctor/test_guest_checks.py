@@ -1,10 +1,8 @@
 """Guests that hypervisors have otherwise than Nova."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.unit.doctor.nova_copy import NOW, NovaCopy, server
+from tests.unit.doctor.nova_copy import YOUNG, NovaCopy, server
 from tests.unit.doctor.services_copy import GuestsCopy
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.doctor.guest_checks import GuestChecks
@@ -15,14 +13,6 @@ from whimbrel.domain.errors import Invalid
 def guests() -> GuestsCopy:
     made = GuestsCopy("n1", "n2")
     made.add("n1", server(1))
-    return made
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> NovaCopy:
-    made = NovaCopy.in_files(tmp_path)
-    made.add_server(1)
-    made.add_server(2, "s1")  # its host is not asked
     return made
 
 
@@ -73,7 +63,7 @@ def test_a_guest_of_a_server_that_is_gone(copy: NovaCopy, guests: GuestsCopy) ->
 
 
 def test_what_goes_on(copy: NovaCopy, guests: GuestsCopy) -> None:
-    copy.change("one", nova.instances, {"uuid": server(1)}, at=NOW - 10.0, task_state="migrating")
+    copy.change("one", nova.instances, {"uuid": server(1)}, at=YOUNG, task_state="migrating")
     guests.add("n2", server(1))
     assert kinds(copy, guests) == []
 

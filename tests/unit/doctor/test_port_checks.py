@@ -1,28 +1,16 @@
 """Ports that Neutron has otherwise than Nova's servers."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.unit.doctor.nova_copy import NOW, NovaCopy, server
+from tests.unit.doctor.nova_copy import YOUNG, NovaCopy, server
 from tests.unit.doctor.services_copy import PortsCopy
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.doctor.port_checks import PortChecks
-
-YOUNG = NOW - 10.0
 
 
 @pytest.fixture
 def ports() -> PortsCopy:
     return PortsCopy()
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> NovaCopy:
-    made = NovaCopy.in_files(tmp_path)
-    made.add_server(1)
-    made.add_server(2, "s1")
-    return made
 
 
 def kinds(copy: NovaCopy, ports: PortsCopy, **how: object) -> list[tuple[str, str]]:

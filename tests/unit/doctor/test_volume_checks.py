@@ -1,28 +1,17 @@
 """Volumes and attachments that Cinder has otherwise than Nova."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
-from tests.unit.doctor.nova_copy import NOW, NovaCopy, server
+from tests.unit.doctor.nova_copy import YOUNG, NovaCopy, server
 from tests.unit.doctor.services_copy import VolumesCopy
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.doctor.volume_checks import VolumeChecks
-
-YOUNG = NOW - 10.0
 
 
 @pytest.fixture
 def volumes() -> VolumesCopy:
     return VolumesCopy()
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> NovaCopy:
-    made = NovaCopy.in_files(tmp_path)
-    made.add_server(1)
-    return made
 
 
 def kinds(copy: NovaCopy, volumes: VolumesCopy, **how: object) -> list[tuple[str, str]]:

@@ -1,0 +1,65 @@
+"""What is held in Placement otherwise than the servers of Nova are placed."""
+
+from tests.unit.doctor.nova_copy import NovaCopy, migration, server
+from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
+
+
+def test_a_server_that_holds_nothing(copy: NovaCopy) -> None:
+    copy.release(server(1))
+    assert copy.kinds() == [("no_allocation", server(1))]
+
+
+def test_a_server_that_holds_another_host(copy: NovaCopy) -> None:
+    copy.release(server(1))
+    copy.hold(server(1), "n2")
+    assert copy.kinds() == [("allocation_elsewhere", server(1))]
+
+
+def test_a_server_without_a_host_that_holds_one(copy: NovaCopy) -> None:
+    copy.add_record(3, None, vm_state="shelved_offloaded")
+    copy.add_mapping(3, "one")
+    copy.hold(server(3), "n1")
+    assert copy.kinds() == [("allocation_elsewhere", server(3))]
+
+
+def test_an_offloaded_server_that_is_still_recorded_on_a_host(copy: NovaCopy) -> None:
+    copy.add_server(3, vm_state="shelved_offloaded")
+    copy.release(server(3))
+    (found,) = copy.look().findings
+    assert found.key == ("offloaded_on_host", server(3))
+    assert "host = NULL" in found.commands[-1].line
+
+
+def test_a_server_that_holds_two_hosts(copy: NovaCopy) -> None:
+    copy.hold(server(1), "n2")
+    assert copy.kinds() == [("doubled_allocation", server(1))]
+
+
+def test_a_server_that_holds_other_amounts(copy: NovaCopy) -> None:
+    copy.release(server(1))
+    copy.hold(server(1), "n1", (2, 1024, 1))
+    assert copy.kinds() == [("wrong_amounts", server(1))]
+
+
+def test_what_a_migration_holds_after_its_end(copy: NovaCopy) -> None:
+    copy.hold(copy.add_migration(1, "confirmed"), "n2")
+    assert copy.kinds() == [("allocation_of_migration", migration(1))]
+
+
+def test_what_is_held_by_what_is_gone(copy: NovaCopy) -> None:
+    copy.add_record(3, deleted=3)
+    copy.hold(server(3), "n1")
+    copy.hold(copy.add_migration(4, "error", deleted=4), "n1")
+    copy.hold(server(5), "n1")
+    assert copy.kinds() == [
+        ("allocation_of_gone_server", server(3)),
+        ("allocation_of_gone_server", migration(4)),
+        ("allocation_of_nobody", server(5)),
+    ]
+
+
+def test_other_users_of_placement_are_left_alone(copy: NovaCopy) -> None:
+    copy.add("placement", placement.providers, id=9, uuid=server(900), name="accelerators", root_provider_id=9)
+    copy.add("placement", placement.allocations, consumer_id=server(901), resource_provider_id=9, resource_class_id=1,
+             used=1)  # fmt: skip
+    assert copy.kinds() == []

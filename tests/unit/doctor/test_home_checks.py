@@ -1,0 +1,81 @@
+"""Where servers are recorded: mappings, build requests, copies in two cells, request specs."""
+
+from tests.unit.doctor.nova_copy import OLD, NovaCopy, migration, server
+from whimbrel.adapters.sql.nova_books import nova_tables as nova
+
+
+def test_mappings(copy: NovaCopy) -> None:
+    copy.change("api", nova.instance_mappings, {"instance_uuid": server(1)}, cell_id=3)
+    copy.remove("api", nova.instance_mappings, instance_uuid=server(2))
+    copy.add_mapping(3, "one")
+    copy.add_mapping(4, None)
+    copy.add("api", nova.build_requests, instance_uuid=server(4))
+    assert copy.kinds() == [
+        ("stuck_create", server(4)),
+        ("no_mapping", server(2)),
+        ("mapping_to_wrong_cell", server(1)),
+        ("mapping_of_nothing", server(3)),
+    ]
+
+
+def test_a_build_request_that_is_left(copy: NovaCopy) -> None:
+    copy.add_record(3, None, cell="cell0", vm_state="error", launched_at=None)
+    copy.add_mapping(3, "cell0")
+    copy.add("api", nova.build_requests, instance_uuid=server(3))
+    assert copy.kinds(now=OLD + 200.0) == []
+    assert copy.kinds() == [("stuck_create", server(3))]
+
+
+def test_a_create_that_stands_still_before_it_is_mapped(copy: NovaCopy) -> None:
+    copy.add_record(3, None, cell="one", vm_state="building", task_state="scheduling", launched_at=None)
+    copy.add_mapping(3, None)
+    copy.add("api", nova.build_requests, instance_uuid=server(3))
+    stuck, mapping = copy.look().findings
+    assert (stuck.kind, mapping.kind) == ("stuck_server", "mapping_to_wrong_cell")
+    assert "instance_mappings" in stuck.commands[1].line
+    assert stuck.commands[2].line == f"openstack server delete {server(3)}"
+
+
+def test_copies_in_two_cells(copy: NovaCopy) -> None:
+    copy.add_record(1, "s1")
+    copy.add_record(2, "n1", hidden=True)
+    assert copy.kinds() == [("server_in_two_cells", server(1)), ("hidden_copy", server(2))]
+
+
+def test_a_move_between_cells_has_two_copies(copy: NovaCopy) -> None:
+    copy.change("two", nova.instances, {"uuid": server(2)}, vm_state="resized")
+    copy.add_record(2, "n1", hidden=True)
+    for cell, status in (("one", "post-migrating"), ("two", "finished")):  # that of the source stays so
+        copy.add_migration(2, status, target="s1", cell=cell, cross_cell_move=True)
+    copy.hold(migration(2), "n1")
+    assert copy.kinds() == []
+
+
+def test_a_move_between_cells_that_died_leaves_a_copy(copy: NovaCopy) -> None:
+    copy.add_record(2, "n1", hidden=True)
+    for cell, status in (("one", "pre-migrating"), ("two", "error")):
+        copy.add_migration(2, status, source="s1", target="n1", cell=cell, cross_cell_move=True)
+    (found,) = copy.look().findings
+    assert found.key == ("hidden_copy", server(2))
+    assert all(each.sql_in == "one" and each.line.startswith("DELETE") for each in found.commands)
+
+
+def test_a_move_between_cells_that_died_while_both_were_visible(copy: NovaCopy) -> None:
+    copy.change("two", nova.instances, {"uuid": server(2)}, task_state="resize_migrated")
+    copy.add_record(2, "n1", vm_state="resized")
+    for cell, status in (("one", "finished"), ("two", "post-migrating")):
+        copy.add_migration(2, status, source="s1", target="n1", cell=cell, cross_cell_move=True)
+    assert copy.kinds(now=OLD + 200.0) == []
+    (found,) = copy.look().findings
+    assert found.key == ("server_in_two_cells", server(2))
+    assert [(each.sql_in, "hidden = true" in each.line) for each in found.commands] == [("one", True)]
+
+
+def test_request_specs(copy: NovaCopy) -> None:
+    copy.remove("api", nova.request_specs, instance_uuid=server(1))
+    copy.add_spec(1, flavor=2, zone="east")
+    copy.remove("api", nova.request_specs, instance_uuid=server(2))
+    assert copy.kinds() == [("spec_missing", server(2)), ("spec_flavor", server(1)), ("spec_zone", server(1))]
+    copy.add("api", nova.aggregate_hosts, host="n1", aggregate_id=1)
+    copy.add("api", nova.aggregate_metadata, aggregate_id=1, key="availability_zone", value="east")
+    assert ("spec_zone", server(1)) not in copy.kinds()
