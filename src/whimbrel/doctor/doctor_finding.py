@@ -13,6 +13,7 @@ TITLES: Mapping[str, str] = {
     "stale_migration": "Migration records that never end",
     "offloaded_on_host": "Offloaded servers that are still recorded on a host",
     "no_allocation": "Servers that hold nothing in Placement",
+    "source_not_held": "Servers that wait for a verdict, and no longer hold their source",
     "allocation_elsewhere": "Servers that hold another host than theirs",
     "doubled_allocation": "Servers that hold several hosts",
     "wrong_amounts": "Servers that hold other amounts than their flavor has",

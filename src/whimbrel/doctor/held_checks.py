@@ -43,6 +43,23 @@ def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
         yield from _amounts(subject, server, fleet)
 
 
+def of_source(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
+    """Judge a server that waits for a verdict: until then its migration holds the source.
+
+    Source: ComputeManager._revert_allocation, which gives a server back what its migration holds, if that is something.
+    """
+    lost = [each for each in subject.open_migrations if each.status == "finished" and each.uuid not in subject.held_by]
+    if server.vm_state != "resized" or not lost or not fleet.roots(subject.held):
+        return
+    yield _finding("source_not_held", subject, server, fleet,
+                   f"waits to be confirmed or reverted, and its migration {lost[0].uuid} holds nothing on"
+                   f" {lost[0].source}: other servers can take its room there, and after a revert it would hold"
+                   f" {held_words(subject.held, fleet)}",
+                   "somebody deleted the allocation of the migration, or the database of Placement was restored",
+                   [Command(f"openstack server resize confirm {server.uuid}  # or revert, if {lost[0].source} has room;"
+                            " look again then")])  # fmt: skip
+
+
 def _nothing(subject: Subject, server: Instance, fleet: Fleet) -> Finding:
     held = [id for id in subject.held_by if id]
     holder = f"; its migration {held[0]} holds {held_words(subject.held_by[held[0]], fleet)}" if held else ""

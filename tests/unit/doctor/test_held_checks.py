@@ -1,5 +1,7 @@
 """What is held in Placement otherwise than the servers of Nova are placed."""
 
+import pytest
+
 from tests.unit.doctor.nova_copy import NovaCopy, migration, server
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
 
@@ -62,4 +64,13 @@ def test_other_users_of_placement_are_left_alone(copy: NovaCopy) -> None:
     copy.add("placement", placement.providers, id=9, uuid=server(900), name="accelerators", root_provider_id=9)
     copy.add("placement", placement.allocations, consumer_id=server(901), resource_provider_id=9, resource_class_id=1,
              used=1)  # fmt: skip
+    assert copy.kinds() == []
+
+
+@pytest.mark.parametrize("cell", ["one", "two"])
+def test_a_server_that_waits_for_a_verdict_and_no_longer_holds_its_source(copy: NovaCopy, cell: str) -> None:
+    copy.add_server(3, "n2" if cell == "one" else "s1", vm_state="resized")
+    copy.add_migration(3, "finished", target="n2" if cell == "one" else "s1", cell=cell, cross_cell_move=cell == "two")
+    assert copy.kinds() == [("source_not_held", server(3))]
+    copy.hold(migration(3), "n1")
     assert copy.kinds() == []
