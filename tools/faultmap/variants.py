@@ -100,7 +100,7 @@ class DeviceVariant:
 
     @property
     def head(self) -> dict[str, str]:
-        return {"move": "swap of a volume", "place": "", "root": "", "devices": "", "verdict": ""}
+        return {"move": DEVICE_MOVES[self.story.saga], "place": "", "root": "", "devices": "", "verdict": ""}
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,13 @@ LEFT_OUT = (
 """How the names of scenarios begin that the map does not have."""
 
 
+DEVICE_MOVES = {
+    "swap_volume": "swap of a volume",
+    "take_volume_snapshot": "snapshot of files",
+    "merge_volume_files": "merge of files",
+}
+"""Saga -> what the map calls it."""
+
 AnyVariant = Variant | EvacuationVariant | LifeVariant | DeviceVariant
 
 
@@ -144,7 +151,7 @@ def variants() -> Iterator[AnyVariant]:
     for scenario in SCENARIOS:
         if not scenario.name.startswith(LEFT_OUT):
             yield LifeVariant(scenario)
-    yield from (DeviceVariant(one) for one in attaching.SCENARIOS if one.saga == "swap_volume")
+    yield from (DeviceVariant(one) for one in attaching.SCENARIOS if one.saga in DEVICE_MOVES)
 
 
 def move_variants() -> Iterator[Variant]:
