@@ -147,23 +147,52 @@ async def test_the_certificate_of_a_keystone_is_verified_by_a_file_of_ones_own(t
     assert trusts or "certificate" in found.text
 
 
+@pytest.mark.parametrize("has", ["both files", "one file", "nothing", "another's"])
+async def test_a_keystone_that_wants_a_certificate_gets_it(tmp_path: Path, has: str) -> None:
+    home, now = ExternalHome(tmp_path), datetime.now(UTC)
+    for name in ("pki", "other"):
+        authority = PrivateCa(tmp_path / name)
+        authority.create(name, 10, now)
+        authority.issue("keystone", ["127.0.0.1"], "server", None, now)
+        authority.issue("whimbrel", [], "client", None, now)
+    pki, mine = tmp_path / "pki", tmp_path / ("other" if has == "another's" else "pki") / "whimbrel.crt"
+    keys = f'ca_file = "{pki / "ca.crt"}"\n'
+    if has == "one file":
+        mine.write_bytes(mine.read_bytes() + mine.with_suffix(".key").read_bytes())
+    elif has != "nothing":
+        keys += f'key_file = "{mine.with_suffix(".key")}"\n'
+    if has != "nothing":
+        keys += f'cert_file = "{mine}"\n'
+    with keystone_with_a_nova(pki / "keystone.crt", clients=pki / "ca.crt") as url:
+        config = home.config(KEYSTONE.replace(NOBODY, url) + keys + "services = []\n" + ONE)
+        checked = await check_connections(config, home.data.database_url)
+    found, *_ = [each for each in checked if each.subject == "identity"]
+    assert found.state == ("ok" if has in ("both files", "one file") else "failed"), found
+    assert found.state == "ok" or "'cert_file'" in found.advice
+
+
 async def test_a_file_without_certificates_is_refused(tmp_path: Path) -> None:
     home = ExternalHome(tmp_path)
     for file in (tmp_path / "none.crt", tmp_path / "password"):
         with pytest.raises(Invalid, match=f"'ca_file' is {file}, which cannot be used: .*; name a file"):
             await home.start_up(f'{KEYSTONE}ca_file = "{file}"\n{ONE}')
+        with pytest.raises(Invalid, match=f"'cert_file' is {file}, which cannot be used .*: name a certificate"):
+            await home.start_up(f'{KEYSTONE}cert_file = "{file}"\n{ONE}')
 
 
 @contextmanager
-def keystone_with_a_nova(certificate: Path | None = None) -> Iterator[str]:
+def keystone_with_a_nova(certificate: Path | None = None, clients: Path | None = None) -> Iterator[str]:
     """Serve logins whose catalog has another compute service, and no Placement; yield the URL.
 
-    certificate: with its key beside it; None: without TLS.
+    certificate: with its key beside it; None: without TLS. clients: the CA of the certificates that clients must have.
     """
     server = HTTPServer(("127.0.0.1", 0), _Keystone)
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+        if clients:
+            context.load_verify_locations(clients)
+            context.verify_mode = ssl.CERT_REQUIRED
         server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -122,8 +122,8 @@ async def _identity(external: ExternalServices) -> list[Checked]:
                 subject="identity",
                 state="failed",
                 text=f"no login at {url}: {trouble.reason}{cause}",
-                advice="check 'auth_url', the login and its secret, and 'ca_file' in [keystone]; 401 is a wrong name,"
-                " project, domain or secret",
+                advice="check 'auth_url', the login and its secret, 'cert_file', and 'ca_file' in [keystone]; 401 is a"
+                " wrong name, project, domain or secret",
             )
         ]
     return [_fine("identity", f"logged in at {url}"), discovery.rights(roles)]

@@ -122,14 +122,23 @@ class ExternalServices:
         return transport
 
     def _trusted(self) -> ssl.SSLContext:
-        """Raises: Invalid: the file has no certificates."""
+        """Raises: Invalid: a file has no certificates, or not those that it should."""
         try:
-            return ssl.create_default_context(cafile=self.table.ca_file)
+            context = ssl.create_default_context(cafile=self.table.ca_file)
         except OSError as error:
             raise Invalid(
                 f"[keystone]: 'ca_file' is {self.table.ca_file}, which cannot be used: {error.strerror or error}; name"
                 " a file with certificates in PEM"
             ) from None
+        if self.table.cert_file:
+            try:
+                context.load_cert_chain(self.table.cert_file, self.table.key_file, password="")
+            except (OSError, ValueError) as error:
+                raise Invalid(
+                    f"[keystone]: 'cert_file' is {self.table.cert_file}, which cannot be used ({error}): name a"
+                    " certificate and its key in PEM, without a passphrase"
+                ) from None
+        return context
 
 
 class GrantedService:

@@ -12,7 +12,8 @@ from whimbrel.status.findings import Certificate
 
 def own_certificates(config: CloudConfig) -> list[Certificate]:
     """Return the certificates in the files of the settings, as they are now. Files that cannot be read are left out."""
-    tables = (config.tls.cert_file, config.services.ca_file, config.bus.ca_file)
+    keystone = (config.keystone.cert_file, config.keystone.ca_file) if config.keystone else ()
+    tables = (config.tls.cert_file, config.services.ca_file, config.bus.ca_file, *keystone)
     return [found for file in dict.fromkeys(file for file in tables if file) for found in _read(Path(file))]
 
 

@@ -214,7 +214,7 @@ MUST_BE = {
     "keystone.services": "a list of 'image', 'network' and 'volume'; those that it does not have are embedded",
     "keystone.region": "the name of a region of the catalog, such as 'RegionOne'",
     "keystone.interface": "'internal', 'public' or 'admin'",
-    "keystone.ca_file": A_FILE,
+    **{f"keystone.{name}": A_FILE for name in ("ca_file", "cert_file", "key_file")},
     "keystone.insecure": "true or false; true: send secrets over plain HTTP to other machines",
     "keystone.timeout_s": "a number of seconds from 0.01 to 86400",
     "keystone.retries": "a whole number from 0 to 10",

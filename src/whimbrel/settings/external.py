@@ -21,6 +21,8 @@ def check_keystone(name: str, config: CloudConfig) -> None:
             f"{name}: [keystone]: 'auth_url' is {table.auth_url}, and passwords would be sent there without TLS; write"
             " https://, or set 'insecure = true' in [keystone]"
         )
+    if table.key_file and not table.cert_file:
+        raise Invalid(f"{name}: [keystone] has 'key_file' without 'cert_file'; give it both")
     if config.services.identity:
         raise Invalid(
             f"{name}: [services] has 'identity', and [keystone] says where the identity service is: remove one of them"

@@ -80,6 +80,8 @@ def _keystone(table: KeystoneTable | None, found: Callable[[str | None], str | N
         password_file=found(table.password_file),
         application_credential_secret_file=found(table.application_credential_secret_file),
         ca_file=found(table.ca_file),
+        cert_file=found(table.cert_file),
+        key_file=found(table.key_file),
     )
 
 

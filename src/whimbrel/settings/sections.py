@@ -264,6 +264,8 @@ class KeystoneTable(Table, frozen=True, kw_only=True):
     region: str | None = None  # of the catalog; None: the only one
     interface: Literal["internal", "public", "admin"] | None = None  # None: internal, or public without an internal one
     ca_file: FileNamed | None = None  # of the certificates of Keystone and these services; None: those of the system
+    cert_file: FileNamed | None = None  # the certificate of this cloud, for services that want one; None: none is sent
+    key_file: FileNamed | None = None  # its key; None: it is in `cert_file`
     insecure: bool = False  # send passwords and tokens over plain HTTP to addresses outside loopback
     timeout_s: Timeout = 60.0  # for a connection, and for each part of an answer
     retries: Annotated[int, Meta(ge=0, le=10)] = 1  # of a request that did not arrive, or that only reads

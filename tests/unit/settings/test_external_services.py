@@ -44,9 +44,11 @@ def test_a_keystone_has_all_services_unless_some_are_named(tmp_path: Path, login
 
 
 def test_the_files_of_secrets_are_found_as_others_are(tmp_path: Path) -> None:
-    keystone = load(tmp_path, f'[keystone]\n{LOGIN}ca_file = "ca.pem"\n').keystone
+    names = ("ca_file", "cert_file", "key_file")
+    keystone = load(tmp_path, f"[keystone]\n{LOGIN}" + "".join(f'{name} = "{name}.pem"\n' for name in names)).keystone
     assert keystone is not None
-    assert (keystone.password_file, keystone.ca_file) == (str(tmp_path / "keystone.password"), str(tmp_path / "ca.pem"))
+    assert keystone.password_file == str(tmp_path / "keystone.password")
+    assert [getattr(keystone, name) for name in names] == [str(tmp_path / f"{name}.pem") for name in names]
     with_secret = load(tmp_path, f"[keystone]\n{CREDENTIAL}").keystone
     assert with_secret is not None
     assert with_secret.application_credential_secret_file == str(tmp_path / "secret")
@@ -61,6 +63,7 @@ def test_the_files_of_secrets_are_found_as_others_are(tmp_path: Path) -> None:
         ('auth_url = "https://k"\napplication_credential_id = "u"\n', "'application_credential_secret_file'; give it"),
         (LOGIN + 'user_domain_id = "a"\nuser_domain_name = "b"\n', "remove one of them"),
         (LOGIN.replace("https", "http"), "without TLS; write https://, or set 'insecure = true' in [keystone]"),
+        (LOGIN + 'key_file = "k"\n', "'key_file' without 'cert_file'; give it both"),
         (LOGIN + 'services = ["volume"]\n', "add 'image', or remove 'volume'"),
         (LOGIN + 'services = ["compute"]\n', "it must be a list of 'image', 'network' and 'volume'"),
         (LOGIN + "password = 'x'\n", "[keystone] has an unknown key 'password'"),

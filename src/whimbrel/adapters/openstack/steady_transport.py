@@ -12,6 +12,22 @@ READING = ("GET", "HEAD")
 DEFAULT_LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20)
 
 
+WANTED = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")
+"""Alerts of servers that want another certificate of the client, or one at all. With TLS 1.3 they may get lost: the
+connection then ends without one."""
+
+
+def _refusal(url: httpx.URL, trouble: str) -> str:
+    """Return why one side does not accept the other's certificate, with what to do; "": it is something else."""
+    where = f"{url.scheme}://{url.netloc.decode('ascii')}"
+    if "CERTIFICATE_VERIFY_FAILED" in trouble:
+        hint = "see 'ca_file' in [keystone], and the name in the URL"
+        return f"the certificate at {where} is not accepted: {trouble}; {hint}"
+    if any(f"ALERT_{alert}" in trouble for alert in WANTED):
+        return f"{where} does not accept this client: {trouble}; see 'cert_file' and 'key_file' in [keystone]"
+    return ""
+
+
 class SteadyTransport(httpx.AsyncBaseTransport):
     """Sends requests, and repeats them after a broken connection: every one that was not sent, and those that read.
 
@@ -30,19 +46,15 @@ class SteadyTransport(httpx.AsyncBaseTransport):
         self._transport = transport or httpx.AsyncHTTPTransport(verify=verify, retries=retries, limits=limits)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises: Unavailable: the certificate of the service is not accepted, with what to do."""
+        """Raises: Unavailable: the certificate of the service is not accepted, or ours there, with what to do."""
         left = self._retries if request.method in READING else 0
         while True:
             try:
                 return await self._transport.handle_async_request(request)
-            except httpx.ConnectError as error:
-                if "CERTIFICATE_VERIFY_FAILED" not in str(error):
-                    raise
-                where = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
-                raise Unavailable(
-                    f"the certificate at {where} is not accepted: {error}; see 'ca_file' in [keystone], and the name in"
-                    " the URL"
-                ) from error
+            except (httpx.ConnectError, ssl.SSLError) as error:
+                if refusal := _refusal(request.url, str(error)):
+                    raise Unavailable(refusal) from error
+                raise
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
                 if not left:
                     raise

@@ -1,5 +1,7 @@
 """Repetition after broken connections: of what only reads, as often as the settings say; and what is never repeated."""
 
+import ssl
+
 import httpx
 import pytest
 
@@ -53,6 +55,15 @@ async def test_a_certificate_that_is_not_accepted_is_told_with_its_setting() -> 
     transport = SteadyTransport(False, 1, httpx.MockTransport(untrusted))
     with pytest.raises(Unavailable, match=r"https://s:9292 is not accepted: .*CERTIFICATE.*'ca_file' in \[keystone\]"):
         await httpx.AsyncClient(transport=transport).get("https://s:9292/v2/images")
+
+
+async def test_a_server_that_wants_a_certificate_is_told_with_the_settings() -> None:
+    def wants_one(request: httpx.Request) -> httpx.Response:
+        raise ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required")
+
+    transport = SteadyTransport(False, 1, httpx.MockTransport(wants_one))
+    with pytest.raises(Unavailable, match=r"https://s does not accept this client: .*'cert_file' and 'key_file'"):
+        await httpx.AsyncClient(transport=transport).get("https://s/v2/images")
 
 
 async def test_another_connection_that_fails_is_left_to_the_caller() -> None:
