@@ -121,7 +121,9 @@ class LibvirtHypervisor:
         self._connection = connection
         self._domains = Domains(connection)
         self._sight = Sight(self._domains, self._slots, self._directory)
-        self._volumes = VolumeConnections(self._directory, storage, self._domains, self._slots, Secrets(connection))
+        self._volumes = VolumeConnections(
+            self._directory, storage, self._domains, self._slots, Secrets(connection), tools
+        )
         self._definitions = Definitions(self._domains, self._slots, virt_type, plugging, self._volumes)
         self._snapshots = Snapshots(connection, tools)
         self._agent_commands = AgentCommands(connection)

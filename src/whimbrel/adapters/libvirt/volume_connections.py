@@ -15,13 +15,14 @@ from weakref import WeakValueDictionary
 import msgspec
 import structlog
 
-from whimbrel.adapters.libvirt import volume_reachability
+from whimbrel.adapters.libvirt import volume_formats, volume_reachability
 from whimbrel.adapters.libvirt.domain_control import Domains
 from whimbrel.adapters.libvirt.domain_secrets import Secrets
 from whimbrel.adapters.libvirt.slots import Slots, safe_name
 from whimbrel.adapters.libvirt.volume_xml import CONNECTED_AS
 from whimbrel.adapters.qemu import durable_files
 from whimbrel.adapters.qemu.durable_files import in_thread
+from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import GuestSpec
 from whimbrel.domain.ids import ServerId
@@ -55,13 +56,20 @@ class VolumeConnections:
     """connector: None: this host connects none."""
 
     def __init__(
-        self, directory: Path, connector: VolumeConnector | None, domains: Domains, slots: Slots, secrets: Secrets
+        self,
+        directory: Path,
+        connector: VolumeConnector | None,
+        domains: Domains,
+        slots: Slots,
+        secrets: Secrets,
+        tools: Tools,
     ) -> None:
         self._records = directory / "connections"
         self._connector = connector
         self._domains = domains
         self._slots = slots
         self._secrets = secrets
+        self._tools = tools
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def connector_properties(self) -> dict[str, Any]:
@@ -107,7 +115,7 @@ class VolumeConnections:
         return found
 
     async def connect(self, server: ServerId, volumes: tuple[GuestVolume, ...]) -> None:
-        """Ensure that these volumes are connected. Raises: Refused: one cannot be; Unavailable."""
+        """Ensure that these volumes are connected. Raises: Refused: one cannot be, or must not be; Unavailable."""
         for volume in volumes:
             if _is_ours(volume):
                 await self._connect(server, volume)
@@ -125,6 +133,8 @@ class VolumeConnections:
             await in_thread(lambda: self._write(path, record))
             connected = await self._connector.connect(kind, data)
             await in_thread(lambda: self._write(path, msgspec.structs.replace(record, connected=connected)))
+        if CONNECTED_AS[kind] == "file":
+            await volume_formats.check(self._tools, volume.volume_id, data, Path(connected.path))
 
     async def release(self, server: ServerId) -> None:
         """Disconnect the volumes of a server that no active guest of it uses. Idempotent.

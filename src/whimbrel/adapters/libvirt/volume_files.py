@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from whimbrel.adapters.libvirt import device_xml
+from whimbrel.adapters.libvirt import device_xml, volume_formats
 from whimbrel.adapters.libvirt.connection import Connection, Libvirt
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
@@ -68,9 +68,15 @@ class VolumeFiles:
         wanted = device_assignment.with_snapshot_file(spec, volume_id, safe_name(name))
         await self._memory.check_not_kept(key)
         if runs(await self._domains.seen(key.server), key):
+            await self._check_file(spec, volume_id, name)
             await self._connection.run(lambda c: self._switch(c, spec, volume_id, name))
         await self._volumes.change_file(key.server, volume, next(_of(wanted, volume_id)))
         await self._definitions.write(wanted, await self._domains.seen(key.server))
+
+    async def _check_file(self, spec: GuestSpec, volume_id: str, name: str) -> None:
+        """Raises: Refused: the guest would not start from this file later."""
+        if at := (await self._volumes.paths(spec)).get(volume_id):
+            await volume_formats.check_chain(self._tools, volume_id, Path(at).with_name(name))
 
     async def carry_on(self, key: GuestKey, volume_id: str, merge: Merge, *, begun: bool) -> int | None:
         """Begin to merge files of a live guest, or join that. Return its percentage; None: it is done.

@@ -33,11 +33,16 @@ class DiskInfo(msgspec.Struct, frozen=True, rename="kebab"):
     format: str
     virtual_size: int
     backing_filename: str | None = None
+    backing_filename_format: str | None = None
     format_specific: dict[str, Any] = {}
 
     @property
+    def has_data_file(self) -> bool:
+        return "data-file" in self.format_specific.get("data", {})
+
+    @property
     def refers_elsewhere(self) -> bool:
-        return bool(self.backing_filename) or "data-file" in self.format_specific.get("data", {})
+        return bool(self.backing_filename) or self.has_data_file
 
 
 class ChainFile(msgspec.Struct, frozen=True):
@@ -57,14 +62,18 @@ class Tools:
         """Read a disk's header. Raises: NotFound: no such file; Refused: not of this format, or incomplete."""
         if not await in_thread(path.exists):
             raise NotFound(f"no disk: {path.name}")
+        info = await self.header(path, disk_format)
+        if info.refers_elsewhere:
+            raise Refused("the image refers to another file")
+        return info
+
+    async def header(self, path: Path, disk_format: str) -> DiskInfo:
+        """Read the header of a file that may have another one below it, which is not opened. Raises: Refused."""
         try:
             answer = await self.run("qemu-img", "info", "-U", "--output=json", "-f", disk_format, str(path))
         except Unavailable as error:
             raise Refused(f"not a readable {disk_format} image: {error.reason}") from error
-        info = msgspec.json.decode(answer, type=DiskInfo)
-        if info.refers_elsewhere:
-            raise Refused("the image refers to another file")
-        return info
+        return msgspec.json.decode(answer, type=DiskInfo)
 
     async def chain(self, active: Path) -> dict[Path, str]:
         """Return the files of a volume with their formats, from the active one, in qcow2, down.
