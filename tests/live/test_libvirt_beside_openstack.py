@@ -1,6 +1,7 @@
 """Real guests beside real services: volumes of Cinder's NFS driver by os-brick, images of Glance, ports of Neutron.
 
 Whimbrel logs in with an application credential. The directory of Cinder's share stands in for what NFS would mount.
+Cinder finds Whimbrel in the catalog, as it asks for the host's part in snapshots of attached volumes.
 """
 
 import asyncio
@@ -8,6 +9,7 @@ import os
 import re
 import sys
 import uuid
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
@@ -133,6 +135,38 @@ class GuestsBesideOpenstack:
             shown = cinder.get(f"/volumes/{volume}").raise_for_status().json()["volume"]
         return [each["host_name"] for each in shown["attachments"]]
 
+    def snapshot(self, volume: str) -> str:
+        """Let Cinder make a snapshot of an attached volume; return its id."""
+        made = self.user.block_storage.create_snapshot(volume_id=volume, name=self.name, force=True)
+        self.user.block_storage.wait_for_status(made, "available", failures=["error"], wait=HANG_S)
+        return str(made.id)
+
+    def delete_snapshot(self, snapshot: str) -> None:
+        self.user.block_storage.delete_snapshot(snapshot)
+        shown = wait_for(
+            lambda: self.user.block_storage.find_snapshot(snapshot),
+            lambda seen: seen is None or seen.status != "deleting",
+            "the snapshot is deleted",
+        )
+        assert shown is None, shown
+
+    def files(self, volume: str) -> set[str]:
+        """Return the files of a volume in the share, without what Cinder notes of its snapshots."""
+        return {path.name for path in Path(SHARE).glob(f"volume-{volume}*") if path.suffix != ".info"}
+
+    def active_file(self, volume: str) -> str:
+        """Return the file to which the guest with a volume writes, as libvirt has it."""
+        import libvirt
+
+        found = []
+        for daemon in self._hosts.values():
+            with self._pair.hosts.connection(daemon) as libvirtd:
+                for domain in libvirtd.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+                    disks = ET.fromstring(domain.XMLDesc(0)).iterfind("devices/disk")
+                    found += [disk.find("source") for disk in disks if disk.findtext("serial") == volume]
+        assert len(found) == 1, found
+        return Path(found[0].get("file")).name
+
     def until_at(self, server: str, volumes: list[str], port: str) -> str:
         """Wait until services and hosts agree where a server is with its volumes and its port; return the host."""
         at: str = self.user.compute.get_server(server).compute_host
@@ -198,7 +232,8 @@ def cloud(
     settings.write_text(keystone + CLOUD + "".join(described))
     words = ["--settings", str(settings), "--data-dir", str(directory / "data")]
     run_whimbrel("check", *words)
-    up = program("up", ["up", "--port", "0", *words], directory / "up.log")
+    url = ending.enter_context(services.compute_endpoint())
+    up = program("up", ["up", "--port", str(url.port), *words], directory / "up.log")
     ending.callback(up.end)
     up.start()
     up.wait_until_it_says("Whimbrel is up")
@@ -254,6 +289,55 @@ def test_a_guest_moves_with_volumes_of_cinder(cloud: GuestsBesideOpenstack, port
     wait_for(lambda: user.block_storage.find_volume(boot_volume), lambda seen: seen is None, "its volume is deleted")
     assert cloud.mounted() == []
     cloud.prove()
+
+
+def test_snapshots_of_cinder_follow_a_guest_that_moves(
+    cloud: GuestsBesideOpenstack, port: str, ending: ExitStack
+) -> None:
+    user, picture = cloud.user, cloud.image()
+    ending.callback(user.image.delete_image, picture)
+    root = {"source_type": "image", "destination_type": "volume", "uuid": picture, "boot_index": 0, "volume_size": 1}
+    server = cloud.boot(
+        block_device_mapping=[{**root, "delete_on_termination": True}], image_id="", networks=[{"port": port}]
+    )
+    [volume] = [each.volume_id for each in user.compute.volume_attachments(server)]
+    cloud.until_it_ticks(server, boots=1)
+    source = cloud.until_at(server, [volume], port)
+
+    first = cloud.snapshot(volume)
+    assert cloud.files(volume) == {f"volume-{volume}", f"volume-{volume}.{first}"}
+    user.compute.migrate_server(server)
+    cloud.until(server, "VERIFY_RESIZE")
+    cloud.until_it_ticks(server, boots=2)
+    second = cloud.snapshot(volume)
+    assert cloud.active_file(volume) == f"volume-{volume}.{second}"
+    user.compute.revert_server_resize(server)
+    cloud.until(server, "ACTIVE")
+    cloud.until_it_ticks(server, boots=3)
+    assert cloud.until_at(server, [volume], port) == source
+    assert cloud.active_file(volume) == f"volume-{volume}.{second}"
+
+    cloud.delete_snapshot(first)
+    assert cloud.files(volume) == {f"volume-{volume}", f"volume-{volume}.{second}"}
+    memory = cloud.until_it_ticks(server, boots=3).nonce
+    user.compute.live_migrate_server(server, block_migration="auto")
+    cloud.until(server, "ACTIVE")
+    assert cloud.until_at(server, [volume], port) != source
+    assert cloud.until_it_ticks(server, boots=3).nonce == memory
+    cloud.delete_snapshot(second)
+    assert cloud.files(volume) == {f"volume-{volume}.{second}"}
+    assert cloud.until_it_ticks(server, boots=3).nonce == memory
+
+    user.compute.migrate_server(server)
+    cloud.until(server, "VERIFY_RESIZE")
+    user.compute.confirm_server_resize(server)
+    cloud.until(server, "ACTIVE")
+    cloud.until_it_ticks(server, boots=4)
+    assert cloud.until_at(server, [volume], port) == source
+    cloud.prove()
+    cloud.delete(server)
+    wait_for(lambda: user.block_storage.find_volume(volume), lambda seen: seen is None, "its volume is deleted")
+    assert cloud.files(volume) == set()
 
 
 def test_a_guest_comes_back_from_an_image_in_glance(cloud: GuestsBesideOpenstack, port: str, ending: ExitStack) -> None:
