@@ -28,6 +28,16 @@ async def test_each_user_has_names_of_his_own(open_store: Opener) -> None:
         assert 0 < z.number < a.number
 
 
+async def test_all_and_whether_they_have_changed(open_store: Opener) -> None:
+    async with open_store("global") as db:
+        keypairs = SqlKeypairs(db)
+        assert (await keypairs.all(), await keypairs.version()) == ([], (0, 0))
+        added = [await keypairs.create(keypair(user, "a"), -1) for user in (BOB, ANN)]
+        assert (await keypairs.all(), await keypairs.version()) == (added, (2, added[1].number))
+        await keypairs.delete(BOB, "a")
+        assert (await keypairs.all(), await keypairs.version()) == (added[1:], (1, added[1].number))
+
+
 async def test_a_name_is_taken_once(open_store: Opener) -> None:
     async with open_store("global") as db:
         keypairs = SqlKeypairs(db)

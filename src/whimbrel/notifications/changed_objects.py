@@ -1,4 +1,4 @@
-"""Announces changes of what has no runs: services of hosts, flavors, aggregates, server groups.
+"""Announces changes of what has no runs: services of hosts, flavors, aggregates, server groups, keypairs.
 
 A reconciler: it compares what is there with what was announced last, and keeps that durably. So a change is announced
 after a crash too; changes that cancel each other out between two rounds are not. What is there when notifications are
@@ -18,6 +18,7 @@ from whimbrel.notifications.versioned_objects import versioned
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.notifications import Notification, NotificationSink
+from whimbrel.ports.stores.catalog import GENERATED, Keypair
 from whimbrel.ports.stores.server_groups import ServerGroup
 
 NAMESPACE = UUID("9b1f8a0e-6c35-4b0c-9d2e-3f6a1c7d5e42")
@@ -55,6 +56,7 @@ class Kind:
     read: Callable[[Cloud], Awaitable[Found]]
     events: Callable[[Data | None, Data | None], Iterator[tuple[str, Data]]]  # of a change: names and payloads' fields
     reuses_ids: bool = False  # whether a new object may have the id of a deleted one
+    version: Callable[[Cloud], Awaitable[object]] | None = None  # of many objects: as long as it stays, so do they
 
 
 class ChangedObjects:
@@ -67,27 +69,39 @@ class ChangedObjects:
         self._sink = sink
         self._here = here
         self._noted: dict[str, dict[str, _Noted]] = {}  # kind -> id -> what was announced
+        self._versions: dict[str, object] = {}  # kind -> that whose objects were announced
 
     def forget(self) -> None:
         """Read the store anew in the next round: another process may have announced meanwhile."""
         self._noted.clear()
+        self._versions.clear()
 
     async def announce(self) -> int:
         """Announce what has changed. Return how many notifications were sent. Raises: Unavailable."""
-        return sum([await self._announce_kind(kind) for kind in KINDS])
+        return sum([await self._announce_new(kind) for kind in KINDS])
+
+    async def _announce_new(self, kind: Kind) -> int:
+        if kind.version is None:
+            return await self._announce_kind(kind)
+        version = await kind.version(self._cloud)
+        if self._versions.get(kind.name) == version:
+            return 0
+        sent = await self._announce_kind(kind)
+        self._versions[kind.name] = version
+        return sent
 
     async def _announce_kind(self, kind: Kind) -> int:
         found = await kind.read(self._cloud)
         if kind.name not in self._noted:
             self._noted[kind.name] = await self._known(kind, found)
         noted, sent = self._noted[kind.name], 0
+        gone = [id for id, was in noted.items() if was.data is not None and id not in found.objects]
+        for id in gone if found.is_complete else ():  # first: a new one may have the name
+            sent += await self._announce_one(kind, id, noted[id], None)
         for id, data in found.objects.items():
             was = noted.get(id)
             if was is None or was.data != data:
                 sent += await self._announce_one(kind, id, was, data)
-        gone = [id for id, was in noted.items() if was.data is not None and id not in found.objects]
-        for id in gone if found.is_complete else ():
-            sent += await self._announce_one(kind, id, noted[id], None)
         return sent
 
     async def _known(self, kind: Kind, found: Found) -> dict[str, _Noted]:
@@ -268,9 +282,41 @@ def _events_of_group(was: Data | None, now: Data | None) -> Iterator[tuple[str, 
         yield "server_group.add_member", now | {"members": [each for each in members if each in now["members"]]}
 
 
+# Keypairs
+
+
+async def _keypairs(cloud: Cloud) -> Found:
+    return Found({str(each.number): _keypair(each) for each in await cloud.keypairs.all()})
+
+
+def _keypair(keypair: Keypair) -> Data:
+    return {
+        "user_id": keypair.user_id,
+        "name": keypair.name,
+        "type": keypair.type,
+        "fingerprint": keypair.fingerprint,
+        "public_key": keypair.public_key,
+    }
+
+
+def _events_of_keypair(was: Data | None, now: Data | None) -> Iterator[tuple[str, Data]]:
+    """Nova has other names for a key that the user brings than for one that is generated."""
+    if now is None:
+        assert was, "it was there"
+        yield "keypair.delete.start", was
+        yield "keypair.delete.end", was
+    elif was is None and now["public_key"].endswith(GENERATED):
+        yield "keypair.create.start", now | {"fingerprint": None, "public_key": None}
+        yield "keypair.create.end", now
+    elif was is None:
+        yield "keypair.import.start", now | {"fingerprint": None}
+        yield "keypair.import.end", now
+
+
 KINDS = (
     Kind("service", "ServiceStatusPayload", _services, _plain("service")),
     Kind("flavor", "FlavorPayload", _flavors, _plain("flavor"), reuses_ids=True),
     Kind("aggregate", "AggregatePayload", _aggregates, _events_of_aggregate),
     Kind("server_group", "ServerGroupPayload", _groups, _events_of_group),
+    Kind("keypair", "KeypairPayload", _keypairs, _events_of_keypair, version=lambda cloud: cloud.keypairs.version()),
 )

@@ -1,4 +1,4 @@
-"""Changes of services, flavors, aggregates and server groups are announced once each, also after a crash."""
+"""Changes of services, flavors, aggregates, server groups and keypairs are announced once each, also after a crash."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -14,6 +14,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, GroupId, HostName
 from whimbrel.notifications.changed_objects import ChangedObjects
 from whimbrel.ports.services.notifications import Notification
+from whimbrel.ports.stores.catalog import GENERATED, Keypair
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.sim.cloud.cloud import CELL, PROJECT, USER, World
 from whimbrel.sim.world.notification_sink import MemorySink
@@ -203,3 +204,48 @@ async def test_a_broker_that_is_away_delays_them(room: Room) -> None:
         await room.objects.announce()
     room.sink.is_away = False
     assert await room.events() == ["flavor.create"]
+
+
+def key(name: str, comment: str) -> Keypair:
+    return Keypair(user_id=USER, name=name, public_key=f"ssh-rsa AAAA {comment}", fingerprint="aa:bb")
+
+
+async def test_keypairs(room: Room) -> None:
+    keypairs = room.world.cloud.keypairs
+    await keypairs.create(key("mine", "me@home"), -1)
+    (start, before), (end, data) = await room.told()
+    assert (start, end) == ("keypair.import.start", "keypair.import.end")
+    assert (before["fingerprint"], before["public_key"]) == (None, "ssh-rsa AAAA me@home")
+    assert data == {
+        "user_id": USER, "name": "mine", "type": "ssh", "fingerprint": "aa:bb", "public_key": "ssh-rsa AAAA me@home",
+    }  # fmt: skip
+    await keypairs.create(key("made", GENERATED), -1)
+    (start, before), (end, data) = await room.told()
+    assert (start, end, data["name"]) == ("keypair.create.start", "keypair.create.end", "made")
+    assert (before["fingerprint"], before["public_key"], data["fingerprint"]) == (None, None, "aa:bb")
+    room.restart()
+    assert await room.events() == []
+    await keypairs.delete(USER, "mine")
+    await keypairs.create(key("mine", "another"), -1)
+    assert await room.events() == [
+        "keypair.delete.start", "keypair.delete.end", "keypair.import.start", "keypair.import.end",
+    ]  # fmt: skip
+    assert await room.events() == []
+
+
+async def test_keypairs_are_read_only_when_some_were_added_or_deleted(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keypairs = room.world.cloud.keypairs
+    reads, all_of = [], keypairs.all
+
+    async def counted() -> list[Keypair]:
+        reads.append(1)
+        return await all_of()
+
+    monkeypatch.setattr(keypairs, "all", counted)
+    for number, change in enumerate((keypairs.create(key("a", "b"), -1), keypairs.delete(USER, "a")), start=1):
+        await change
+        for _ in "ab":
+            await room.events()
+        assert len(reads) == number

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from whimbrel.domain.errors import Invalid
+from whimbrel.ports.stores.catalog import GENERATED
 
 RSA_BITS = 2048
 CERTIFICATE_DAYS = 3650
@@ -30,7 +31,7 @@ def new_ssh() -> KeyPair:
 
     key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    return KeyPair(_pem(key), f"{public.decode()} Generated-by-Whimbrel")
+    return KeyPair(_pem(key), f"{public.decode()} {GENERATED}")
 
 
 def new_x509(user_id: str, now: float) -> KeyPair:

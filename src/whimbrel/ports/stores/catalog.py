@@ -31,6 +31,10 @@ DEFAULT_LIMITS: Final[Mapping[str, int]] = {
 """Every quota resource with its default limit; -1: none."""
 
 
+GENERATED = "Generated-by-Whimbrel"
+"""The comment of an SSH key that was generated for its user."""
+
+
 class Keypair(msgspec.Struct, frozen=True, kw_only=True):
     user_id: UserId
     name: str
@@ -94,6 +98,14 @@ class Keypairs(Protocol):
 
     async def of_user(self, user_id: UserId) -> list[Keypair]:
         """Return a user's keypairs, by name."""
+        ...
+
+    async def all(self) -> list[Keypair]:
+        """Return the keypairs of all users, by number."""
+        ...
+
+    async def version(self) -> tuple[int, int]:
+        """Return how many there are, and the newest number: it changes with each that is added or deleted."""
         ...
 
     async def create(self, keypair: Keypair, limit: int) -> Keypair:

@@ -14,6 +14,8 @@ _OF_USER = keypairs.c.user_id == sa.bindparam("user")
 _ONE = (_OF_USER, keypairs.c.name == sa.bindparam("called"))
 _GET = sa.select(keypairs).where(*_ONE)
 _LIST = sa.select(keypairs).where(_OF_USER)
+_ALL = sa.select(keypairs).order_by(keypairs.c.number)
+_VERSION = sa.select(sa.func.count(), sa.func.coalesce(sa.func.max(keypairs.c.number), 0)).select_from(keypairs)
 _COUNT = sa.select(sa.func.count()).select_from(keypairs).where(_OF_USER)
 _INSERT = sa.insert(keypairs).returning(keypairs.c.number)
 _DELETE = sa.delete(keypairs).where(*_ONE)
@@ -36,6 +38,15 @@ class SqlKeypairs:
         async with self._db.read() as tx:
             rows = await tx.rows(_LIST, {"user": user_id})
         return sorted((Keypair(**row._mapping) for row in rows), key=lambda keypair: keypair.name)
+
+    async def all(self) -> list[Keypair]:
+        async with self._db.read() as tx:
+            return [Keypair(**row._mapping) for row in await tx.rows(_ALL)]
+
+    async def version(self) -> tuple[int, int]:
+        async with self._db.read() as tx:
+            [row] = await tx.rows(_VERSION)
+        return row[0], row[1]
 
     async def create(self, keypair: Keypair, limit: int) -> Keypair:
         async with self._db.write() as tx:
