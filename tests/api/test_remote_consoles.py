@@ -20,7 +20,7 @@ async def remote(front: Front, server: str, minor: int = 104, who: str = "member
 
 def token_of(url: str) -> str:
     query = parse_qs(urlsplit(url).query)
-    [token] = query.get("token") or parse_qs(query["path"][0].removeprefix("?"))["token"]
+    [token] = query.get("token") or parse_qs(query["path"][0].partition("?")[2])["token"]
     return token
 
 
@@ -31,10 +31,16 @@ async def test_an_address_has_a_token_of_its_own(front: Front) -> None:
     assert [answer.status_code for answer in answers] == [200, 200]
     shown = [answer.json()["remote_console"] for answer in answers]
     assert all(each == {**VNC, "url": each["url"]} for each in shown)
-    assert all(each["url"].startswith(f"{PROXY.url}/vnc_lite.html?path=%3Ftoken%3D") for each in shown)
+    assert all(each["url"].startswith(f"{PROXY.url}/vnc_lite.html?path=console%2F%3Ftoken%3D") for each in shown)
     assert token_of(shown[0]["url"]) != token_of(shown[1]["url"])
     serial = (await remote(front, server, protocol="serial", type="serial")).json()["remote_console"]["url"]
     assert serial.startswith("wss://console.example.org/console/?token=")
+
+
+@pytest.mark.cloud(console_proxy=ConsoleProxy("https://console.example.org", 60.0))
+async def test_the_address_of_a_proxy_without_a_path_is_as_in_nova(front: Front) -> None:
+    url = (await remote(front, await front.boot(), **VNC)).json()["remote_console"]["url"]
+    assert url.startswith("https://console.example.org/vnc_lite.html?path=%3Ftoken%3D")
 
 
 @pytest.mark.parametrize(

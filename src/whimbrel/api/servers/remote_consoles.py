@@ -1,7 +1,7 @@
 """Consoles of servers: URLs with a token, at which a browser or a program reaches them."""
 
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from whimbrel.api.http.call import Call
 from whimbrel.domain.console import ConsoleKind
@@ -51,4 +51,6 @@ async def _url(call: Call, protocol: str, console_type: str) -> str:
     token = await consoles.issue_token(call.cloud, call.server, kind, proxy.token_lifetime_s)
     if kind == "serial":
         return f"ws{proxy.url.removeprefix('http')}/?token={token}"
-    return f"{proxy.url}/{PAGE}?path={quote(f'?token={token}', safe='')}"
+    below = urlsplit(proxy.url).path.strip("/")
+    path = f"{below}/?token={token}" if below else f"?token={token}"  # of the WebSocket, from the root, as in noVNC
+    return f"{proxy.url}/{PAGE}?path={quote(path, safe='')}"
