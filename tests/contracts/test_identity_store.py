@@ -327,5 +327,21 @@ async def test_nobody_of_a_disabled_domain_has_a_token(store: SqlIdentity, clock
     assert await holders(store) == (False, False)
     with pytest.raises(Refused):
         await store.issue(token("ann", None, clock))
-    with pytest.raises(Conflict):
-        await store.remove(Domain, "default")
+
+
+async def test_a_domain_is_removed_with_what_is_in_it(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.add(Domain(id="d2", name="two"))
+    await store.add_project(Project(id=ProjectId("p9"), domain_id="d2", name="nine"))
+    await store.add_user(User(id=UserId("una"), domain_id="d2", name="una"))
+    await store.assign(Assignment(user_id=UserId("una"), project_id=ProjectId("p1"), role_id="r-member"))
+    await store.issue(token("una", "p1", clock))
+    await store.add(replace(TEAM, domain_id="d2"))
+    await store.assign_to_group(TEAM_IN_P2)
+    await store.join(TEAM.id, "ann")
+    await store.issue(token("ann", "p2", clock))
+    await store.remove(Domain, "d2")
+    for text in ("una in p1", "ann in p2"):
+        assert await store.principal(text) is None
+    assert await holders(store) == (True, True)
+    assert [project.id for project in await store.projects()] == ["p0", "p1", "p2"]
+    assert await store.records(Group) == []

@@ -98,6 +98,16 @@ async def test_an_admin_makes_projects(services: Opened) -> None:
     assert (await services.ask("root", "DELETE", path)).status_code == 404
 
 
+async def test_projects_have_no_projects_below(services: Opened) -> None:
+    for fields, status in (
+        ({"is_domain": False, "parent_id": "default"}, 201),  # as Terraform sends them
+        ({"is_domain": True}, 400),
+        ({"parent_id": "p1"}, 400),
+    ):
+        made = await services.ask("root", "POST", f"{V3}/projects", {"project": {"name": "new", **fields}})
+        assert made.status_code == status, made.text
+
+
 async def test_lists_can_be_narrowed(services: Opened) -> None:
     await services.ask("root", "PATCH", f"{V3}/users/bob", {"user": {"enabled": False}})
 

@@ -120,10 +120,9 @@ async def test_domains_separate_names(services: Opened) -> None:
     assert (await services.ask("root", "DELETE", path)).status_code == 403
     disabled = await services.ask("root", "PATCH", path, {"domain": {"enabled": False}})
     assert disabled.json()["domain"]["enabled"] is False
-    assert (await services.ask("root", "DELETE", path)).status_code == 409
-    await services.ask("root", "DELETE", f"{V3}/users/{made['id']}")
     assert (await services.ask("root", "DELETE", path)).status_code == 204
     assert (await services.ask("root", "GET", path)).status_code == 404
+    assert (await services.ask("root", "GET", f"{V3}/users/{made['id']}")).status_code == 404
     default = await services.ask("root", "PATCH", f"{V3}/domains/default", {"domain": {"enabled": False}})
     assert default.status_code == 403
 
@@ -157,6 +156,14 @@ async def test_the_former_name_of_a_region_creates_it(services: Opened) -> None:
     assert {region["id"] for region in regions} == {"RegionOne", "far", "farther"}
     refused = await services.ask("root", "POST", f"{V3}/endpoints", {"endpoint": {**fields, "region_id": "none"}})
     assert refused.status_code == 400
+
+
+async def test_a_region_is_created_at_its_url(services: Opened) -> None:
+    path = f"{V3}/regions/far"
+    made = await services.ask("root", "PUT", path, {"region": {"description": "text"}})
+    assert (made.status_code, made.json()["region"]["id"]) == (201, "far")
+    assert (await services.ask("root", "PUT", path, {"region": {}})).status_code == 409
+    assert (await services.ask("root", "PUT", path, {"region": {"id": "near"}})).status_code == 400
 
 
 @pytest.mark.parametrize("kind", ["services", "endpoints", "regions"])

@@ -102,9 +102,14 @@ async def show_project(ask: Ask) -> Reply:
 
 async def create_project(ask: Ask) -> Reply:
     given = (await ask.body(NewProjectBody)).project
+    if given.is_domain:
+        raise Problem(400, "A project that acts as a domain is not supported: create a domain.")
+    domain_id = await domain_of(ask, given.domain_id)
+    if given.parent_id not in (None, domain_id):
+        raise Problem(400, "Projects below other projects are not supported: the parent of a project is its domain.")
     project = Project(
         id=ProjectId(new_id(ask.context.ids)),
-        domain_id=await domain_of(ask, given.domain_id),
+        domain_id=domain_id,
         name=given.name.strip(),
         description=given.description or "",
         enabled=given.enabled is not False,

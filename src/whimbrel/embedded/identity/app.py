@@ -129,6 +129,7 @@ ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("GET", "/v3/regions", catalog_resources.list_regions, everybody),
     ("POST", "/v3/regions", catalog_resources.create_region, admin),
     ("GET", REGION, catalog_resources.show_region, everybody),
+    ("PUT", REGION, catalog_resources.create_region_of_id, admin),
     ("PATCH", REGION, catalog_resources.update_region, admin),
     ("DELETE", REGION, catalog_resources.delete_region, admin),
     ("GET", "/v3/registered_limits", limits.list_registered, holder),

@@ -106,6 +106,8 @@ class OwnPasswordBody(msgspec.Struct):
 class NewProject(msgspec.Struct):
     name: ShortName
     domain_id: Id | None = None
+    parent_id: Id | None = None
+    is_domain: bool | None = None
     description: str | None = None
     enabled: bool | None = None
 

@@ -17,6 +17,7 @@ from whimbrel.embedded.identity.bodies import (
     ChangedRegionBody,
     ChangedServiceBody,
     NewEndpointBody,
+    NewRegion,
     NewRegionBody,
     NewServiceBody,
 )
@@ -165,7 +166,18 @@ async def show_region(ask: Ask) -> Reply:
 
 
 async def create_region(ask: Ask) -> Reply:
-    given = (await ask.body(NewRegionBody)).region
+    return await _region_made(ask, (await ask.body(NewRegionBody)).region)
+
+
+async def create_region_of_id(ask: Ask) -> Reply:
+    """Create the region in the path; its body can be without an id."""
+    given, region_id = (await ask.body(NewRegionBody)).region, ask.path("region_id")
+    if given.id not in (None, region_id):
+        raise Problem(400, f"The region's id is {given.id} in the body, but {region_id} in the URL.")
+    return await _region_made(ask, msgspec.structs.replace(given, id=region_id))
+
+
+async def _region_made(ask: Ask, given: NewRegion) -> Reply:
     await _check_region(ask, given.parent_region_id)
     region = CatalogRegion(
         id=given.id or new_id(ask.context.ids),

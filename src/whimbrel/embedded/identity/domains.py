@@ -46,12 +46,9 @@ async def update(ask: Ask) -> Reply:
 
 
 async def delete(ask: Ask) -> Reply:
-    """Delete a disabled, empty domain. Keystone deletes what is in it too."""
+    """Delete a disabled domain with its users, groups and projects."""
     domain = await ask.store.record(Domain, ask.path("domain_id"))
     if domain.enabled:
         raise Refused(f"Cannot delete a domain that is enabled, please disable it first: {domain.id}.")
-    try:
-        await ask.store.remove(Domain, domain.id)
-    except Conflict as error:
-        raise Conflict(f"Domain {domain.id} is not empty. Delete its users, groups and projects first.") from error
+    await ask.store.remove(Domain, domain.id)
     return NO_CONTENT

@@ -254,7 +254,9 @@ class IdentityStore(Identity, Protocol):
         ...
 
     async def remove(self, kind: type[Record], record_id: str) -> None:
-        """Remove a record; the tokens of an application credential, and those that a group's roles permitted, too."""
+        """Remove a record, and what depends on it: tokens of an application credential, those that a group's roles
+        permitted, and the groups, users and projects of a domain.
+        """
         ...
 
     # Users

@@ -21,6 +21,7 @@ from whimbrel.adapters.sql.tables.identity import (
     domains,
     group_assignments,
     group_members,
+    groups,
     projects,
     roles,
     tokens,
@@ -33,6 +34,7 @@ from whimbrel.ports.services.identity import (
     Assignment,
     Changes,
     Domain,
+    Group,
     Population,
     Project,
     Role,
@@ -89,6 +91,16 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
         if kind is ApplicationCredential:
             await tx.row(_LOCK_CREDENTIAL, {"id": record_id})
             await tx.run(sa.delete(tokens).where(tokens.c.application_credential_id == record_id))
+        elif kind is Domain:
+            await self._empty_domain(tx, record_id)
+
+    async def _empty_domain(self, tx: Tx, domain_id: str) -> None:
+        """Remove groups, users and projects of a domain. Groups first: they can give users of other domains roles."""
+        its_groups = sa.select(groups.c.id).where(groups.c.domain_id == domain_id).order_by(groups.c.id)
+        for row in await tx.rows(its_groups):
+            await self._before_removal(tx, Group, row.id)
+        for table in (groups, users, projects):
+            await tx.run(sa.delete(table).where(table.c.domain_id == domain_id))
 
     # Users
 
