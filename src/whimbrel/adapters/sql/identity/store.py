@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.identity.groups import GroupStore
 from whimbrel.adapters.sql.identity.records_by_id import delete, update
-from whimbrel.adapters.sql.identity.roles import RoleStore
+from whimbrel.adapters.sql.identity.role_holders import RoleStore
 from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, HOLD_ROLE, LOCK_USER, record_of, select_by, value_of
 from whimbrel.adapters.sql.identity.tokens import TokenStore, end_application_credentials, refresh_tokens
 from whimbrel.adapters.sql.tables.identity import (
