@@ -345,3 +345,13 @@ async def test_a_domain_is_removed_with_what_is_in_it(store: SqlIdentity, clock:
     assert await holders(store) == (True, True)
     assert [project.id for project in await store.projects()] == ["p0", "p1", "p2"]
     assert await store.records(Group) == []
+
+
+async def test_tags_added_at_once_are_all_kept(store: SqlIdentity, clock: JumpingClock) -> None:
+    def adding(tag: str) -> Callable[[list[str]], list[str]]:
+        return lambda tags: sorted([*tags, tag])
+
+    await asyncio.gather(*(store.tag_project("p1", adding(tag)) for tag in "abcd"))
+    assert (await store.project("p1")).tags == ["a", "b", "c", "d"]
+    with pytest.raises(NotFound):
+        await store.tag_project("nothing", adding("a"))

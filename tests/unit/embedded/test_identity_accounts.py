@@ -108,6 +108,37 @@ async def test_projects_have_no_projects_below(services: Opened) -> None:
         assert made.status_code == status, made.text
 
 
+async def test_projects_have_tags(services: Opened) -> None:
+    async def tagged(query: str) -> list[str]:
+        answer = await services.ask("root", "GET", f"{V3}/projects?{query}")
+        return [project["id"] for project in answer.json()["projects"]]
+
+    body = {"project": {"name": "new", "tags": ["b", "a", "b"]}}
+    made = (await services.ask("root", "POST", f"{V3}/projects", body)).json()["project"]
+    assert made["tags"] == ["a", "b"]
+    path = f"{V3}/projects/p1/tags"
+    assert (await services.ask("root", "PUT", f"{path}/a")).status_code == 201
+    assert (await services.ask("ann", "GET", f"{path}/a")).status_code == 204
+    assert (await services.ask("ann", "PUT", f"{path}/c")).status_code == 403
+    for query, found in (
+        ("tags=a,b", [made["id"]]),
+        ("tags-any=a,b", ["p1", made["id"]]),
+        ("tags=a&not-tags=a,b", ["p1"]),
+        ("not-tags-any=a", ["p0", "p2"]),
+    ):
+        assert sorted(await tagged(query)) == sorted(found), query
+    assert (await services.ask("root", "PUT", path, {"tags": ["d", "c"]})).json() == {"tags": ["c", "d"]}
+    assert (await services.ask("root", "DELETE", f"{path}/a")).status_code == 404
+    assert (await services.ask("root", "DELETE", f"{path}/c")).status_code == 204
+    assert (await services.ask("ann", "GET", path)).json() == {"tags": ["d"]}
+    changed = await services.ask("root", "PATCH", f"{V3}/projects/p1", {"project": {"tags": ["e"]}})
+    assert changed.json()["project"]["tags"] == ["e"]
+    assert (await services.ask("root", "DELETE", path)).status_code == 204
+    assert (await services.ask("ann", "GET", path)).json() == {"tags": []}
+    for bad in ({"tags": ["x,y"]}, {"tags": [""]}, {"tags": [str(n) for n in range(81)]}):
+        assert (await services.ask("root", "PUT", path, bad)).status_code == 400
+
+
 async def test_lists_can_be_narrowed(services: Opened) -> None:
     await services.ask("root", "PATCH", f"{V3}/users/bob", {"user": {"enabled": False}})
 

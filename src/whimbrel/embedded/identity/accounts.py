@@ -6,7 +6,7 @@ import msgspec
 
 from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.embedded.identity import passwords, views
+from whimbrel.embedded.identity import passwords, project_tags, views
 from whimbrel.embedded.identity.bodies import (
     ChangedProjectBody,
     ChangedRoleBody,
@@ -92,7 +92,7 @@ async def list_projects_of_user(ask: Ask) -> Reply:
 
 
 async def list_projects(ask: Ask) -> Reply:
-    found = await ask.store.projects(**ask.filters("name", "domain_id", "enabled"))
+    found = project_tags.narrowed(ask, await ask.store.projects(**ask.filters("name", "domain_id", "enabled")))
     return Reply(views.listing(ask.root_url, "projects", [views.project(ask.root_url, project) for project in found]))
 
 
@@ -113,6 +113,7 @@ async def create_project(ask: Ask) -> Reply:
         name=given.name.strip(),
         description=given.description or "",
         enabled=given.enabled is not False,
+        tags=project_tags.checked(given.tags),
     )
     try:
         await ask.store.add_project(project)
@@ -123,6 +124,8 @@ async def create_project(ask: Ask) -> Reply:
 
 async def update_project(ask: Ask) -> Reply:
     changes = changes_of((await ask.body(ChangedProjectBody)).project)
+    if "tags" in changes:
+        changes["tags"] = project_tags.checked(changes["tags"])
     project = await ask.store.project(ask.path("project_id"))
     try:
         project = await ask.store.change_project(project.id, changes)

@@ -8,6 +8,7 @@ from whimbrel.embedded.identity import (
     domains,
     groups,
     limits,
+    project_tags,
     role_assignments,
     tokens,
     versions,
@@ -35,6 +36,7 @@ TOKEN_LIFETIME_S = 12 * 3600.0
 
 USER = "/v3/users/{user_id}"
 PROJECT = "/v3/projects/{project_id}"
+TAGS = PROJECT + "/tags"
 ROLES_OF_USER = "/v3/projects/{project_id}/users/{user_id}/roles"
 ROLES_OF_GROUP = "/v3/projects/{project_id}/groups/{group_id}/roles"
 DOMAIN = "/v3/domains/{domain_id}"
@@ -70,6 +72,12 @@ ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("GET", PROJECT, accounts.show_project, insider),
     ("PATCH", PROJECT, accounts.update_project, admin),
     ("DELETE", PROJECT, accounts.delete_project, admin),
+    ("GET", TAGS, project_tags.index, insider),
+    ("PUT", TAGS, project_tags.replace_all, admin),
+    ("DELETE", TAGS, project_tags.clear, admin),
+    ("GET", TAGS + "/{tag}", project_tags.check, insider),
+    ("PUT", TAGS + "/{tag}", project_tags.add, admin),
+    ("DELETE", TAGS + "/{tag}", project_tags.delete, admin),
     ("GET", ROLES_OF_USER, role_assignments.list_of_user, admin),
     ("GET", ROLES_OF_USER + "/{role_id}", role_assignments.check, admin),
     ("PUT", ROLES_OF_USER + "/{role_id}", role_assignments.assign, admin),

@@ -103,11 +103,19 @@ class OwnPasswordBody(msgspec.Struct):
     user: OwnPassword
 
 
+Tag = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[^,/]+$")]
+
+
+class TagsBody(msgspec.Struct):
+    tags: list[Tag]
+
+
 class NewProject(msgspec.Struct):
     name: ShortName
     domain_id: Id | None = None
     parent_id: Id | None = None
     is_domain: bool | None = None
+    tags: list[Tag] = []
     description: str | None = None
     enabled: bool | None = None
 
@@ -122,8 +130,12 @@ class ChangedProject(msgspec.Struct):
     enabled: bool | UnsetType = UNSET
 
 
+class ChangedTaggedProject(ChangedProject):
+    tags: list[Tag] | UnsetType = UNSET
+
+
 class ChangedProjectBody(msgspec.Struct):
-    project: ChangedProject
+    project: ChangedTaggedProject
 
 
 class NewRole(msgspec.Struct):

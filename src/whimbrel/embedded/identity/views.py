@@ -36,7 +36,6 @@ def project(url: str, record: Project) -> dict[str, Any]:
         **msgspec.structs.asdict(record),
         "is_domain": False,
         "parent_id": record.domain_id,
-        "tags": [],
         "options": {},
         "links": {"self": f"{url}/v3/projects/{record.id}"},
     }

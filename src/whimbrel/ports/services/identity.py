@@ -3,7 +3,7 @@
 Invariant: a requester's roles include all implied ones, so that no other code evaluates implications.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -61,6 +61,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str = ""
     enabled: bool = True
+    tags: list[str] = []
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,6 +290,10 @@ class IdentityStore(Identity, Protocol):
 
     async def change_project(self, project_id: str, changes: Changes) -> Project:
         """Change a project and return it. enabled=False revokes all tokens for it."""
+        ...
+
+    async def tag_project(self, project_id: str, edit: Callable[[list[str]], list[str]]) -> Project:
+        """Change a project's tags in one transaction and return it. Raises: NotFound; what `edit` raises."""
         ...
 
     async def remove_project(self, project_id: str) -> None: ...

@@ -4,6 +4,7 @@ Invariant: what a token grants is always current. Every change first locks its u
 the dependent tokens before it commits; issuing a token takes the same locks.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -41,6 +42,7 @@ from whimbrel.ports.services.identity import (
     User,
 )
 
+_LOCK_PROJECT = select_by(projects, "id").with_for_update()
 _LOCK_CREDENTIAL = select_by(application_credentials, "id").with_for_update()
 _OWN = sa.select(assignments.c.project_id).where(assignments.c.user_id == sa.bindparam("user"))
 _BY_GROUP = (
@@ -153,6 +155,13 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
                 await tx.run(sa.delete(tokens).where(its))
             await tx.run(sa.update(tokens).where(its).values(project_name=project.name))
         return project
+
+    async def tag_project(self, project_id: str, edit: Callable[[list[str]], list[str]]) -> Project:
+        async with self._db.write() as tx:
+            project = record_of(Project, await tx.row(_LOCK_PROJECT, {"id": project_id}), "project", project_id)
+            tagged = msgspec.structs.replace(project, tags=edit(project.tags))
+            await update(tx, projects, project_id, {"tags": tagged.tags})
+        return tagged
 
     async def remove_project(self, project_id: str) -> None:
         await self._remove_with_tokens(projects, "project", project_id)
