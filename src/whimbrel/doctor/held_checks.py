@@ -132,12 +132,13 @@ def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
     if not fleet.roots(subject.held):
         return  # of another user of Placement
     if subject.migration:
-        if any(each.is_open for each in subject.migration) and subject.of:
-            return  # judged with its server
-        if subject.of and subject.of.is_worked_on:
+        of = subject.of
+        if of and any(each.is_open and (of.is_hidden or each.cell == of.cell) for each in subject.migration):
+            return  # judged with its server; the row beside a copy in another cell never ends
+        if of and of.is_worked_on:
             return  # so is what a revert holds until it has ended, though its migration is reverted
-        row = subject.migration[0]
-        gone = subject.of is None
+        row = next((each for each in subject.migration if of and each.cell == of.cell), subject.migration[0])
+        gone = of is None
         yield Finding(
             kind="allocation_of_gone_server" if gone else "allocation_of_migration",
             subject=subject.id,

@@ -30,7 +30,7 @@ def rows(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Ite
             text = f"has a hidden copy in {each.cell} and no move between cells that goes on"
             yield _finding(
                 "hidden_copy", subject, fleet, text + ", and its mapping names that cell" * mapped,
-                "a move between cells died after it had made the copy",
+                "a move between cells, its confirmation or its revert died before the copy was deleted",
                 [] if mapped or not seen else list(mending.delete_copy(each)))  # fmt: skip
 
 

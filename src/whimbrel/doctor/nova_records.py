@@ -134,7 +134,8 @@ class Subject(msgspec.Struct, kw_only=True):
 
     instances: one for each cell that has a live row. deleted: rows of deleted servers, only read where no live one is.
     migrations: of this server, without those that ended. held_by: what these and `ended` hold.
-    migration: the migration with this id, if the id is not a server's; of: its server, if that is alive.
+    migration: the migration with this id, if the id is not a server's; of: its server, if that is alive, rather than
+    a hidden copy of it.
     """
 
     id: str

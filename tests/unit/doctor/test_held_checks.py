@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.doctor.nova_copy import NovaCopy, migration, server
+from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
 
 
@@ -74,3 +75,19 @@ def test_a_server_that_waits_for_a_verdict_and_no_longer_holds_its_source(copy: 
     assert copy.kinds() == [("source_not_held", server(3))]
     copy.hold(migration(3), "n1")
     assert copy.kinds() == []
+
+
+def test_what_a_migration_between_cells_holds_after_its_revert_died(copy: NovaCopy) -> None:
+    """Rows as a Nova left them whose target died as the revert began: the row beside the copy stays open."""
+    copy.change("one", nova.instances, {"uuid": server(1)}, vm_state="error")
+    copy.add_record(1, "s1", hidden=True, vm_state="resized", task_state="resize_reverting")
+    for cell, status in (("one", "error"), ("two", "reverting")):
+        copy.add_migration(1, status, target="s1", cell=cell, cross_cell_move=True)
+    copy.release(server(1))
+    copy.hold(server(1), "s1")
+    copy.hold(migration(1), "n1")
+    assert copy.kinds() == [
+        ("allocation_elsewhere", server(1)),
+        ("allocation_of_migration", migration(1)),
+        ("hidden_copy", server(1)),
+    ]

@@ -160,8 +160,10 @@ class RecordReader:
                 servers.setdefault(migration.server, []).append(by_id[migration.uuid])
         for ids in _pieces(servers):
             for cell, row in self._in_cells(INSTANCES.where(_i.uuid.in_(ids), _i.deleted == 0)):
-                for each in servers[row.uuid.lower()]:
-                    each.of = record_rows.instance(cell, row)
+                found = record_rows.instance(cell, row)
+                for each in servers[found.uuid]:
+                    if each.of is None or each.of.is_hidden:
+                        each.of = found
 
     def _is_worked_on(self, each: Subject) -> bool:
         return bool(each.migrations) or any(row.is_worked_on for row in each.instances)
