@@ -11,8 +11,8 @@ import pytest
 from starlette.requests import Request
 
 from tests.api.front import OTHER_PROJECT, POLICY, Front, Tokens
+from tests.embedded.opened import opened as identity_opened
 from tests.processes import HANG_S
-from tests.unit.embedded.opened import opened as identity_opened
 from whimbrel.bootstrap import http_server
 from whimbrel.embedded.dashboard import change_stream
 from whimbrel.embedded.dashboard.app import Dashboard

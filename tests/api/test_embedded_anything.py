@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.api.anything import Anything
 from tests.depth import examples
-from tests.unit.embedded.opened import Opened, opened
+from tests.embedded.opened import Opened, opened
 from whimbrel.embedded.identity.app import ROUTES as IDENTITY
 from whimbrel.embedded.image.app import ROUTES as IMAGE
 

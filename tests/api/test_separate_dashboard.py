@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from tests.api.front import OTHER_PROJECT, Front
-from tests.unit.embedded.opened import opened as identity_opened
+from tests.embedded.opened import opened as identity_opened
 from whimbrel.bootstrap import http_server
 from whimbrel.bootstrap.separate_dashboard import ApiHealth, open_dashboard
 from whimbrel.domain.errors import Invalid, Unavailable

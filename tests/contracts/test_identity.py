@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.unit.embedded.opened import Opened, opened
+from tests.embedded.opened import Opened, opened
 from whimbrel.adapters.openstack.identity import BELIEVED_S, KeystoneIdentity
 from whimbrel.adapters.openstack.own_token import Login, OwnToken
 from whimbrel.domain.errors import Unavailable

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
-from tests.unit.embedded.opened import population
+from tests.embedded.opened import population
 from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import ProjectId, UserId

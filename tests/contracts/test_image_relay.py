@@ -10,7 +10,7 @@ import pytest
 
 from tests.contracts.databases import postgres, tables
 from tests.contracts.test_images import CONTENTS, QCOW2, UNSAFE, Around, around, boot_sector, sent
-from tests.unit.embedded.test_image_grants import H1, SECRET, Granting
+from tests.embedded.test_image_grants import H1, SECRET, Granting
 from whimbrel.adapters.libvirt.image_cache import ImageCache
 from whimbrel.adapters.openstack.granted_images import GrantedImages
 from whimbrel.domain.errors import NotFound, Refused, Unavailable

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.contracts.test_identity import LOGIN
-from tests.unit.embedded.opened import Opened, opened
+from tests.embedded.opened import Opened, opened
 from whimbrel.adapters.openstack.keystone_quotas import KeystoneLimits
 from whimbrel.adapters.openstack.own_token import OwnToken
 from whimbrel.adapters.openstack.service_client import HttpService

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.notifications.test_payloads import CLASSES, SAMPLES
+from tests.stories.test_payloads import CLASSES, SAMPLES
 from tools.nova_notifications import DATA, NAME, VERSION
 from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.domain.errors import Unavailable

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
+from tests.stories.test_unversioned import FIELDS
 from tests.unit.notifications.test_changed_objects import check
-from tests.unit.notifications.test_unversioned import FIELDS
 from tools.nova_notifications import DATA
 from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.domain.ids import CellName

@@ -12,7 +12,7 @@ from tools.diagram import PICTURES, Picture
 from whimbrel.moves.facts import crosses_cells, sends_disk
 from whimbrel.moves.resize import RESIZE
 
-PAGE = Path(__file__).parents[3] / "docs" / "generated" / "moves.md"
+PAGE = Path(__file__).parents[2] / "docs" / "generated" / "moves.md"
 
 
 @cache

@@ -2,8 +2,8 @@
 
 import httpx
 
-from tests.unit.embedded.opened import Opened
-from tests.unit.embedded.test_image_http import IMAGES, OCTETS, create, upload
+from tests.embedded.opened import Opened
+from tests.embedded.test_image_http import IMAGES, OCTETS, create, upload
 
 OLD_PATCH_TYPE = "application/openstack-images-v2.0-json-patch"
 

@@ -5,8 +5,8 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from tests.unit.embedded.opened import Opened, opened
-from tests.unit.embedded.test_image_http import IMAGES, OCTETS, create, upload
+from tests.embedded.opened import Opened, opened
+from tests.embedded.test_image_http import IMAGES, OCTETS, create, upload
 from whimbrel.embedded.image.file_store import CHUNK_BYTES
 from whimbrel.ports.services.images import ImageLimits
 

@@ -4,10 +4,10 @@ from dataclasses import replace as but
 
 from msgspec.structs import replace
 
-from tests.contracts.databases import Postgres, postgres
+from tests.contracts.databases import Postgres
 from tests.postgres_proxy import Proxy
 from tests.processes import HANG_S
-from tests.unit.servers.test_lookup import C1, C2, HOSTS, A, B, settle
+from tests.stories.test_lookup import C1, C2, HOSTS, A, B, settle
 from whimbrel.adapters.sql.cell.servers import SqlServers
 from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import prepare
@@ -16,8 +16,6 @@ from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.servers.listing.all_cells import AllCells
 from whimbrel.servers.listing.cell_fanout import LEFT_ALONE_S
 from whimbrel.sim.cloud.cloud import World
-
-__all__ = ["postgres"]
 
 
 async def test_an_unreachable_server_is_given_up_and_used_again_when_it_talks(postgres: Postgres) -> None:

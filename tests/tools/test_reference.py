@@ -10,7 +10,7 @@ from tools import event_page, json_page, metric_page, reference
 from whimbrel.bootstrap.policy_rules import list_rules
 from whimbrel.settings.sections import SettingsFile, SimulatedTimes
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", reference.PAGES)

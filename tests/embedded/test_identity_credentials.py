@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.unit.embedded.opened import Opened
+from tests.embedded.opened import Opened
 
 V3 = "/identity/v3"
 OWN = f"{V3}/users/ann/application_credentials"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.embedded.opened import CATALOG, Opened
+from tests.embedded.opened import CATALOG, Opened
 
 V3 = "/identity/v3"
 SERVICE = CATALOG.services[1].id

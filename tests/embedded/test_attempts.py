@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.unit.embedded.opened import Opened
+from tests.embedded.opened import Opened
 from whimbrel.embedded.identity.attempts import OF_ACCOUNT
 from whimbrel.embedded.identity.passwords import COST_LOG2, COSTS_LOG2, RANDOM_COST_LOG2, hash_now, matches, work
 from whimbrel.http.failed_attempts import OF_ADDRESS

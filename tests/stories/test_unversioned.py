@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.stories.announcing import Announcing
-from tests.unit.notifications.test_payloads import RULES, TOLD_BY, events_of_the_table, story_of
+from tests.stories.test_payloads import RULES, TOLD_BY, events_of_the_table, story_of
 from tools.nova_notifications import TABLE
 from whimbrel.domain.notification_rules import NotificationRules
 from whimbrel.notifications import unversioned

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.unit.embedded.opened import Opened, opened
+from tests.embedded.opened import Opened, opened
 from whimbrel.ports.services.images import ImageLimits
 
 IMAGES = "/image/v2/images"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.embedded.opened import Opened
+from tests.embedded.opened import Opened
 
 V3 = "/identity/v3"
 IN_P2 = f"{V3}/projects/p2/users/ann/roles"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.embedded.opened import Opened
+from tests.embedded.opened import Opened
 
 TOKENS = "/identity/v3/auth/tokens"
 UNAUTHORIZED = {

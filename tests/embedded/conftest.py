@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.embedded.opened import Opened, opened
+from tests.embedded.opened import Opened, opened
 
 
 @pytest.fixture

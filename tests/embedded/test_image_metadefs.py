@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.embedded.opened import Opened
+from tests.embedded.opened import Opened
 
 SPACES = "/image/v2/metadefs/namespaces"
 CPU = {"name": "cpu_pinning", "title": "CPU pinning", "type": "string", "enum": ["shared", "dedicated"]}

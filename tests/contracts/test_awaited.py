@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.contracts.databases import Postgres, postgres
+from tests.contracts.databases import Postgres
 from tests.postgres_proxy import Proxy
 from whimbrel.adapters.sql.engine.awaited import AwaitedDatabase
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.domain.errors import Invalid, Refused, Unavailable
-
-__all__ = ["postgres"]
 
 COUNT = sa.text("SELECT count(*) FROM servers")
 Use = Callable[[AwaitedDatabase], Awaitable[object]]

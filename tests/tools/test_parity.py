@@ -10,7 +10,7 @@ from tests.stories.test_lifecycle import SCENARIOS
 from tools import parity
 from tools.parity import CELL, FAR, HOST, Told
 
-PAGE = Path(__file__).parents[3] / "docs" / "generated" / "parity.md"
+PAGE = Path(__file__).parents[2] / "docs" / "generated" / "parity.md"
 
 ALL = frozenset(parity.VARIANTS)
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.agent.fenced_host import T, fenced_host, random_rate, simulated
+from tests.stories.fenced_host import T, fenced_host, random_rate, simulated
 from whimbrel.agent.lease_holder import WATCHED_WITHIN_S
 from whimbrel.domain.self_fencing import DRIFT, POLL_S, STOP_S, counted_after_s
 from whimbrel.ports.hosts.control_plane import ANSWERED_WITHIN_S, BEAT_S, SHORTEST_LEASE_S
