@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.stories.test_maintenances import boot, items_of, planned, rounds
+from tests.stories.maintaining import boot, items_of, planned, rounds
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import GroupId, HostName

@@ -1,12 +1,12 @@
 """A host that never returns is forgotten: on evidence, once nothing is left there, whatever dies meanwhile."""
 
-from collections.abc import Sequence
 from dataclasses import replace as with_fields
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from tests.stories.mortal import BEFORE_OR_AFTER, Killed, Mortal
 from whimbrel.adapters.sql.tables.cell import hosts
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.guest import Order
@@ -168,37 +168,6 @@ async def test_allocations_and_open_runs_are_named() -> None:
     await world.close()
 
 
-class Killed(BaseException):
-    """The end of a process."""
-
-
-class Mortal:
-    """A store that kills its process before or after its n-th write, counted with the others."""
-
-    def __init__(self, inner: Any, writes: Sequence[str], life: list[int], before: bool) -> None:
-        self._inner = inner
-        self._writes = writes
-        self._life = life
-        self._before = before
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._inner, name)
-        if name not in self._writes:
-            return method
-
-        async def written(*arguments: Any, **named: Any) -> Any:
-            self._life[0] -= 1
-            if self._life[0] == 0 and self._before:
-                raise Killed
-            try:
-                return await method(*arguments, **named)
-            finally:
-                if self._life[0] == 0:
-                    raise Killed
-
-        return written
-
-
 def mortal(world: World, life: list[int], before: bool) -> Cloud:
     cells = {
         name: with_fields(cell, hosts=Mortal(cell.hosts, ["delete"], life, before))  # type: ignore[arg-type]
@@ -214,7 +183,7 @@ def mortal(world: World, life: list[int], before: bool) -> Cloud:
     return changed  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before the write", "after the write"])
+@BEFORE_OR_AFTER
 async def test_a_process_may_be_killed_at_each_write(before: bool) -> None:
     """The host is listed or it is not, the cloud is proved, and the command can be repeated."""
     number = 1

@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.sim.test_plan_simulation import WITH_GPU, simulated, start
-from tests.stories.test_maintenances import Killed, boot, home, items_of, mortal, moves_of, rounds
+from tests.stories.maintaining import boot, ends_though_killed, home, items_of, moves_of, rounds
+from tests.stories.mortal import BEFORE_OR_AFTER
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import GroupId, HostName
@@ -18,7 +19,6 @@ from whimbrel.domain.server import RequestSpec
 from whimbrel.hosts.switching import switch
 from whimbrel.maintenance import host_shares
 from whimbrel.maintenance import operator_requests as requests
-from whimbrel.maintenance.execution import carry_on_all
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.placement.placement import DISABLED
 from whimbrel.ports.stores.server_groups import ServerGroup
@@ -259,7 +259,7 @@ async def test_a_goal_is_simulated() -> None:
     await world.close()
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["before the write", "after the write"])
+@BEFORE_OR_AFTER
 async def test_a_conductor_may_be_killed_at_each_write(before: bool) -> None:
     number = 1
     while await killed_at(number, before):
@@ -268,25 +268,12 @@ async def test_a_conductor_may_be_killed_at_each_write(before: bool) -> None:
 
 
 async def killed_at(number: int, before: bool) -> bool:
-    """Kill a process at a write of the start or of a round, and let another one go on. Return whether it was killed."""
     world = await World.build(("h1", "h2"), rules=RULES)
     servers = [await boot(world, name, host) for name, host in (("a", "h1"), ("b", "h2"), ("c", "h2"))]
     await power.stop(world.cloud, world.engine("setup"), world.requester(), servers[0])
     await world.settle(world.engine("setup"))
     found = await planned(world, PACK, "h1", "h2")
-    life, was_killed = [number], False
-    try:
-        await requests.start(mortal(world, life, before), found.id)
-        for _ in range(6):
-            cloud = mortal(world, life, before)
-            await carry_on_all(cloud, world.engine("victim", cloud))
-            await world.settle(world.engine("steps"))
-            await world.cloud.clock.sleep(2.0)
-    except Killed:
-        was_killed = True
-    if (await world.cloud.maintenances.get(found.id)).state == "planned":
-        await requests.start(world.cloud, found.id)
-    assert (await rounds(world, found)).state == "done"
+    was_killed = await ends_though_killed(world, found, number, before)
     assert [len(await moves_of(world, server.id)) for server in servers] == [1, 0, 0]
     assert [await home(world, server) for server in servers] == ["h2"] * 3
     assert all(host.enabled for host in await requests.hosts_named(world.cloud, ["h1", "h2"]))

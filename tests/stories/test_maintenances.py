@@ -1,6 +1,5 @@
 """Maintenances: hosts are emptied by a plan, whatever dies meanwhile; no server is moved twice."""
 
-from collections.abc import Sequence
 from dataclasses import replace as with_fields
 from typing import Any
 
@@ -8,70 +7,21 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from tests.stories.maintaining import CAREFUL, RULES, boot, home, items_of, moves_of, planned, rounds, traits_of
 from whimbrel.domain.errors import Conflict, Unavailable
-from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.ids import HostName, ProviderId, ServerId
+from whimbrel.domain.ids import HostName, ProviderId
 from whimbrel.domain.maintenance_plan import Budgets, Maintenance, MaintenanceItem, MaintenanceOptions
 from whimbrel.domain.run import Action, Run
-from whimbrel.domain.server import Server
 from whimbrel.domain.time_windows import Windows
 from whimbrel.maintenance import operator_requests as requests
 from whimbrel.maintenance.execution import carry_on_all
 from whimbrel.maintenance.progress_estimate import progress_of
 from whimbrel.moves import live_requests
 from whimbrel.moves import requests as moves
-from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.placement.placement import DISABLED
-from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create, power
-from whimbrel.sim.cloud.cloud import LARGE, SMALL, World
-
-RULES = Rules(cpu_allocation_ratio=1.0)
-MOVES = ("live_migrate", "migrate")
-CAREFUL = MaintenanceOptions()
-COLD = MaintenanceOptions(allow_downtime=True)
-LIMITED = MaintenanceOptions(
-    budgets=Budgets(zone_at_once=1, aggregate_at_once=1, project_at_once=1),
-    windows=Windows(texts=("00:00-12:00", "12:00-24:00")),
-)
-
-
-async def boot(world: World, name: str, host: str, flavor: Flavor = SMALL) -> Server:
-    engine, server = world.engine("setup"), world.new_server(name, flavor)
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName(host))
-    await world.settle(engine)
-    return await lookup.find(world.cloud, server.id)
-
-
-async def planned(world: World, options: MaintenanceOptions = CAREFUL, *hosts: str) -> Maintenance:
-    found = await requests.hosts_named(world.cloud, hosts or ("h1",))
-    return await requests.plan(world.cloud, world.requester(), "disks", "host h1", found, options)
-
-
-async def items_of(world: World, found: Maintenance) -> list[MaintenanceItem]:
-    return await world.cloud.maintenances.items(found.id)
-
-
-async def rounds(world: World, found: Maintenance, most: int = 40) -> Maintenance:
-    """Do rounds until a maintenance is over or paused."""
-    engine = world.engine("conductor")
-    for _ in range(most):
-        await carry_on_all(world.cloud, engine)
-        found = await world.cloud.maintenances.get(found.id)
-        if found.state in ("done", "aborted", "paused"):
-            return found
-        await world.settle(engine)
-        await world.cloud.clock.sleep(2.0)
-    raise AssertionError(f"it is still {found.state}: {await items_of(world, found)}")
-
-
-async def moves_of(world: World, server: ServerId) -> list[Run]:
-    return await world.cloud.journal.find(RunFilter(subject=server, sagas=MOVES))
-
-
-async def home(world: World, server: Server) -> str | None:
-    return (await lookup.find(world.cloud, server.id)).host
+from whimbrel.sim.cloud.cloud import LARGE, World
 
 
 async def test_a_host_is_emptied_and_takes_no_servers_from_its_start() -> None:
@@ -437,134 +387,6 @@ async def test_a_host_is_disabled_for_claims_before_any_move_starts() -> None:
     assert (await rounds(world, found)).state == "aborted"
     assert DISABLED not in await traits_of(world, "h1")
     await world.close()
-
-
-async def traits_of(world: World, host: str) -> frozenset[str]:
-    [found] = await requests.hosts_named(world.cloud, [host])
-    return (await world.placement.node(found.id)).traits
-
-
-class Killed(BaseException):
-    """The end of a process."""
-
-
-class Mortal:
-    """A store or journal that kills its process before or after its n-th write, counted with the others."""
-
-    def __init__(self, inner: Any, writes: Sequence[str], life: list[int], before: bool) -> None:
-        self._inner = inner
-        self._writes = writes
-        self._life = life
-        self._before = before
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._inner, name)
-        if name not in self._writes:
-            return method
-
-        async def written(*arguments: Any, **named: Any) -> Any:
-            self._life[0] -= 1
-            if self._life[0] == 0 and self._before:
-                raise Killed
-            done = await method(*arguments, **named)
-            if self._life[0] == 0:
-                raise Killed
-            return done
-
-        return written
-
-
-def mortal(world: World, life: list[int], before: bool) -> Cloud:
-    maintenances = Mortal(world.cloud.maintenances, ["save"], life, before)
-    journal = Mortal(world.cloud.journal, ["accept", "forget", "save", "judge", "give_verdict"], life, before)
-    placement = Mortal(world.cloud.placement, ["set_disabled"], life, before)
-    cells = {
-        name: with_fields(cell, hosts=Mortal(cell.hosts, ["set_service"], life, before))  # type: ignore[arg-type]
-        for name, cell in world.cloud.cells.items()
-    }
-    changed: Any = with_fields(
-        world.cloud, maintenances=maintenances, journal=journal, placement=placement, cells=cells
-    )
-    return changed  # type: ignore[no-any-return]
-
-
-@pytest.mark.parametrize("before", [True, False], ids=["before the write", "after the write"])
-async def test_a_conductor_may_be_killed_at_each_write(before: bool) -> None:
-    number, deaths = 1, 0
-    while await killed_at(number, before):
-        number += 1
-        deaths += 1
-    assert deaths >= 12
-
-
-async def killed_at(number: int, before: bool) -> bool:
-    """Kill a process at a write of the start or of a round, and let another one go on. Return whether it was killed."""
-    world = await World.build(rules=RULES)
-    running, stopped = await boot(world, "running", "h1"), await boot(world, "stopped", "h1")
-    await power.stop(world.cloud, world.engine("setup"), world.requester(), stopped)
-    await world.settle(world.engine("setup"))
-    found = await planned(world, LIMITED)
-    life, was_killed = [number], False
-    try:
-        await requests.start(mortal(world, life, before), found.id)
-        for _ in range(6):
-            cloud = mortal(world, life, before)
-            await carry_on_all(cloud, world.engine("victim", cloud))
-            await world.settle(world.engine("steps"))
-            await world.cloud.clock.sleep(2.0)
-    except Killed:
-        was_killed = True
-    if (await world.cloud.maintenances.get(found.id)).state == "planned":
-        await requests.start(world.cloud, found.id)
-    assert (await rounds(world, found)).state == "done"
-    await assert_switched(world, found, enabled=False)
-    for server in (running, stopped):
-        assert [run.state for run in await moves_of(world, server.id)] == ["done"]
-        assert await home(world, server) != "h1"
-    await world.close()
-    return was_killed
-
-
-async def assert_switched(world: World, found: Maintenance, *, enabled: bool) -> None:
-    """Assert that the host is enabled or disabled, for the scheduler and for claims."""
-    [host] = await requests.hosts_named(world.cloud, ["h1"])
-    assert (host.enabled, host.disabled_reason) == (enabled, None if enabled else found.disabled_reason)
-    assert (DISABLED not in await traits_of(world, "h1")) == enabled
-
-
-@pytest.mark.parametrize("before", [True, False], ids=["before the write", "after the write"])
-async def test_a_process_may_be_killed_at_each_write_of_an_abort(before: bool) -> None:
-    number = 1
-    while await killed_in_abort(number, before):
-        number += 1
-    assert number > 5
-
-
-async def killed_in_abort(number: int, before: bool) -> bool:
-    """Kill a process at a write of the abort or of a round after it. Return whether it was killed."""
-    world = await World.build(rules=RULES)
-    servers = [await boot(world, f"s{each}", "h1") for each in range(3)]
-    found = await planned(world, MaintenanceOptions(budgets=Budgets(at_once=1)))
-    await requests.start(world.cloud, found.id)
-    engine = world.engine("conductor")
-    await carry_on_all(world.cloud, engine)
-    life, was_killed = [number], False
-    try:
-        await requests.abort(mortal(world, life, before), found.id)
-        for _ in range(3):
-            cloud = mortal(world, life, before)
-            await carry_on_all(cloud, world.engine("victim", cloud))
-            await world.settle(world.engine("steps"))
-    except Killed:
-        was_killed = True
-    if (await world.cloud.maintenances.get(found.id)).state == "running":
-        await requests.abort(world.cloud, found.id)
-    assert (await rounds(world, found)).state == "aborted"
-    await assert_switched(world, found, enabled=True)
-    assert sorted(item.state for item in await items_of(world, found)) == ["moved", "planned", "planned"]
-    assert sum([len(await moves_of(world, server.id)) for server in servers]) == 1
-    await world.close()
-    return was_killed
 
 
 def test_the_remaining_time_is_estimated_from_the_moves_that_ended() -> None:
