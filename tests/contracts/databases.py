@@ -140,9 +140,12 @@ def tables() -> Iterator[Tables]:
     kept.drop()
 
 
-@pytest.fixture(params=["sqlite file", "sqlite memory", "postgresql"])
+@pytest.fixture(params=[pytest.param("sqlite file", marks=pytest.mark.long), "sqlite memory", "postgresql"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    """Run the test on each kind of database. Opened again in the same test it has the same data, unless in memory."""
+    """Run the test on each kind of database. Opened again in the same test it has the same data, unless in memory.
+
+    SQLite in a file is left to `make test-all`: in memory it executes the same statements, without waiting for disks.
+    """
     where = request.param
     server: Postgres | None = request.getfixturevalue("postgres") if where == "postgresql" else None
     schemas: dict[str, str] = {}

@@ -454,7 +454,11 @@ def _served(file: Path) -> dict[str, Any]:
     raise AssertionError("no port is free")
 
 
-@pytest.fixture(params=["simulated", "libvirt"])
+ALSO_REAL = pytest.mark.parametrize("pair", ["simulated", "libvirt"], indirect=True)
+"""On tests that `make test` runs with real guests too: together the others would take minutes."""
+
+
+@pytest.fixture(params=["simulated", pytest.param("libvirt", marks=pytest.mark.long)])
 def pair(request: pytest.FixtureRequest) -> HypervisorPair:
     """Return two hosts without guests."""
     if request.param == "simulated":

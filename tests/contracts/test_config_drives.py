@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import HypervisorPair, new_nic, new_spec
+from tests.contracts.hypervisors import ALSO_REAL, HypervisorPair, new_nic, new_spec
 from tests.contracts.test_live_transfer import OPTIONS, ended, power, slot_at_target
 from whimbrel.domain.config_drive import ConfigDrive
 
@@ -17,6 +17,7 @@ FILES = {
 OTHERS = {"openstack/latest/meta_data.json": b'{"uuid": "2"}'}
 
 
+@ALSO_REAL
 async def test_a_stopped_guest_gets_the_drive_that_it_is_defined_with(pair: HypervisorPair) -> None:
     spec = replace(new_spec(), config_drive=ConfigDrive.of(FILES))
     await pair.made(pair.a, spec)

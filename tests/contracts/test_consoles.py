@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.contracts.hypervisors import HypervisorPair, SimulatedPair, new_spec
+from tests.contracts.hypervisors import ALSO_REAL, HypervisorPair, SimulatedPair, new_spec
 from tests.processes import HANG_S
 from whimbrel.domain.console import ConsoleKind
 from whimbrel.domain.errors import Refused
@@ -39,6 +39,7 @@ async def hear_the_end(stream: ConsoleStream) -> None:
             pass
 
 
+@ALSO_REAL
 async def test_consoles_reach_a_running_guest_and_end_with_it(pair: HypervisorPair) -> None:
     spec = await running(pair)
     screen = await pair.a.connect_console(spec.key, "vnc")

@@ -5,7 +5,7 @@ import uuid
 import msgspec
 import pytest
 
-from tests.contracts.hypervisors import LARGE_IMAGE, SMALL_IMAGE, HypervisorPair, new_spec, quiet
+from tests.contracts.hypervisors import ALSO_REAL, LARGE_IMAGE, SMALL_IMAGE, HypervisorPair, new_spec, quiet
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec
 from whimbrel.ports.hosts.hypervisor import Hypervisor
@@ -37,6 +37,7 @@ async def snapshot(host: Hypervisor, key: GuestKey, percents: list[int]) -> byte
     return b"".join([chunk async for chunk in host.read_snapshot(key, percents.append)])
 
 
+@ALSO_REAL
 async def test_a_guest_is_made_phase_by_phase_and_each_may_be_repeated(pair: HypervisorPair) -> None:
     host, spec = pair.a, new_spec()
     expected = Guest(key=spec.key, power="reserved", vcpus=1, memory_mib=32, root_gib=1, has_disk=False)
@@ -70,6 +71,7 @@ async def test_a_guest_is_made_phase_by_phase_and_each_may_be_repeated(pair: Hyp
     assert await host.look(spec.key) is None
 
 
+@ALSO_REAL
 async def test_it_tells_its_load_and_uptime(pair: HypervisorPair) -> None:
     for _ in "ab":  # the first answer may have no shares
         told = await pair.a.metrics()
@@ -78,6 +80,7 @@ async def test_it_tells_its_load_and_uptime(pair: HypervisorPair) -> None:
     assert "load average" in await pair.a.uptime()
 
 
+@ALSO_REAL
 async def test_a_guest_larger_than_the_host_is_refused(pair: HypervisorPair) -> None:
     room = await pair.a.capacity()
     for too_much in ({"memory_mib": room.memory_mib + 1}, {"root_gib": room.disk_gib + 1}):
@@ -87,6 +90,7 @@ async def test_a_guest_larger_than_the_host_is_refused(pair: HypervisorPair) -> 
         assert await pair.a.look(spec.key) is None
 
 
+@ALSO_REAL
 async def test_phases_that_build_on_one_that_is_missing_find_nothing(pair: HypervisorPair) -> None:
     host, spec = pair.a, new_spec()
     with pytest.raises(NotFound):
@@ -111,6 +115,7 @@ async def test_phases_that_build_on_one_that_is_missing_find_nothing(pair: Hyper
     assert await power(host, spec.key) == "reserved"
 
 
+@ALSO_REAL
 async def test_undoing_what_never_was_is_fine(pair: HypervisorPair) -> None:
     key = new_spec().key
     for _ in "ab":
@@ -121,6 +126,7 @@ async def test_undoing_what_never_was_is_fine(pair: HypervisorPair) -> None:
     assert await pair.a.guests() == []
 
 
+@ALSO_REAL
 async def test_a_guest_boots_from_its_own_disk_each_time(pair: HypervisorPair) -> None:
     host, spec = pair.a, new_spec()
     await running(pair, host, spec)
@@ -201,6 +207,7 @@ async def test_a_disk_goes_by_the_image_service_to_a_host_that_knows_nothing_of_
     assert (await pair.b.export_disk(new.key)).size_bytes == 2 << 30
 
 
+@ALSO_REAL
 async def test_an_image_that_cannot_be_fetched_is_refused_and_leaves_nothing(pair: HypervisorPair) -> None:
     spec = new_spec()
     await pair.a.reserve(spec)
@@ -309,6 +316,7 @@ async def test_going_back_to_the_old_slot_finds_it_as_it_was(pair: HypervisorPai
     assert [guest.key for guest in await host.guests()] == [old.key]
 
 
+@ALSO_REAL
 async def test_a_half_made_disk_is_no_disk_and_is_made_again(pair: HypervisorPair) -> None:
     spec = new_spec()
     await pair.a.reserve(spec)
@@ -352,6 +360,7 @@ async def test_a_disk_that_was_discarded_can_be_made_again(pair: HypervisorPair)
     await pair.seen(pair.a, spec.key, boots=1)
 
 
+@ALSO_REAL
 async def test_guests_are_found_again_by_a_new_process(pair: HypervisorPair) -> None:
     reserved, still, moving = new_spec(), new_spec(), new_spec()
     await pair.a.reserve(reserved)
@@ -402,6 +411,7 @@ async def test_a_guest_that_runs_is_measured_and_interrupted(pair: HypervisorPai
     assert (await host.diagnostics(spec.key)).state == "paused"
 
 
+@ALSO_REAL
 async def test_a_guest_is_started_paused_and_let_run(pair: HypervisorPair) -> None:
     host, spec = pair.a, new_spec()
     await pair.made(host, spec)

@@ -5,7 +5,7 @@ import uuid
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import HypervisorPair, new_nic, new_spec, quiet
+from tests.contracts.hypervisors import ALSO_REAL, HypervisorPair, new_nic, new_spec, quiet
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
@@ -43,6 +43,7 @@ def on_volume(spec: GuestSpec, *volumes: GuestVolume) -> GuestSpec:
     return replace(spec, image_id=None, has_local_root=False, volumes=volumes)
 
 
+@ALSO_REAL
 async def test_a_guest_has_exactly_what_it_was_defined_with_last(pair: HypervisorPair) -> None:
     nics, volumes = (new_nic(), new_nic()), (pair.new_volume("/dev/vdb"), pair.new_volume("/dev/vdc"))
     first = replace(new_spec(), nics=nics[:1], volumes=volumes)
@@ -107,6 +108,7 @@ async def test_a_volume_is_attached_and_detached(pair: HypervisorPair, state: st
     assert await has(pair.a, spec.key) == ids((), (second,))
 
 
+@ALSO_REAL
 async def test_a_volume_keeps_its_place_under_a_new_connection(pair: HypervisorPair) -> None:
     first, second = pair.new_volume("/dev/vdb"), pair.new_volume("/dev/vdc")
     spec = replace(new_spec(), volumes=(first, second))
@@ -118,6 +120,7 @@ async def test_a_volume_keeps_its_place_under_a_new_connection(pair: HypervisorP
     await pair.seen(pair.a, spec.key, boots=1)
 
 
+@ALSO_REAL
 async def test_undoing_what_never_was_is_fine(pair: HypervisorPair) -> None:
     spec = new_spec()
     for phase in (None, pair.a.reserve, lambda spec: pair.a.create_disk(spec, quiet), pair.a.define):
@@ -128,6 +131,7 @@ async def test_undoing_what_never_was_is_fine(pair: HypervisorPair) -> None:
     assert (await looked(pair.a, spec.key)).power == "stopped"
 
 
+@ALSO_REAL
 async def test_nothing_is_put_into_a_guest_that_is_not_defined(pair: HypervisorPair) -> None:
     spec, nic, volume = new_spec(), new_nic(), pair.new_volume()
     for _ in "ab":
@@ -162,6 +166,7 @@ async def test_what_cannot_be_is_refused_and_changes_nothing(pair: HypervisorPai
     assert await has(pair.a, spec.key) == ids((nic,), (volume,))
 
 
+@ALSO_REAL
 async def test_no_guest_is_defined_with_a_thing_twice(pair: HypervisorPair) -> None:
     spec, nic, volume = new_spec(), new_nic(), pair.new_volume()
     await pair.a.reserve(spec)

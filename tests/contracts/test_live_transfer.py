@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import POLL_S, HypervisorPair, new_nic, new_spec
+from tests.contracts.hypervisors import ALSO_REAL, POLL_S, HypervisorPair, new_nic, new_spec
 from tests.processes import HANG_S
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey, GuestSpec
@@ -52,6 +52,7 @@ async def ended(host: Hypervisor, key: GuestKey, target: TransferTarget) -> Tran
             await asyncio.sleep(POLL_S)
 
 
+@ALSO_REAL
 async def test_a_guest_arrives_with_its_memory_and_each_phase_may_be_repeated(pair: HypervisorPair) -> None:
     here, there, target = await ready(pair)
     memory, screen = await pair.memory(pair.a, here.key), await pair.a.connect_console(here.key, "vnc")
@@ -190,6 +191,7 @@ async def test_a_new_process_finds_the_transfer(pair: HypervisorPair) -> None:
     assert (await power(pair.a, here), await power(pair.b, there)) == ("stopped", "running")
 
 
+@ALSO_REAL
 async def test_what_is_not_here_cannot_be_moved(pair: HypervisorPair) -> None:
     spec = new_spec()
     with pytest.raises(NotFound):
@@ -227,6 +229,7 @@ async def test_the_target_has_the_devices_that_were_asked_for(pair: HypervisorPa
         await pair.b.stop(there.key, NO_TIME_S)
 
 
+@ALSO_REAL
 async def test_a_host_tells_whether_it_has_a_processor(pair: HypervisorPair) -> None:
     here, _, _ = await ready(pair)
     assert (await pair.b.compare_cpu((await pair.a.examine(here.key)).cpu)).fits

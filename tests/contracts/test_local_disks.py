@@ -5,7 +5,7 @@ import uuid
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import HypervisorPair, new_spec, quiet
+from tests.contracts.hypervisors import ALSO_REAL, HypervisorPair, new_spec, quiet
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.ports.hosts.hypervisor import Hypervisor
@@ -31,6 +31,7 @@ async def has_run(pair: HypervisorPair, host: Hypervisor, spec: GuestSpec) -> No
     await host.stop(spec.key, NO_TIME_S)
 
 
+@ALSO_REAL
 async def test_they_come_with_the_guest_and_go_with_it(pair: HypervisorPair) -> None:
     spec = roomy()
     await pair.a.reserve(spec)

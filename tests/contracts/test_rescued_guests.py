@@ -7,7 +7,7 @@ import uuid
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import LARGE_IMAGE, POLL_S, SMALL_IMAGE, HypervisorPair, new_spec, quiet
+from tests.contracts.hypervisors import ALSO_REAL, LARGE_IMAGE, POLL_S, SMALL_IMAGE, HypervisorPair, new_spec, quiet
 from tests.processes import HANG_S
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Guest, GuestSpec
@@ -107,6 +107,7 @@ async def test_a_hard_reboot_ends_a_rescue(pair: HypervisorPair, spec: GuestSpec
     await pair.seen(pair.a, spec.key, boots=2)
 
 
+@ALSO_REAL
 async def test_a_rescued_guest_goes_without_a_trace(pair: HypervisorPair, spec: GuestSpec) -> None:
     await rescued(pair, spec, FIRST)
     await pair.a.destroy(spec.key)

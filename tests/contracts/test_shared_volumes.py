@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import HypervisorPair, new_spec
+from tests.contracts.hypervisors import ALSO_REAL, HypervisorPair, new_spec
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.domain.server_devices import GuestVolume
 from whimbrel.ports.hosts.hypervisor import Hypervisor
@@ -25,6 +25,7 @@ async def started(pair: HypervisorPair, *volumes: GuestVolume) -> GuestSpec:
     return spec
 
 
+@ALSO_REAL
 async def test_a_volume_is_connected_while_its_guest_is_live(pair: HypervisorPair) -> None:
     volume = pair.new_share_volume()
     spec = replace(new_spec(), volumes=(volume,))

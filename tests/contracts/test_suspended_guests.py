@@ -7,7 +7,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import POLL_S, HypervisorPair, LibvirtPair, new_nic, new_spec
+from tests.contracts.hypervisors import ALSO_REAL, POLL_S, HypervisorPair, LibvirtPair, new_nic, new_spec
 from tests.processes import HANG_S
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import GuestKey, GuestSpec
@@ -34,6 +34,7 @@ async def suspended(pair: HypervisorPair) -> GuestSpec:
     return spec
 
 
+@ALSO_REAL
 async def test_a_suspended_guest_goes_on_where_it_was(pair: HypervisorPair) -> None:
     spec = await suspended(pair)
     pair.restart()
@@ -109,6 +110,7 @@ async def test_another_slot_runs_beside_a_suspended_one_and_not_both(pair: Hyper
     assert [await power(pair.a, one) for one in (spec, other)] == ["suspended", "running"]
 
 
+@pytest.mark.long
 async def test_an_agent_that_dies_while_it_resumes_loses_no_memory(libvirt_pair: LibvirtPair) -> None:
     pair = libvirt_pair
     spec = await suspended(pair)
@@ -131,6 +133,7 @@ async def goes_on(pair: LibvirtPair, spec: GuestSpec) -> None:
         await asyncio.sleep(POLL_S)
 
 
+@pytest.mark.long
 async def test_memory_that_was_not_written_completely_is_not_restored(libvirt_pair: LibvirtPair) -> None:
     pair, spec = libvirt_pair, new_spec()
     await pair.made(pair.a, spec)

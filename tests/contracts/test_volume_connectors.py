@@ -38,7 +38,7 @@ def played(shares: dict[str, Path], tmp_path: Path) -> Iterator[PlayedShares]:
     found.close()
 
 
-@pytest.fixture(params=["fake", "os-brick"])
+@pytest.fixture(params=["fake", pytest.param("os-brick", marks=pytest.mark.long)])  # it is loaded for each order
 def connector(request: pytest.FixtureRequest, shares: dict[str, Path], tmp_path: Path) -> VolumeConnector:
     if request.param == "fake":
         return FakeConnector(shares, tmp_path / "links")
@@ -105,7 +105,10 @@ async def test_what_cannot_be_connected_is_refused(connector: VolumeConnector, k
 # os-brick's program alone
 
 
-@pytest.mark.parametrize("name", ["../others/volume-1", "/etc/passwd", "link", ""])
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("../others/volume-1", "/etc/passwd", "")]
+
+
+@pytest.mark.parametrize("name", ["link", *LONG])
 async def test_a_file_outside_of_the_share_is_refused(played: PlayedShares, shares: dict[str, Path], name: str) -> None:
     (shares[SHARE] / "link").symlink_to("/etc/passwd")
     with pytest.raises(Refused):
@@ -140,6 +143,7 @@ async def test_a_killed_order_is_repeated(played: PlayedShares) -> None:
     assert played.mounted() == []
 
 
+@pytest.mark.long
 async def test_a_program_behind_a_socket_is_asked_as_a_child_is(played: PlayedShares, tmp_path: Path) -> None:
     """As systemd does: each connection is the standard input and output of a process."""
     behind = played.client()

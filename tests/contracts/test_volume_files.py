@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import HypervisorPair, LibvirtPair, new_spec, quiet
+from tests.contracts.hypervisors import ALSO_REAL, HypervisorPair, LibvirtPair, new_spec, quiet
 from tests.contracts.test_hypervisor_devices import NO_TIME_S, looked, on_volume
 from tests.contracts.test_live_transfer import OPTIONS, ended, slot_at_target
 from tests.contracts.test_volume_swaps import seen, ticking
@@ -139,6 +139,7 @@ async def test_what_cannot_be_done_is_refused_and_changes_nothing(pair: Hypervis
     await pair.a.destroy(spec.key)
 
 
+@ALSO_REAL
 async def test_a_guest_that_must_be_frozen_and_cannot_is_refused(pair: HypervisorPair) -> None:
     volume = pair.new_share_volume("/dev/vda", boot_index=0)
     spec = replace(on_volume(new_spec(), volume), requires_quiesce=True)
@@ -153,6 +154,7 @@ async def test_a_guest_that_must_be_frozen_and_cannot_is_refused(pair: Hyperviso
     await pair.a.destroy(spec.key)
 
 
+@pytest.mark.long
 async def test_an_agent_that_does_not_answer_keeps_no_snapshot_from_being_taken(libvirt_pair: LibvirtPair) -> None:
     pair = libvirt_pair
     volume = pair.new_share_volume("/dev/vda", boot_index=0)
@@ -168,6 +170,7 @@ async def test_an_agent_that_does_not_answer_keeps_no_snapshot_from_being_taken(
     await pair.a.destroy(spec.key)
 
 
+@pytest.mark.long
 async def test_only_files_of_a_share_have_others_and_only_beside_them(libvirt_pair: LibvirtPair) -> None:
     pair = libvirt_pair
     spec, volume, _ = await booted(pair)
@@ -184,6 +187,7 @@ async def test_only_files_of_a_share_have_others_and_only_beside_them(libvirt_pa
     await pair.a.destroy(spec.key)
 
 
+@pytest.mark.long
 async def test_a_snapshot_goes_on_in_another_process(libvirt_pair: LibvirtPair) -> None:
     """The process dies when the guest writes to the new file; then the guest goes off."""
     pair = libvirt_pair
@@ -200,6 +204,7 @@ async def test_a_snapshot_goes_on_in_another_process(libvirt_pair: LibvirtPair) 
     await pair.a.destroy(spec.key)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_pull", [True, False])
 async def test_a_merge_goes_on_in_another_process(libvirt_pair: LibvirtPair, is_pull: bool) -> None:
     pair = libvirt_pair
@@ -216,6 +221,7 @@ async def test_a_merge_goes_on_in_another_process(libvirt_pair: LibvirtPair, is_
     await pair.a.destroy(spec.key)
 
 
+@pytest.mark.long
 async def test_a_guest_that_goes_off_during_a_merge_has_its_data(libvirt_pair: LibvirtPair) -> None:
     pair = libvirt_pair
     spec, volume, mark = await booted(pair)

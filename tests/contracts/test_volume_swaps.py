@@ -7,7 +7,7 @@ import uuid
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import HypervisorPair, LibvirtPair, SimulatedPair, new_spec, quiet
+from tests.contracts.hypervisors import ALSO_REAL, HypervisorPair, LibvirtPair, SimulatedPair, new_spec, quiet
 from tests.contracts.test_hypervisor_devices import NO_TIME_S, ids, looked, on_volume
 from tests.processes import HANG_S
 from whimbrel.domain.errors import NotFound, Refused
@@ -96,6 +96,7 @@ async def test_what_cannot_be_swapped_is_refused_and_stays(pair: HypervisorPair)
     await pair.a.destroy(spec.key)
 
 
+@ALSO_REAL
 async def test_another_slot_of_the_server_is_not_taken_for_the_one_that_runs(pair: HypervisorPair) -> None:
     spec, old, _ = await booted(pair)
     new = another(pair)
@@ -109,6 +110,7 @@ async def test_another_slot_of_the_server_is_not_taken_for_the_one_that_runs(pai
     await pair.a.destroy(spec.key)
 
 
+@pytest.mark.long
 async def test_a_swap_goes_on_in_another_process(libvirt_pair: LibvirtPair) -> None:
     """The process dies at each poll, before and after the pivot."""
     pair = libvirt_pair
@@ -127,6 +129,7 @@ async def test_a_swap_goes_on_in_another_process(libvirt_pair: LibvirtPair) -> N
     await pair.a.destroy(spec.key)
 
 
+@pytest.mark.long
 async def test_an_ended_swap_leaves_the_old_volume(libvirt_pair: LibvirtPair) -> None:
     pair = libvirt_pair
     spec, old, mark = await booted(pair)
@@ -141,6 +144,7 @@ async def test_an_ended_swap_leaves_the_old_volume(libvirt_pair: LibvirtPair) ->
     await pair.a.destroy(spec.key)
 
 
+@pytest.mark.long
 async def test_a_guest_that_goes_off_after_the_pivot_has_the_new_volume(libvirt_pair: LibvirtPair) -> None:
     pair = libvirt_pair
     spec, old, mark = await booted(pair)
