@@ -11,7 +11,8 @@ from whimbrel.domain.ids import HostName
 from whimbrel.sim.cloud.cloud import IMAGE, LARGE, SMALL
 from whimbrel.sim.cloud.fixture import DIRECT_PORTS, GROUPS, PORTS, ROOMIER, ROOMY, SWAPPING, VOLUMES, WIDE
 from whimbrel.sim.cloud.processes import Answer, Staff
-from whimbrel.sim.faults.planned_events import Act, Size
+from whimbrel.sim.cloud.volume_service import VolumeService
+from whimbrel.sim.faults.planned_events import VOLUME_ACTS, Act, Size
 from whimbrel.sim.record.trace import Trace
 from whimbrel.sim.world import equipment
 
@@ -36,6 +37,7 @@ class Users:
         self._endpoints = [name for name in size.processes if "door" in name]
         self._ports = [*PORTS, *DIRECT_PORTS] if size.functions else PORTS
         self._groups = GROUPS if size.groups else ()
+        self.volume_service = VolumeService(staff.world.remains.volumes, self._ask)
         self.problems: list[str] = []
         self.deleted: set[str] = set()  # servers with a delete request, whatever the response
         self.shelved: set[str] = set()  # servers with a shelve request, whatever the response
@@ -44,6 +46,8 @@ class Users:
         """Send one request. `pick` chooses its subject among what exists."""
         if act.what == "create":
             return await self._create(act)
+        if act.what in VOLUME_ACTS:
+            return await self.volume_service.act(act)
         server = self._server(act)
         if act.what in _SOUGHT:
             server = await self._sought(act, _SOUGHT[act.what]) or (server if act.pick % 4 == 0 else "")

@@ -41,6 +41,13 @@ ACTS: Mapping[str, int] = {
 }
 """User request -> weight."""
 
+VOLUME_ACTS: Mapping[str, int] = {
+    "migrate volume": 4,
+    "take volume snapshot": 3,
+    "delete volume snapshot": 2,
+}
+"""What the volume service does with attached volumes, asking the cloud for it -> weight."""
+
 MESSAGES: Mapping[str, int] = {
     "lost request": 3,
     "lost answer": 4,
@@ -89,6 +96,11 @@ MAINTENANCE = "maintenance"
 MAINTENANCES = 1
 """How many of five consecutive seeds have a maintenance, if they have no restore; `weights` can override it."""
 
+VOLUME_SERVICE = "volume service"
+VOLUME_SERVICES = 1
+"""How many of four consecutive seeds have a volume service that migrates volumes and takes snapshots of files, if they
+have no restore: what a host has done for it is in no database that is put back; `weights` can override it."""
+
 PLANS = ("to its end", "paused", "aborted")
 """What an operator does with a maintenance some time after its start."""
 
@@ -106,7 +118,7 @@ the agent carries the order out. The sender may repeat the order while the first
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, tag="act"):
-    """A request of a user. pick: chooses among the servers and other objects that exist at that time."""
+    """A request of a user, or of the volume service. pick: chooses among the servers and other objects at that time."""
 
     at: float
     what: str
@@ -211,9 +223,18 @@ def story_of(seed: int, steps: int, size: Size) -> Story:
         at += 0.0 if rng.random() < 0.3 else rng.expovariate(1 / size.gap_s)
         is_mishap = rng.random() < size.faults
         made.append(_mishap(rng, round(at, 3), size) if is_mishap else _act(rng, round(at, 3), size))
-    made += _restore(seed, made, size) or _maintenance(seed, made, size)
+    made += _restore(seed, made, size) or [*_maintenance(seed, made, size), *_volume_acts(seed, made, size)]
     made.sort(key=lambda decision: decision.at)
     return Story(seed=seed, size=size, decisions=tuple(made), order=seed)
+
+
+def _volume_acts(seed: int, made: Sequence[Decision], size: Size) -> list[Decision]:
+    """Return what the volume service of a seed does, or nothing. It has its own random numbers, as a restore has."""
+    if not made or (seed - 2) % 4 >= size.weights.get(VOLUME_SERVICE, VOLUME_SERVICES):
+        return []
+    rng, end = Random(f"volume service {seed}"), max(one.at for one in made)
+    times = sorted(round(rng.random() * end, 3) for _ in range(1 + len(made) // 5))
+    return [Act(at=at, what=_one_of(rng, VOLUME_ACTS, size), pick=rng.getrandbits(30)) for at in times]
 
 
 def _restore(seed: int, made: Sequence[Decision], size: Size) -> list[Decision]:
@@ -292,7 +313,7 @@ def _one_of(rng: Random, table: Mapping[str, int], size: Size) -> str:
 
 
 def names_of_weights() -> list[str]:
-    return [*ACTS, *FAULTS, RESTORE, MAINTENANCE]
+    return [*ACTS, *VOLUME_ACTS, *FAULTS, RESTORE, MAINTENANCE, VOLUME_SERVICE]
 
 
 def to_file(story: Story) -> bytes:

@@ -14,7 +14,7 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.domain.maintenance_plan import HOLDING
 from whimbrel.domain.run import Run
 from whimbrel.ports.stores.journal import RunFilter
-from whimbrel.sim.checks import at_rest, maintenances
+from whimbrel.sim.checks import at_rest, maintenances, used_volumes
 from whimbrel.sim.checks.event_checks import Watch
 from whimbrel.sim.checks.failure_kinds import kind_of
 from whimbrel.sim.checks.invariants import WAITING, Invariants, Violation
@@ -25,7 +25,7 @@ from whimbrel.sim.cloud.processes import RIGHT_CLOCKS, Clocks, Staff
 from whimbrel.sim.cloud.users import Users
 from whimbrel.sim.cloud.watched_hosts import LOGGED
 from whimbrel.sim.faults.fault_state import FaultState, line_of
-from whimbrel.sim.faults.planned_events import MAINTENANCE, Act, Decision, Story
+from whimbrel.sim.faults.planned_events import MAINTENANCE, VOLUME_ACTS, Act, Decision, Story
 from whimbrel.sim.record.statistics import Counts
 from whimbrel.sim.record.trace import Line, Trace
 from whimbrel.sim.runs.database_restores import EXPECTED, Restores
@@ -133,6 +133,8 @@ class _Run:
         self.loop.spawn(Process("operator"), self.faults.keep_hosts_on())
         for name in self._story.size.processes:
             self.staff.start(name)
+        if any(decision.what in VOLUME_ACTS for decision in self._story.decisions):
+            self.loop.spawn(Process("volume service"), self.users.volume_service.assist())
         for decision in self._story.decisions:
             await asyncio.sleep(max(0.0, decision.at - self.loop.time()))
             self._begin(decision)
@@ -217,6 +219,9 @@ class _Run:
         self._stamp = ()
         self.check("the end")
         if problems := at_once(at_rest.problems(self.world, journal_is_whole="global" not in self.restores.which)):
+            raise Violated("rest: " + "; ".join(problems))
+        given_up = self.users.volume_service.given_up
+        if not self.restores.which and (problems := at_once(used_volumes.problems(self.world, given_up))):
             raise Violated("rest: " + "; ".join(problems))
         if problems := at_once(maintenances.problems(self.world)):
             raise Violated("maintenance: " + "; ".join(problems))
