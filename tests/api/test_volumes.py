@@ -195,9 +195,17 @@ async def test_versions_are_negotiated(cloud: VolumeCloud) -> None:
 
 
 async def test_what_is_not_served_is_not_there(cloud: VolumeCloud) -> None:
-    for path in ("/messages", "/groups", "/backups", "/os-volume-transfer", "/nothing"):
+    for path in ("/messages", "/groups", "/backups", "/os-volume-transfer/1", "/nothing"):
         answer = await cloud.ask("root", "GET", path)
         assert answer.status_code == 404
+
+
+async def test_there_are_no_groups_and_no_transfers(cloud: VolumeCloud) -> None:
+    for path, kind in (("os-volume-transfer", "transfers"), ("volume-transfers", "transfers"), ("groups", "groups")):
+        for detail in ("", "/detail"):
+            answer = await cloud.ask("ann", "GET", f"/{path}{detail}", version="3.55")
+            assert (answer.status_code, answer.json()) == (200, {kind: []})
+    await cloud.refused(404, "ann", "GET", "/volume-transfers", version="3.54")
 
 
 async def test_a_volume_of_an_image_has_its_bytes(cloud: VolumeCloud) -> None:

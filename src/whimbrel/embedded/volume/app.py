@@ -82,6 +82,11 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
     ("GET", "/os-availability-zone", service_info.list_zones, reader, 0),
     ("GET", "/os-services", service_info.list_services, admin, 0),
     ("GET", "/scheduler-stats/get_pools", service_info.list_pools, admin, 0),
+    *(
+        ("GET", path + detail, service_info.list_none(kind), reader, since)
+        for path, kind, since in service_info.NONE
+        for detail in ("", "/detail")
+    ),
     ("GET", "/extensions", service_info.list_extensions, reader, 0),
     ("GET", "/extensions/{alias}", service_info.show_extension, reader, 0),
 )

@@ -30,6 +30,7 @@ MICROVERSIONS: dict[int, str] = {
     52: "types can be filtered by extra specs",
     53: "unknown fields of a request are refused",
     54: "attachments are created with a mode",
+    55: "transfers to other projects at volume-transfers: there are none",
     61: "volumes show their cluster to administrators",
     63: "volumes show the id of their type",
     64: "volumes show their encryption key: there is none",

@@ -1,5 +1,6 @@
 """Information about the service: zones, volume hosts, pools, extensions, versions."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from whimbrel.embedded.volume.fields import flag
@@ -12,6 +13,13 @@ from whimbrel.http.request import Request
 
 BINARY = "cinder-volume"
 UPDATED = "2026-01-01T00:00:00Z"
+
+NONE = (
+    ("/os-volume-transfer", "transfers", 0),
+    ("/volume-transfers", "transfers", 55),
+    ("/groups", "groups", 13),
+)
+"""Path, kind and microversion of what is not there: Horizon asks for it with each list of volumes."""
 
 EXTENSIONS = {
     "OS-SCH-HNT": "SchedulerHints",
@@ -90,6 +98,15 @@ async def list_pools(ask: Ask) -> Reply:
             }
         pools.append(pool)
     return Reply({"pools": pools})
+
+
+def list_none(kind: str) -> Callable[[Ask], Awaitable[Reply]]:
+    """Return what lists things that cannot be made here."""
+
+    async def listed(ask: Ask) -> Reply:
+        return Reply({kind: []})
+
+    return listed
 
 
 async def list_extensions(ask: Ask) -> Reply:
