@@ -27,7 +27,7 @@ class SqlKeyValueStore:
         self.is_shared = db.dialect != "sqlite"  # the directory of a SQLite file belongs to one process
 
     async def get(self, space: str, key: str) -> bytes | None:
-        async with self._db.read() as tx:
+        async with self._db.look() as tx:
             value = await tx.value(_GET, {"in_space": space, "at_key": key})
         return None if value is None else bytes(value)
 

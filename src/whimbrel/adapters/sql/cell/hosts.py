@@ -144,7 +144,7 @@ class SqlHosts(Counting):
             return [self._host(row) for row in await tx.rows(_ALL)]
 
     async def get(self, name: HostName) -> Host:
-        async with self._db.read() as tx:
+        async with self._db.look() as tx:
             return self._found(name, await tx.row(_GET, {"named": name}))
 
     async def news(self, mark: int | None, *, images: bool = False) -> HostNews:

@@ -46,7 +46,7 @@ class SqlServers(RecordIds):
     # Read
 
     async def get(self, server_id: ServerId) -> Server:
-        async with self._db.read() as tx:
+        async with self._db.look() as tx:
             row = await tx.row(_by_id, {"b_id": server_id})
         if row is None:
             raise NotFound(f"Instance {server_id} could not be found.")

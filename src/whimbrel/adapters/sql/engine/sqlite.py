@@ -41,9 +41,26 @@ class _SqliteTx(Tx):
     async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
         if not self._driver.in_transaction:
             raise Unavailable("the database has taken this transaction back")
+        return self._execute(statement, values)
+
+    def _execute(self, statement: sa.Executable, values: Values) -> sa.CursorResult[Any] | FixedResult:
         if is_fixed(statement):
             return run_fixed(self._driver, self._connection.dialect, statement, values)
         return self._connection.execute(statement, values)
+
+
+class _SqliteLook(_SqliteTx):
+    """Statements without a transaction. It keeps nothing, so that one serves all who look."""
+
+    async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
+        return self._execute(statement, values)
+
+    async def __aenter__(self) -> Tx:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, DBAPIError | sqlite3.Error):
+            raise _named(error) from error
 
 
 class SqliteDatabase(Database):
@@ -67,6 +84,7 @@ class SqliteDatabase(Database):
         self._write_sql: Callable[[str], sqlite3.Cursor] = self._write_driver.execute
         self._read_sql: Callable[[str], sqlite3.Cursor] = self._read_driver.execute
         self._writing, self._reading = _SqliteTx(self._writer), _SqliteTx(self._reader)
+        self._looking = _SqliteLook(self._reader)
         self._lock = WriteLock(self._write_sql)
         self._busy_timeout_s = busy_timeout_s
         self._together = path is not None
@@ -80,6 +98,9 @@ class SqliteDatabase(Database):
 
     def read(self) -> "_SqliteRead":
         return _SqliteRead(self)
+
+    def look(self) -> _SqliteLook:
+        return self._looking
 
     @property
     def changes(self) -> int:

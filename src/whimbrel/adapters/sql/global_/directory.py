@@ -75,7 +75,7 @@ class SqlDirectory(EntryIds):
         self._db = db
 
     async def entry(self, server_id: ServerId, deleted_too: bool = False) -> Entry:
-        async with self._db.read() as tx:
+        async with self._db.look() as tx:
             row = await tx.row(_by_id, {"b_server": server_id})
         if row is None or (row.deleted_at is not None and not deleted_too):
             raise NotFound(f"Instance {server_id} could not be found.")

@@ -41,7 +41,7 @@ class SqlFlavors:
         self._db = db
 
     async def get(self, flavor_id: str) -> Flavor:
-        async with self._db.read() as tx:
+        async with self._db.look() as tx:
             return _found(flavor_id, await tx.row(_GET, {"id": flavor_id}))
 
     async def by_name(self, name: str) -> Flavor | None:

@@ -487,14 +487,14 @@ class SqlJournal:
     # Read
 
     async def get(self, run_id: RunId) -> Run:
-        async with self._db.read() as tx:
+        async with self._db.look() as tx:
             row = await tx.row(_by_id, {"b_id": run_id})
         if row is None:
             raise NotFound(f"no run {run_id}")
         return self._run(row)
 
     async def open_run(self, server_id: ServerId) -> Run | None:
-        async with self._db.read() as tx:
+        async with self._db.look() as tx:
             row = await tx.row(_open_of, {"b_subject": server_id})
         return self._run(row) if row else None
 

@@ -27,12 +27,12 @@ class SqlZones:
         self._db = db
 
     async def all(self) -> list[Zone]:
-        async with self._db.read() as tx:
+        async with self._db.look() as tx:
             found = [Zone(**row._mapping) for row in await tx.rows(_ALL)]
         return sorted(found, key=lambda zone: zone.name)  # databases collate letters differently
 
     async def get(self, zone_id: str) -> Zone:
-        async with self._db.read() as tx:
+        async with self._db.look() as tx:
             row = await tx.row(_GET, {"zone_id": zone_id})
         if row is None:
             raise _missing(zone_id)

@@ -87,7 +87,7 @@ class TokenStore:
     _clock: Clock
 
     async def principal(self, token: str) -> Principal | None:
-        async with self._db.read() as tx:
+        async with self._db.look() as tx:
             row = await tx.row(_PRINCIPAL, {"digest": _digest(token), "now": self._clock.now()})
         return None if row is None else _principal(row)
 

@@ -99,3 +99,11 @@ async def test_a_broken_rule_costs_nobody_else_anything(database: Database) -> N
     with pytest.raises(Conflict):
         await again
     assert await others == [DONE, DONE]
+
+
+@pytest.mark.parametrize("method", ["read", "look"])
+async def test_errors_of_reads_are_named(database: SqliteDatabase, method: str) -> None:
+    with pytest.raises(Unavailable, match="no such table: missing"):
+        async with getattr(database, method)() as tx:
+            await tx.run(sa.text("SELECT * FROM missing"))
+    assert await ids(database) == set()
