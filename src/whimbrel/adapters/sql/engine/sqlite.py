@@ -1,8 +1,11 @@
 """SQLite behind the interface of `adapters.sql.engine.database`.
 
-Invariant: on SQLite nothing inside a transaction suspends: statements run synchronously, on one connection for writing
-and one for reading, so a transaction is atomic for the event loop too and runs under a simulated clock. Only beginning
-a write may suspend, while another process has the file locked.
+Invariant: on SQLite nothing inside a transaction suspends: statements run synchronously, so a transaction is atomic
+for the event loop too and runs under a simulated clock. Only beginning a write may suspend, while another process has
+the file locked.
+
+Reads use the connection for writing: it knows the pages that it wrote, while any other connection drops its cache after
+each commit. Only while a write is open there, they use a second connection, which does not see it.
 """
 
 import asyncio
@@ -37,6 +40,13 @@ class _SqliteTx(Tx):
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
         self._driver = _driver(connection)
+
+    def begin_read(self) -> None:
+        self._driver.execute("BEGIN")
+
+    def end_read(self) -> None:
+        if self._driver.in_transaction:  # after some errors it has ended already
+            self._driver.execute("ROLLBACK")
 
     async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
         if not self._driver.in_transaction:
@@ -80,11 +90,10 @@ class SqliteDatabase(Database):
         self._writer = engine.connect()
         self._reader = engine.connect() if path else self._writer
         # Transactions are begun and ended here, below SQLAlchemy, which assumes one that never ends.
-        self._write_driver, self._read_driver = _driver(self._writer), _driver(self._reader)
+        self._write_driver = _driver(self._writer)
         self._write_sql: Callable[[str], sqlite3.Cursor] = self._write_driver.execute
-        self._read_sql: Callable[[str], sqlite3.Cursor] = self._read_driver.execute
         self._writing, self._reading = _SqliteTx(self._writer), _SqliteTx(self._reader)
-        self._looking = _SqliteLook(self._reader)
+        self._looking, self._looking_beside = _SqliteLook(self._writer), _SqliteLook(self._reader)
         self._lock = WriteLock(self._write_sql)
         self._busy_timeout_s = busy_timeout_s
         self._together = path is not None
@@ -97,10 +106,10 @@ class SqliteDatabase(Database):
         return _SqliteWrite(self)
 
     def read(self) -> "_SqliteRead":
-        return _SqliteRead(self)
+        return _SqliteRead(self._writing if self._batch is None else self._reading)
 
     def look(self) -> _SqliteLook:
-        return self._looking
+        return self._looking if self._batch is None else self._looking_beside
 
     @property
     def changes(self) -> int:
@@ -187,16 +196,6 @@ class SqliteDatabase(Database):
         lost = sqlite3.OperationalError("it has taken the transaction back")
         batch.end(origin if isinstance(origin, sqlite3.Error) else lost)
 
-    # One read: a snapshot of its own
-
-    def begin_read(self) -> Tx:
-        self._read_sql("BEGIN")
-        return self._reading
-
-    def end_read(self) -> None:
-        if self._read_driver.in_transaction:  # after some errors it has ended already
-            self._read_sql("ROLLBACK")
-
     async def create_all(self, metadata: sa.MetaData) -> None:
         async with self.write():
             is_new = not self._together and not self._write_sql("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
@@ -257,17 +256,18 @@ class _SqliteWrite:
 
 
 class _SqliteRead:
-    def __init__(self, database: SqliteDatabase) -> None:
-        self._database = database
+    def __init__(self, tx: _SqliteTx) -> None:
+        self._tx = tx
 
     async def __aenter__(self) -> Tx:
         try:
-            return self._database.begin_read()
+            self._tx.begin_read()
         except sqlite3.Error as error:
             raise _named(error) from error
+        return self._tx
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        self._database.end_read()
+        self._tx.end_read()
         if isinstance(error, DBAPIError | sqlite3.Error):
             raise _named(error) from error
 

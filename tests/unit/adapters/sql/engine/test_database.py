@@ -101,6 +101,23 @@ async def test_a_broken_rule_costs_nobody_else_anything(database: Database) -> N
     assert await others == [DONE, DONE]
 
 
+@pytest.mark.parametrize("path", ["file"], indirect=True)
+@pytest.mark.parametrize("method", ["read", "look"])
+async def test_who_reads_beside_an_open_write_does_not_see_it(database: SqliteDatabase, method: str) -> None:
+    seen = []
+
+    async def see() -> None:
+        async with getattr(database, method)() as tx:
+            seen.append({row.id for row in await tx.rows(sa.select(rows.c.id))})
+
+    await see()
+    async with database.write() as tx:
+        await insert(tx, 1)
+        await see()
+    await see()
+    assert seen == [set(), set(), {1}]
+
+
 @pytest.mark.parametrize("method", ["read", "look"])
 async def test_errors_of_reads_are_named(database: SqliteDatabase, method: str) -> None:
     with pytest.raises(Unavailable, match="no such table: missing"):
