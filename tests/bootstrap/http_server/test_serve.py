@@ -106,6 +106,8 @@ async def test_services_answer_below_their_paths_until_stopped() -> None:
         assert (await client.get("/compute/v2.1/servers")).text == "/compute/v2.1/servers"
         assert (await client.get("/compute?a=b")).text == "/compute/"
         assert (await client.get("/")).json()["services"] == ["/compute"]
-        assert (await client.get("/nothing")).status_code == 404
+        assert (await client.get("/compute/")).text == "/compute/"
+        for unknown in ("/nothing", "/nothing/compute/", "/computers", "/computers/1"):
+            assert (await client.get(unknown)).status_code == 404, unknown
     stop.set()
     await serving

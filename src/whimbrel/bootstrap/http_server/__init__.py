@@ -75,7 +75,7 @@ def url_of(endpoint: socket.socket, tls: TlsTable = NO_TLS) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def front(services: Mapping[str, ASGIApp]) -> Starlette:
+def front(services: Mapping[str, ASGIApp]) -> ASGIApp:
     """Return one application for several: `{"compute": app}` answers below /compute; "" answers the rest.
 
     At / programs get the list of services; browsers get the dashboard, if it is one of them.
@@ -87,7 +87,26 @@ def front(services: Mapping[str, ASGIApp]) -> Starlette:
 
     root: Any = _ByClient(show, services[DASHBOARD]) if DASHBOARD in services else show
     roots = [Route(f"/{name}", _Root(name, app)) for name, app in services.items() if name]
-    return Starlette(routes=[Route("/", root), *roots, *(Mount(f"/{name}", app) for name, app in services.items())])
+    others = Starlette(routes=[Route("/", root), *roots, *(Mount(f"/{name}", app) for name, app in services.items())])
+    return _ByName(services, others)
+
+
+class _ByName:
+    """Passes requests below /name to the service of this name, as a mount does, and all else to the routes.
+
+    The routes are tried one after the other, inside wrappers that only they need.
+    """
+
+    def __init__(self, services: Mapping[str, ASGIApp], routes: ASGIApp) -> None:
+        self._services = {name: app for name, app in services.items() if name}
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not scope.get("root_path"):
+            before, *names = scope["path"].split("/", 2)
+            if before == "" and len(names) == 2 and (app := self._services.get(names[0])):
+                return await app({**scope, "root_path": f"/{names[0]}"}, receive, send)
+        return await self._routes(scope, receive, send)
 
 
 class _ByClient:
