@@ -3,7 +3,8 @@ time of each server.
 
 The cloud is the simulated one, in this process on SQLite in memory, with as many other hosts, which are targets. The
 first plan is made without anything in memory, the second one as a conductor makes it that works for a while. This one
-is simulated, the loss of each of the other hosts included.
+is simulated, the loss of each of the other hosts included. Another plan is made of such a cloud whose other hosts are
+nearly full with servers of three sizes, so that room is looked for by moves of these.
 """
 
 import asyncio
@@ -14,9 +15,11 @@ import msgspec
 from figures import report
 
 from whimbrel.cli import log_setup
+from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.maintenance_plan import MaintenanceOptions
 from whimbrel.maintenance import cloud_snapshot, operator_requests
+from whimbrel.ports.cloud import Rules
 from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import PROJECT, World
 from whimbrel.sim.maintenances.copied_cloud import Assumed
@@ -58,6 +61,34 @@ async def main() -> None:
     assert sum(server.state == "moved" for server in found.servers) == SERVERS
     name = f"simulation of {SERVERS} servers on {HOSTS} hosts, {found.duration_s:.0f} s"
     report(name, processor_ms=used / SERVERS * 1000, seconds=took, goal_s=SIMULATION_GOAL_S)
+    await world.close()
+    await nearly_full()
+
+
+async def nearly_full() -> None:
+    hosts = [f"h{number}" for number in range(2 * HOSTS)]
+    rules = Rules(cpu_allocation_ratio=1.0)
+    world = await World.build(hosts, rules=rules, vcpus=60, memory_mib=262_144, disk_gib=10_000)
+    await world.cloud.quotas.set_limits(PROJECT, {"instances": -1, "cores": -1, "ram": -1})
+    engine = world.engine("setup")
+    sizes = [Flavor(flavor_id=f"9{n}", name=f"of{n}", vcpus=n, memory_mib=512 * n, root_gib=1) for n in (1, 2, 3)]
+    for number in range(SERVERS):
+        server = world.new_server(f"s{number}", sizes[number % 3])
+        await create.accept(world.cloud, engine, world.requester(), [server], HostName(hosts[number % HOSTS]))
+    for number in range(28 * HOSTS):
+        server = world.new_server(f"t{number}", sizes[(7 * number + number // HOSTS) % 3])
+        await create.accept(world.cloud, engine, world.requester(), [server], HostName(hosts[HOSTS + number % HOSTS]))
+    await world.settle(engine)
+    leaving = await operator_requests.hosts_named(world.cloud, hosts[:HOSTS])
+    before, began = time.process_time(), time.monotonic()
+    made = await operator_requests.plan(
+        world.cloud, world.requester(), "bench", f"{HOSTS} hosts", leaving, MaintenanceOptions()
+    )
+    took, used = time.monotonic() - began, time.process_time() - before
+    items = await world.cloud.maintenances.items(made.id)
+    makes_room = sum("makes room" in (item.purpose or "") for item in items)
+    name = f"plan of {SERVERS} servers on {HOSTS} hosts, the others nearly full: {makes_room} make room"
+    report(name, processor_ms=used / SERVERS * 1000, seconds=took, goal_s=GOAL_S)
     await world.close()
 
 

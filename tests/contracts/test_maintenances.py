@@ -10,6 +10,7 @@ from whimbrel.adapters.sql.tables.global_ import maintenance_hosts, maintenance_
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, UserId
 from whimbrel.domain.maintenance_goal import Drift, Goal, HostInGoal, UsedShares
 from whimbrel.domain.maintenance_plan import (
+    AFTER_OTHERS,
     Budgets,
     HostInMaintenance,
     Maintenance,
@@ -46,9 +47,13 @@ ITEM = MaintenanceItem(
 async def test_a_maintenance_is_kept_as_it_was_planned(open_store: Opener) -> None:
     async with open_store("global") as db:
         store = SqlMaintenances(db)
-        await store.add(ONE, [ITEM])
+        waiting = msgspec.structs.replace(ITEM, position=1, waits_for=(0,), due_at=AFTER_OTHERS)
+        await store.add(ONE, [ITEM, waiting])
         assert await store.get(ONE.id) == ONE
-        assert await store.items(ONE.id) == [ITEM]
+        assert await store.items(ONE.id) == [ITEM, waiting]
+        moved = msgspec.structs.replace(waiting, state="moved", waits_for=(0, 7))
+        await store.save(ONE, [moved])
+        assert await store.items(ONE.id) == [ITEM, moved]
 
 
 async def test_one_that_an_older_program_saved_has_neither_windows_nor_their_budgets(open_store: Opener) -> None:

@@ -26,6 +26,9 @@ HOLDING: Final[tuple[MaintenanceState, ...]] = ("running", "paused", "aborting")
 
 MoveKind = Literal["live", "cold"]
 
+AFTER_OTHERS: Final = 1e15
+"""`due_at` of an item that waits for others: a program that does not know `waits_for` never starts it."""
+
 ItemState = Literal["planned", "moving", "moved", "failed", "left", "stays"]
 """left: the server left the host without this maintenance. stays: the plan knows no way to move it."""
 
@@ -113,9 +116,10 @@ class Maintenance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MaintenanceItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One server of a maintenance. reason: why it stays, failed, waits or is moved as it is.
+    """One move of a server of a maintenance. reason: why it stays, failed, waits or is moved as it is.
 
-    purpose: why it moves, if the hosts are not all emptied.
+    purpose: why it moves, if that is not to empty its host, and for which moves it waits.
+    waits_for: positions of items that have to end before it begins: they make room for it.
     """
 
     position: int
@@ -131,7 +135,12 @@ class MaintenanceItem(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     run_id: RunId | None = None
     tries: int = 0  # moves that were turned back
-    due_at: float = 0.0  # it is not tried before
+    due_at: float = 0.0  # it is not tried before; see `AFTER_OTHERS`
     purpose: str | None = None
+    waits_for: tuple[int, ...] = ()
     started_at: float | None = None
     finished_at: float | None = None
+
+    def is_due(self, now: float) -> bool:
+        """Check whether the time has come. Whether its `waits_for` have ended is another question."""
+        return self.due_at <= now or (bool(self.waits_for) and self.due_at == AFTER_OTHERS)

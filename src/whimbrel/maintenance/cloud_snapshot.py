@@ -140,7 +140,7 @@ async def take(cloud: Cloud, maintenance_id: str) -> CloudSnapshot:
         claims=await _claims(cloud, {provider.id for provider in providers}),
         groups=await _groups(cloud, servers),
         servers=servers,
-        guests=await _guests(cloud, servers, maintenance),
+        guests=await _guests(cloud, servers, maintenance, {item.server_id for item in items}),
         ports=[replace(port, name="") for port in ports],
         networks=networks,
         segments={network.id: await cloud.network.segments(network.id) for network in networks},
@@ -216,9 +216,12 @@ async def _groups(cloud: Cloud, servers: Sequence[Server]) -> list[ServerGroup]:
     return [group for group in await cloud.server_groups.find(None) if group.id in named] if named else []
 
 
-async def _guests(cloud: Cloud, servers: Sequence[Server], maintenance: Maintenance) -> dict[ServerId, KnownGuest]:
+async def _guests(
+    cloud: Cloud, servers: Sequence[Server], maintenance: Maintenance, planned: Collection[ServerId]
+) -> dict[ServerId, KnownGuest]:
     """Return the running guests of the servers that are to move."""
-    asked = [one for one in servers if one.host in maintenance.named and one.vm_state in LIVE_STATES]
+    moving = [one for one in servers if one.host in maintenance.named or one.id in planned]
+    asked = [one for one in moving if one.vm_state in LIVE_STATES]
     found = await _several(asked, lambda server: _guest(cloud, server))
     return {server.id: guest for server, guest in zip(asked, found, strict=True)}
 

@@ -205,6 +205,7 @@ class Round:
         self._found = found
         self._items = items
         self._use = BudgetUse(found.options.budgets, locations, (item for item in items if item.state == "moving"))
+        self._unended = {item.position for item in items if item.state in ("planned", "moving")}
 
     async def start_moves(self) -> None:
         """Raises: Superseded: the maintenance was changed meanwhile; Unavailable; Invalid: see `Windows.is_open`."""
@@ -212,8 +213,12 @@ class Round:
         for item in self._items:
             if self._found.state != "running" or self._use.is_full or not self._is_open():
                 return
-            if item.state == "planned" and item.due_at <= now and self._use.has_room(item):
+            if item.state == "planned" and item.is_due(now) and self._use.has_room(item) and self._has_its_turn(item):
                 await self._start(item)
+
+    def _has_its_turn(self, item: MaintenanceItem) -> bool:
+        """Check whether the moves that make room for it have ended: how they did is seen when its target is checked."""
+        return self._unended.isdisjoint(item.waits_for)
 
     def _is_open(self) -> bool:
         return self._found.options.windows.is_open(self._cloud.clock.now())
@@ -277,7 +282,8 @@ class Round:
         planned = await planner.item(item.position, await target_planning.examine(self._cloud, server, options))
         if planned.state == "stays":
             return replace(planned, state="failed", tries=item.tries, finished_at=now)
-        return replace(planned, tries=item.tries, reason=_anew(item, why))
+        kept = {"tries": item.tries, "purpose": item.purpose, "waits_for": item.waits_for}
+        return replace(planned, **kept, reason=_anew(item, why))
 
     async def _move(self, item: MaintenanceItem, server: Server) -> None:
         """Start the move, as the API starts it. The journal binds its run to the item."""

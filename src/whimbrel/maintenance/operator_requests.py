@@ -18,7 +18,7 @@ from whimbrel.domain.maintenance_plan import (
     MaintenanceState,
 )
 from whimbrel.hosts.switching import set_trait, switch
-from whimbrel.maintenance import goal_planning, target_planning
+from whimbrel.maintenance import goal_planning, intermediate_moves
 from whimbrel.ports.cloud import Cloud, Requester
 
 log = structlog.get_logger(__name__)
@@ -41,7 +41,7 @@ async def plan(
         items, goal = await goal_planning.plan(cloud, hosts, options.goal, options)
         options, disabled = replace(options, goal=goal), []
     else:
-        items = await target_planning.plan(cloud, hosts, options)
+        items = await intermediate_moves.plan(cloud, hosts, options)
     now = cloud.clock.now()
     made = Maintenance(
         id=cloud.ids.uuid(),

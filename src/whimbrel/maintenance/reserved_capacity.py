@@ -67,6 +67,9 @@ class ReservedCapacity:
     def simple(self, resources: ResourceRequest) -> Mask:
         return self._with_rest(resources, self._capacity.simple(resources))
 
+    def simple_if_unused(self, resources: ResourceRequest) -> Mask:
+        return self._capacity.simple_if_unused(resources)
+
     def state(self, host_index: int) -> ProviderState:
         return self._capacity.state(host_index)
 

@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import WorldError
-from whimbrel.domain.host import Host
 from whimbrel.domain.ids import GroupId, HostName, ProviderId, ServerId
 from whimbrel.domain.maintenance_plan import MaintenanceItem, MaintenanceOptions, MoveKind
 from whimbrel.domain.server import Server
@@ -22,9 +22,8 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.live import examined
 from whimbrel.moves.steps.target import Choice, decide_on
 from whimbrel.ports.cloud import Cloud
-from whimbrel.scheduling.request import GroupState
+from whimbrel.scheduling.request import GroupState, Request
 from whimbrel.scheduling.snapshot import Snapshot
-from whimbrel.servers import lookup
 from whimbrel.servers.host_evacuation import priority_of
 
 EXAMINED_AT_ONCE = 50
@@ -57,7 +56,10 @@ class Examined:
 
 @dataclass
 class Planner:
-    """The snapshot on which a plan is made, and what its moves claim. because: why `leaving` hosts are no targets."""
+    """The snapshot on which a plan is made, and what its moves claim. because: why `leaving` hosts are no targets.
+
+    refused: the requests of the server that was planned last, as bytes, that no host can satisfy.
+    """
 
     cloud: Cloud
     snapshot: Snapshot
@@ -65,6 +67,9 @@ class Planner:
     leaving: frozenset[HostName]
     options: MaintenanceOptions
     because: str = IN_MAINTENANCE
+    refused: list[bytes] = field(default_factory=list)
+    _summaries: dict[bytes, str] = field(default_factory=dict)
+    """Requests that no host can satisfy after the moves so far: many servers have the same one."""
     arriving: defaultdict[GroupId, Counter[ProviderId]] = field(default_factory=lambda: defaultdict(Counter))
 
     def choose_among(self, hosts: Collection[HostName]) -> None:
@@ -111,6 +116,7 @@ class Planner:
         self._reserve(choice, group, -1)
 
     def _reserve(self, choice: Choice, group: GroupId | None, times: int) -> None:
+        self._summaries.clear()
         index = self.snapshot.fleet.row[choice.host]
         for resources in choice.assignments[0].parts.values():
             self.capacity.reserve(index, {name: times * amount for name, amount in resources.items()})
@@ -120,6 +126,7 @@ class Planner:
     async def way(self, found: Examined, most: int = 1) -> Way | str:
         """Return how a server can move, with up to `most` targets, or why it cannot."""
         server = found.server
+        self.refused = []
         live = await self.choices(found.live, server.id, most)
         if not isinstance(live, str):
             return Way("live", live)
@@ -138,16 +145,26 @@ class Planner:
             return facts
         try:
             asked = await needs.of_server(facts, server, self.cloud)
-            request = replace(
-                asked.request,
-                excluded=asked.request.excluded | self.leaving,
-                excluded_because=self.because,
-                group=self._group_after(asked.request.group, facts.hints.get("group")),
-            )
-            decision = await decide_on(self.snapshot, replace(asked, request=request), self.cloud, most)
+            request = self.request_of(asked, facts)
+            key = msgspec.msgpack.encode(replace(request, spread=""))
+            if key not in self._summaries:
+                decision = await decide_on(self.snapshot, replace(asked, request=request), self.cloud, most)
+                if decision.choices:
+                    return decision.choices
+                self._summaries[key] = decision.record.summary()
         except WorldError as no:
             return no.reason
-        return decision.choices or decision.record.summary()
+        self.refused.append(key)
+        return self._summaries[key]
+
+    def request_of(self, asked: needs.Needs, facts: MoveFacts) -> Request:
+        """Return the request of a server without the hosts that are no targets, after the moves that are planned."""
+        return replace(
+            asked.request,
+            excluded=asked.request.excluded | self.leaving,
+            excluded_because=self.because,
+            group=self._group_after(asked.request.group, facts.hints.get("group")),
+        )
 
     def _group_after(self, group: GroupState | None, group_id: GroupId | None) -> GroupState | None:
         """Return the locations of a group's members, with the planned ones."""
@@ -155,17 +172,6 @@ class Planner:
             return group
         members: Mapping[ProviderId, int] = Counter(group.members) + self.arriving[group_id]
         return replace(group, members=members)
-
-
-async def plan(cloud: Cloud, hosts: Sequence[Host], options: MaintenanceOptions) -> list[MaintenanceItem]:
-    """Return an item for each server on these hosts, in the order in which they are to move.
-
-    Raises: Unavailable: a cell of the hosts does not answer.
-    """
-    servers = [server for host in hosts for server in await lookup.on_host(cloud, host.cell, host.name)]
-    planner = await planner_of(cloud, [host.name for host in hosts], options)
-    found = await examine_all(cloud, in_order(servers), options)
-    return [await planner.item(position, each) for position, each in enumerate(found)]
 
 
 async def planner_of(

@@ -79,10 +79,16 @@ class IndexCapacity:
         return self._index.could_hold(request_of(resources)).take(self._rows)
 
     def simple(self, resources: ResourceRequest) -> Mask:
+        return self._alone(resources, unused=False)
+
+    def simple_if_unused(self, resources: ResourceRequest) -> Mask:
+        return self._alone(resources, unused=True)
+
+    def _alone(self, resources: ResourceRequest, *, unused: bool) -> Mask:
         request = request_of(resources)
         if list(request.groups) != [UNNAMED]:
             return np.zeros(len(self._hosts), np.bool_)
-        return self._index.alone(request).take(self._rows)
+        return self._index.alone(request, unused=unused).take(self._rows)
 
     def state(self, host_index: int) -> ProviderState:
         node = self._index.nodes[self._hosts[host_index]]

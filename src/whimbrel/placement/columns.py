@@ -52,12 +52,17 @@ class Stocks:
         if (fits := self._fitting.get(amount)) is None:
             if len(self._fitting) >= MOST_KEPT:
                 self._fitting.clear()
-            fits = self._fitting[amount] = self._fit(min(amount, MAX_INT + 1))  # more than any provider serves at once
+            fits = self._fitting[amount] = self._fit(amount, self.free)
         return fits
 
-    def _fit(self, amount: int) -> Mask:
-        free, least, most, step = self._columns[:4]
-        fits: Mask = (free >= amount) & (least <= amount) & (most >= amount)
+    def fitting_if_unused(self, amount: int) -> Mask:
+        """Return which providers could serve this amount if nothing were used of them."""
+        return self._fit(amount, self.capacity)
+
+    def _fit(self, amount: int, room: Numbers) -> Mask:
+        amount = min(amount, MAX_INT + 1)  # more than any provider serves at once
+        _, least, most, step = self._columns[:4]
+        fits: Mask = (room >= amount) & (least <= amount) & (most >= amount)
         return fits & (amount % step == 0) if self._has_steps else fits
 
     # Current columns, read-only

@@ -197,14 +197,17 @@ class Index:
             could &= self._could_hold(wanted, alone=suffix != UNNAMED)
         return could
 
-    def alone(self, request: Request) -> Mask:
-        """Return, at the rows of roots, which roots can serve the whole unnamed group alone."""
+    def alone(self, request: Request, *, unused: bool = False) -> Mask:
+        """Return, at the rows of roots, which roots can serve the whole unnamed group alone.
+
+        unused: if nothing were used of them.
+        """
         wanted = request.groups[UNNAMED]
         able = self._proper_roots(request) & self._able(wanted, alone=True)
         for some in wanted.required:
             able &= self.traits.any(some)
         for name, amount in wanted.resources.items():
-            able &= self._fitting(name, amount)
+            able &= self._fitting(name, amount, unused=unused)
         return able
 
     def _proper_roots(self, request: Request) -> Mask:
@@ -271,9 +274,11 @@ class Index:
             able &= self._root_row == (self._rows[node.provider.root] if node else -1)
         return able
 
-    def _fitting(self, name: str, amount: int) -> Mask:
+    def _fitting(self, name: str, amount: int, *, unused: bool = False) -> Mask:
         column = self._stocks.get(name)
-        return column.fitting(amount) if column else np.zeros(self._room, np.bool_)
+        if column is None:
+            return np.zeros(self._room, np.bool_)
+        return column.fitting_if_unused(amount) if unused else column.fitting(amount)
 
     def _members(self, aggregates: Iterable[str]) -> Mask:
         """Return which providers are in one of these aggregates, themselves or by their root."""

@@ -77,6 +77,10 @@ class HostCapacity(Protocol):
         """Return where the root alone can satisfy the whole request: {root: own} is an assignment."""
         ...
 
+    def simple_if_unused(self, resources: ResourceRequest) -> Mask:
+        """Return where the root alone could satisfy the whole request if nothing were used there."""
+        ...
+
     def state(self, host_index: int) -> ProviderState:
         """Return the state of the host at this index. It must be known."""
         ...

@@ -93,7 +93,7 @@ class SqlMaintenances:
                 row = asdict(host) | {"maintenance_id": maintenance.id, "held": maintenance.state in HOLDING}
                 await tx.run(_INSERT_HOST, {**row, "host": row.pop("name")})
             if items:
-                await tx.run(_INSERT_ITEM, [asdict(item) | {"maintenance_id": maintenance.id} for item in items])
+                await tx.run(_INSERT_ITEM, [_row(item) | {"maintenance_id": maintenance.id} for item in items])
 
     async def get(self, maintenance_id: str) -> Maintenance:
         async with self._db.read() as tx:
@@ -119,7 +119,7 @@ class SqlMaintenances:
     async def items(self, maintenance_id: str) -> list[MaintenanceItem]:
         async with self._db.read() as tx:
             rows = await tx.rows(_ITEMS, {"b_id": maintenance_id})
-        return [MaintenanceItem(**_fields(row, MaintenanceItem)) for row in rows]
+        return [_item(row) for row in rows]
 
     async def save(self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = ()) -> Maintenance:
         identity = {"b_id": maintenance.id}
@@ -134,8 +134,8 @@ class SqlMaintenances:
                     before = {"was_enabled": host.was_enabled, "was_reason": host.was_reason}
                     await tx.run(_SAVE_HOST, before | identity | {"b_host": host.name, "held": held})
                 for item in items:
-                    row = {name: getattr(item, name) for name in _OF_ITEM}
-                    await tx.run(_SAVE_ITEM, row | identity | {"b_position": item.position})
+                    row = _row(item)
+                    await tx.run(_SAVE_ITEM, row | identity | {"b_position": row.pop("position")})
         except Conflict as taken:
             if not any(index in taken.reason for index in _ONE_OF_HOST):
                 raise
@@ -169,8 +169,14 @@ def _maintenance(row: Any, hosts: Iterable[HostInMaintenance]) -> Maintenance:
     return Maintenance(**fields, hosts=tuple(hosts), options=options)
 
 
-def _fields(row: Any, kind: type[msgspec.Struct]) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in kind.__struct_fields__}
+def _row(item: MaintenanceItem) -> dict[str, Any]:
+    return asdict(item) | {"waits_for": msgspec.json.encode(item.waits_for) if item.waits_for else None}
+
+
+def _item(row: Any) -> MaintenanceItem:
+    fields = {name: getattr(row, name) for name in MaintenanceItem.__struct_fields__}
+    waits_for = msgspec.json.decode(row.waits_for, type=tuple[int, ...]) if row.waits_for else ()
+    return MaintenanceItem(**fields | {"waits_for": waits_for})
 
 
 def _changed(maintenance_id: str) -> Superseded:

@@ -563,6 +563,7 @@ maintenance_items = sa.Table(
     sa.Column("tries", sa.Integer, nullable=False),
     sa.Column("due_at", sa.Double, nullable=False),
     sa.Column("purpose", sa.Text),
+    sa.Column("waits_for", Doc),
     sa.Column("started_at", sa.Double),
     sa.Column("finished_at", sa.Double),
     sa.CheckConstraint(

@@ -1,0 +1,248 @@
+"""Maintenances of nearly full clouds: other servers make room, in the order in which they must."""
+
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from tests.sim.test_plan_simulation import simulated
+from tests.stories.test_maintenances import CAREFUL, COLD, RULES, boot, items_of, planned, rounds
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import GroupId, HostName
+from whimbrel.domain.maintenance_plan import AFTER_OTHERS, MaintenanceItem
+from whimbrel.domain.server import RequestSpec, Server
+from whimbrel.maintenance import operator_requests as requests
+from whimbrel.maintenance.execution import carry_on_all
+from whimbrel.maintenance.intermediate_moves import NONE_EXISTS, NOT_WITHIN
+from whimbrel.ports.stores.server_groups import ServerGroup
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create, delete, power
+from whimbrel.sim.cloud.cloud import LARGE, PROJECT, SMALL, USER, World
+
+THREE = Flavor(flavor_id="9", name="three", vcpus=3, memory_mib=1024, root_gib=1)
+HOSTS = ("h1", "h2", "h3", "h4")
+
+
+def shown(items: list[MaintenanceItem]) -> list[tuple[str, str, str | None, tuple[int, ...]]]:
+    return [(item.server_name, item.source, item.target, item.waits_for) for item in items]
+
+
+async def built(*hosts: str, vcpus: int = 4) -> World:
+    world = await World.build(hosts, rules=RULES, vcpus=vcpus, memory_mib=8192)
+    await world.cloud.quotas.set_limits(PROJECT, {"instances": -1, "cores": -1})
+    return world
+
+
+async def fragmented() -> World:
+    """Return a cloud of hosts with 4 vcpus: h2 and h3 have one left each, and h1 a server with two."""
+    world = await built("h1", "h2", "h3")
+    for name, host, flavor in (("big", "h1", LARGE), ("b", "h2", THREE), ("c", "h3", SMALL), ("d", "h3", LARGE)):
+        await boot(world, name, host, flavor)
+    return world
+
+
+async def chained() -> World:
+    """Return a cloud in which `mid` leaves h2 for h3 only after `small` has left that for h4."""
+    world = await built(*HOSTS)
+    for name, host, flavor in (
+        ("big", "h1", THREE), ("mid", "h2", LARGE), ("s1", "h2", SMALL), ("small", "h3", SMALL), ("s2", "h3", SMALL),
+        ("s3", "h3", SMALL), ("s4", "h4", THREE),
+    ):  # fmt: skip
+        await boot(world, name, host, flavor)
+    return world
+
+
+async def servers_of(world: World, host: str) -> list[Server]:
+    [named] = await requests.hosts_named(world.cloud, [host])
+    return await lookup.on_host(world.cloud, named.cell, named.name)
+
+
+async def test_a_server_of_another_host_makes_room() -> None:
+    world = await fragmented()
+    found = await planned(world)
+    c, big = await items_of(world, found)
+    assert shown([c, big]) == [("c", "h3", "h2", ()), ("big", "h1", "h3", (0,))]
+    assert (c.purpose, c.due_at) == (f"makes room for server big ({big.server_id})", 0.0)
+    assert (big.purpose, big.due_at) == ("begins when c has left h3", AFTER_OTHERS)
+    await requests.start(world.cloud, found.id)
+    engine = world.engine("conductor")
+    await carry_on_all(world.cloud, engine)
+    assert [item.state for item in await items_of(world, found)] == ["moving", "planned"]
+    assert (await rounds(world, found)).state == "done"
+    assert [(item.state, item.tries) for item in await items_of(world, found)] == [("moved", 0)] * 2
+    assert not await servers_of(world, "h1")
+    await world.close()
+
+
+async def test_a_chain_of_moves_makes_room() -> None:
+    world = await chained()
+    found = await planned(world)
+    items = await items_of(world, found)
+    assert items[-1].server_name == "big"
+    assert len(items) == 3
+    assert [item.state for item in items] == ["planned"] * 3, [item.reason for item in items]
+    await requests.start(world.cloud, found.id)
+    assert (await rounds(world, found)).state == "done"
+    ended = await items_of(world, found)
+    assert [(item.state, item.tries, item.target) for item in ended] == [("moved", 0, item.target) for item in items]
+    for item in ended:
+        for position in item.waits_for:
+            assert (ended[position].finished_at or 0) <= (item.started_at or 0)
+    await world.close()
+
+
+async def test_that_none_exists_is_said() -> None:
+    world = await built("h1", "h2", "h3")
+    for name, host, flavor in (("big", "h1", THREE), ("b", "h2", THREE), ("d", "h3", THREE)):
+        await boot(world, name, host, flavor)
+    [item] = await items_of(world, await planned(world))
+    assert item.state == "stays"
+    assert (item.reason or "").endswith(f"; {NONE_EXISTS}: the other hosts have 2 VCPU free together, it needs 3")
+    await world.close()
+
+
+async def test_that_none_exists_is_proved_by_trying_all() -> None:
+    world = await built("h1", "h2", "h3")
+    for name, host, flavor in (("big", "h1", LARGE), ("b", "h2", THREE), ("d", "h3", THREE)):
+        await boot(world, name, host, flavor)
+    [item] = await items_of(world, await planned(world))
+    assert (item.reason or "").endswith(f"; {NONE_EXISTS}"), "two servers of three vcpus have no room on one host"
+    await world.close()
+
+
+async def test_more_moves_than_the_bound_are_not_looked_for() -> None:
+    """Four servers would have to leave a host, each for another one."""
+    hosts = ("h1", "h2", "h3", "h4", "h5", "h6")
+    world = await built(*hosts)
+    whole = replace(THREE, vcpus=4, name="whole", flavor_id="10")
+    await boot(world, "whole", "h1", whole)
+    for number in range(4):
+        await boot(world, f"s{number}", "h2")
+        await boot(world, f"t{number}", hosts[2 + number], THREE)
+    [item] = await items_of(world, await planned(world))
+    assert (item.reason or "").endswith(f"; {NOT_WITHIN}")
+    await world.close()
+
+
+async def test_a_stopped_server_makes_room_by_a_cold_move() -> None:
+    world = await fragmented()
+    [server] = [one for one in await servers_of(world, "h3") if one.name == "c"]
+    await power.stop(world.cloud, world.engine("setup"), world.requester(), server)
+    await world.settle(world.engine("setup"))
+    found = await planned(world)
+    c, big = await items_of(world, found)
+    assert (c.kind, c.downtime, c.server_name) == ("cold", False, "c")
+    await requests.start(world.cloud, found.id)
+    assert (await rounds(world, found)).state == "done"
+    assert [item.state for item in await items_of(world, found)] == ["moved", "moved"]
+    assert big.kind == "live"
+    await world.close()
+
+
+async def test_members_of_a_group_stay_apart() -> None:
+    world = await built("h1", "h2", "h3")
+    group = ServerGroup(
+        id=GroupId("99999999-9999-4999-8999-999999999999"), name="apart", project_id=PROJECT, user_id=USER,
+        policy="anti-affinity", created_at=0.0,
+    )  # fmt: skip
+    await world.cloud.server_groups.create(group, -1)
+    for name, host in (("c", "h3"), ("g", "h2")):
+        server = replace(world.new_server(name), spec=RequestSpec(hints={"group": group.id}))
+        await create.accept(world.cloud, world.engine("setup"), world.requester(), [server], HostName(host))
+        await world.settle(world.engine("setup"))
+    for name, host, flavor in (("big", "h1", LARGE), ("b", "h2", LARGE), ("d", "h3", LARGE)):
+        await boot(world, name, host, flavor)
+    [item] = await items_of(world, await planned(world))
+    assert item.state == "stays", "c is kept from h2 by g, and no other server is small enough"
+    assert "no sequence of" in (item.reason or "")
+    await world.close()
+
+
+async def test_what_waits_for_a_deleted_server_goes_on() -> None:
+    world = await fragmented()
+    found = await planned(world)
+    [server] = [one for one in await servers_of(world, "h3") if one.name == "c"]
+    await delete.accept(world.cloud, world.engine("setup"), world.requester(), server)
+    await world.settle(world.engine("setup"))
+    await requests.start(world.cloud, found.id)
+    assert (await rounds(world, found)).state == "done"
+    assert [item.state for item in await items_of(world, found)] == ["left", "moved"]
+    await world.close()
+
+
+async def test_what_waits_for_a_move_that_fails_is_looked_at_again() -> None:
+    """The place to which `c` should go is taken meanwhile, and there is no other one."""
+    world = await fragmented()
+    found = await planned(world)
+    await boot(world, "late", "h2")
+    await requests.start(world.cloud, found.id)
+    assert (await rounds(world, found)).state == "done"
+    c, big = await items_of(world, found)
+    assert (c.state, big.state) == ("failed", "failed")
+    assert "no room" in (big.reason or "")
+    await world.close()
+
+
+async def test_an_abort_keeps_what_waits_from_beginning() -> None:
+    world = await fragmented()
+    found = await planned(world)
+    await requests.start(world.cloud, found.id)
+    await carry_on_all(world.cloud, world.engine("conductor"))
+    await requests.abort(world.cloud, found.id)
+    assert (await rounds(world, found)).state == "aborted"
+    assert [item.state for item in await items_of(world, found)] == ["moved", "planned"]
+    await world.close()
+
+
+async def test_a_program_that_knows_no_order_does_not_start_what_waits() -> None:
+    """It looks at `due_at` only, as this one did before."""
+    world = await fragmented()
+    found = await planned(world)
+    waiting = [item for item in await items_of(world, found) if item.waits_for]
+    assert waiting
+    assert all(item.due_at > world.cloud.clock.now() + 1e9 for item in waiting)
+    await world.close()
+
+
+async def test_a_simulation_keeps_the_order() -> None:
+    world = await chained()
+    found = await planned(world)
+    told = await simulated(world, found)
+    assert told.state == "done"
+    assert [server.state for server in told.servers] == ["moved"] * 3
+    assert [server.target for server in told.servers] == [server.planned_target for server in told.servers]
+    ends = {server.server_id: (server.starts_s or 0) + (server.takes_s or 0) for server in told.servers}
+    starts = {server.server_id: server.starts_s or 0 for server in told.servers}
+    items = await items_of(world, found)
+    for item in items:
+        for position in item.waits_for:
+            assert ends[items[position].server_id] <= starts[item.server_id]
+    await world.close()
+
+
+async def random_cloud(seed: int) -> World:
+    rng, world = Random(seed), await built(*HOSTS, vcpus=6)
+    left = dict.fromkeys(HOSTS, 6)
+    for number in range(14):
+        flavor, host = rng.choice((SMALL, LARGE, THREE)), rng.choice(HOSTS)
+        if left[host] - flavor.vcpus < (3 if host == "h1" else 0):
+            continue
+        left[host] -= flavor.vcpus
+        server = await boot(world, f"s{number}", host, flavor)
+        if rng.random() < 0.3:
+            await power.stop(world.cloud, world.engine("setup"), world.requester(), server)
+            await world.settle(world.engine("setup"))
+    return world
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_every_plan_is_executed_as_it_is(seed: int) -> None:
+    """Placement refuses what exceeds a host at any time: no move is refused, and no target differs from the plan."""
+    world = await random_cloud(seed)
+    found = await planned(world, COLD if seed % 2 else CAREFUL)
+    plan = [item for item in await items_of(world, found) if item.state == "planned"]
+    await requests.start(world.cloud, found.id)
+    assert (await rounds(world, found)).state == "done"
+    ended = [item for item in await items_of(world, found) if item.state != "stays"]
+    assert [(item.state, item.tries, item.target) for item in ended] == [("moved", 0, item.target) for item in plan]
+    await world.close()
