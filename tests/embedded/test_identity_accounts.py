@@ -192,6 +192,12 @@ async def test_roles_of_the_cloud_stay_as_they_are(services: Opened) -> None:
     assert changed.status_code == 403
 
 
+async def test_domains_have_no_roles(services: Opened) -> None:
+    of_domain = {"role": {"name": "extra", "domain_id": "default"}}
+    assert (await services.ask("root", "POST", f"{V3}/roles", of_domain)).status_code == 400
+    assert (await services.ask("root", "GET", f"{V3}/roles?domain_id=default")).json()["roles"] == []
+
+
 async def test_an_added_role_is_changed_and_deleted_with_its_assignments(services: Opened) -> None:
     extra = (await services.ask("root", "POST", f"{V3}/roles", {"role": {"name": "Extra"}})).json()["role"]
     assert extra["name"] == "extra"

@@ -140,6 +140,7 @@ class ChangedProjectBody(msgspec.Struct):
 
 class NewRole(msgspec.Struct):
     name: Name
+    domain_id: Id | None = None
     description: str | None = None
 
 
