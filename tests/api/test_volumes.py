@@ -252,6 +252,12 @@ async def test_a_snapshot_keeps_what_was(cloud: VolumeCloud, tmp_path: Path) -> 
     assert os.listdir(tmp_path) == [f"volume-{again}"]
 
 
+async def test_a_snapshot_is_one_of_a_volume(cloud: VolumeCloud) -> None:
+    await cloud.refused(404, "ann", "POST", "/snapshots", {"snapshot": {"volume_id": None}})
+    for nothing in ({}, {"volume_id": ""}, {"volume_id": 1}):
+        await cloud.refused(400, "ann", "POST", "/snapshots", {"snapshot": nothing})
+
+
 async def test_a_snapshot_is_deleted(cloud: VolumeCloud, tmp_path: Path) -> None:
     volume = await cloud.volume()
     made = await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": volume}})

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, Invalid, WrongState
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
 from whimbrel.embedded.volume import queries, views, volume_states
 from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, fitted, flag, wrapped
 from whimbrel.embedded.volume.request import ACCEPTED, Ask
@@ -19,7 +19,7 @@ IN_USE_SINCE = 66  # from this version on snapshots of volumes in use need no fo
 
 
 class NewSnapshot(msgspec.Struct, kw_only=True):
-    volume_id: Uuid
+    volume_id: Uuid | None
     name: Name | None = None
     display_name: Name | None = None
     description: Name | None = None
@@ -50,12 +50,14 @@ REPORTED = {"creating": ("creating", "available", "error"), "deleting": ("deleti
 
 async def create(ask: Ask) -> Reply:
     sent = await wrapped(ask, "snapshot", NewSnapshot)
-    record = await _taken(ask, sent)
+    if sent.volume_id is None:  # as in Cinder: well-formed, but no volume has it
+        raise NotFound("Volume None could not be found.")
+    record = await _taken(ask, sent, sent.volume_id)
     ask.service.wake()
     return Reply({"snapshot": views.snapshot(ask, record, detail=False)}, 202)
 
 
-async def _taken(ask: Ask, sent: NewSnapshot) -> SnapshotRecord:
+async def _taken(ask: Ask, sent: NewSnapshot, volume_id: str) -> SnapshotRecord:
     """Record a snapshot that is to be created. Raises: WrongState; OverQuota; Conflict."""
     in_use = ask.minor >= IN_USE_SINCE
     if sent.force is not None and flag(sent.force, "force"):
@@ -63,7 +65,7 @@ async def _taken(ask: Ask, sent: NewSnapshot) -> SnapshotRecord:
     elif sent.force is not None and ask.minor >= IN_USE_SINCE:
         raise Invalid("Invalid input for force: from version 3.66 on it cannot be false.")
     for tries_left in reversed(range(TRIES)):
-        volume = await ask.volume(sent.volume_id)
+        volume = await ask.volume(volume_id)
         volume_states.check(volume, "snapshot in use" if in_use else "snapshot")
         now = ask.service.clock.now()
         record = SnapshotRecord(
