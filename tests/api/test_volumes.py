@@ -302,6 +302,7 @@ async def test_actions(cloud: VolumeCloud) -> None:
         await cloud.refused(400, "root", "POST", path, action("os-reset_status", status=status))
     for gone in ("os-attach", "os-detach", "os-initialize_connection"):
         assert "attachments" in await cloud.refused(400, "ann", "POST", path, action(gone))
+        await cloud.refused(404, "ann", "POST", "/volumes/none/action", action(gone))
     await cloud.refused(400, "ann", "POST", path, action("os-dance"))
     await cloud.refused(400, "ann", "POST", path, {})
     await cloud.done("root", "POST", path, action("os-force_delete"))
@@ -427,6 +428,9 @@ async def test_places(cloud: VolumeCloud) -> None:
     for host in ("north@files", "north"):
         [found] = (await cloud.done("root", "GET", "/os-services", host=host))["services"]
         assert found["host"] == "north@files"
+    for action_of_host in ("disable", "disable-log-reason", "freeze", "failover_host"):
+        said = await cloud.refused(400, "root", "PUT", f"/os-services/{action_of_host}", {"host": "nova@files"})
+        assert action_of_host in said
     pools = (await cloud.done("root", "GET", "/scheduler-stats/get_pools", detail="true"))["pools"]
     assert pools[0]["capabilities"]["total_capacity_gb"] > 0
     aliases = {each["alias"] for each in (await cloud.done("ann", "GET", "/extensions"))["extensions"]}
@@ -450,7 +454,7 @@ ADMINS_ONLY = [
     ("POST", "/types"), ("PUT", "/types/x"), ("DELETE", "/types/x"), ("POST", "/types/x/action"),
     ("GET", "/types/x/os-volume-type-access"), ("POST", "/types/x/extra_specs"), ("DELETE", "/types/x/extra_specs/y"),
     ("PUT", "/os-quota-sets/p1"), ("DELETE", "/os-quota-sets/p1"), ("GET", "/os-quota-class-sets/default"),
-    ("GET", "/os-services"), ("GET", "/scheduler-stats/get_pools"),
+    ("GET", "/os-services"), ("PUT", "/os-services/disable"), ("GET", "/scheduler-stats/get_pools"),
 ]  # fmt: skip
 
 

@@ -81,6 +81,7 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
     ("GET", "/limits", quotas.show_absolute, reader, 0),
     ("GET", "/os-availability-zone", service_info.list_zones, reader, 0),
     ("GET", "/os-services", service_info.list_services, admin, 0),
+    ("PUT", "/os-services/{action}", service_info.refuse_change, admin, 0),
     ("GET", "/scheduler-stats/get_pools", service_info.list_pools, admin, 0),
     *(
         ("GET", path + detail, service_info.list_none(kind), reader, since)

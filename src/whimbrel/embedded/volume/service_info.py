@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from whimbrel.domain.errors import Invalid
 from whimbrel.embedded.volume.fields import flag
 from whimbrel.embedded.volume.microversions import MOST
 from whimbrel.embedded.volume.request import Ask
@@ -73,6 +74,11 @@ async def list_services(ask: Ask) -> Reply:
     if host := query.get("host"):  # with or without its back end
         found = [each for each in found if host in (each["host"], each["host"].partition("@")[0])]
     return Reply({"services": found})
+
+
+async def refuse_change(ask: Ask) -> Reply:
+    """Refuse to disable, freeze or fail over a volume host: all of them are this process."""
+    raise Invalid(f"{ask.path('action')[:50]} is not supported: volume hosts here are zones of one process.")
 
 
 async def list_pools(ask: Ask) -> Reply:

@@ -60,6 +60,7 @@ async def act(ask: Ask) -> Reply:
         raise Problem(400, "The body of an action names one action.")
     [(name, raw)] = sent.items()
     if name in GONE:
+        await ask.volume()  # a missing volume is reported first
         raise Invalid(f"{name} is not done here: use attachments, from version 3.27 on.")
     if name not in ACTIONS:
         raise Problem(400, f"There is no such action: {name[:50]}.")
