@@ -41,7 +41,9 @@ def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Comma
         yield mending.delete(server.uuid)
     elif not subject.open_migrations and server.vm_state in KEPT:
         yield from _again(subject, server)
-    elif undone := [each for each in (*subject.open_migrations, *subject.ended) if _is_reverted_on(each, server)]:
+    elif undone := [
+        each for each in (*subject.open_migrations, *subject.ended) if _is_reverted_on(each, server, subject)
+    ]:
         yield mending.clear_task(server)
         yield from (mending.end_migration(each, "finished") for each in undone)
         yield Command(f"openstack server resize revert {server.uuid}")
@@ -87,12 +89,15 @@ def _again(subject: Subject, server: Instance) -> Iterator[Command]:
         yield Command(f"openstack server {verb} {server.uuid}")
 
 
-def _is_reverted_on(migration: Migration, server: Instance) -> bool:
-    """Check whether a revert stands still, and the server is still recorded on the target."""
+def _is_reverted_on(migration: Migration, server: Instance, subject: Subject) -> bool:
+    """Check whether a revert stands still, and the server is still recorded on the target.
+
+    Between cells that is so until the two rows are swapped; without the row in the source's cell none can be asked for.
+    """
     return (
         server.task_state == "resize_reverting"
         and migration.status in ("reverting", "reverted")
-        and not migration.crosses_cells
+        and (not migration.crosses_cells or any(each.is_hidden for each in subject.instances))
         and migration.source != migration.target
         and (migration.cell, migration.target) == (server.cell, server.host)
     )
@@ -114,7 +119,8 @@ def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Ite
         yield mending.heal(server.uuid)
     for copy in subject.instances:
         if copy.is_hidden:
-            hosts = sorted({each.target for each in moves if each.target and each.crosses_cells})
+            there = {copy.host, *(each.target for each in moves if each.crosses_cells)} - {server.host}
+            hosts = sorted(filter(None, there))
             yield from (Command(f"virsh -c qemu+ssh://{host}/system destroy {copy.uuid}  # if it runs there, too")
                         for host in hosts)  # fmt: skip
             yield from mending.delete_copy(copy)

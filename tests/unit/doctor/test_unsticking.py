@@ -107,6 +107,27 @@ def test_a_revert_between_cells_that_died_is_asked_for_again_in_the_targets_cell
     assert copy.kinds() == []  # it waits for its verdict
 
 
+def test_a_revert_between_cells_that_died_before_the_rows_were_swapped_is_asked_for_again(copy: NovaCopy) -> None:
+    """Rows as a Nova left them whose conductor died after RevertResizeTask._update_instance_in_source_cell."""
+    copy.change("two", nova.instances, {"uuid": server(2)}, vm_state="resized", task_state="resize_reverting")
+    copy.add_record(2, "n1", hidden=True, task_state="resize_reverting")
+    for cell in ("one", "two"):
+        copy.add_migration(2, "reverting", source="n1", target="s1", cell=cell, cross_cell_move=True)
+    copy.hold(migration(2), "n1")
+    assert commands(copy) == ["instances", "migrations", "revert"]
+    for each in copy.look().findings[0].commands[1:-1]:
+        copy.execute(each.sql_in or "", each.line)
+    assert copy.kinds() == []  # it waits for its verdict
+
+
+def test_a_guest_is_looked_for_where_the_copy_is_and_not_ended_where_the_server_is(copy: NovaCopy) -> None:
+    copy.change("two", nova.instances, {"uuid": server(2)}, task_state="resize_finish")
+    copy.add_record(2, "n1", hidden=True)
+    copy.add_migration(2, "post-migrating", source="n1", target="s1", cell="two", cross_cell_move=True)
+    (found,) = (each for each in copy.look().findings if each.kind == "stuck_server")
+    assert [each.line.split()[2] for each in found.commands if "virsh" in each.line] == ["qemu+ssh://n1/system"]
+
+
 def test_an_evacuation_that_stands_still_is_ended_before_its_source_returns(copy: NovaCopy) -> None:
     copy.add_server(3, task_state="rebuilding")
     copy.add_migration(3, "accepted", "evacuation")
