@@ -12,14 +12,14 @@ TITLES: Mapping[str, str] = {
     "stuck_create": "Creates that never came to a cell",
     "stale_migration": "Migration records that never end",
     "offloaded_on_host": "Offloaded servers that are still recorded on a host",
+    "allocation_of_migration": "Allocations of migrations that have ended",
+    "allocation_of_gone_server": "Allocations of servers that are gone",
+    "allocation_of_nobody": "Allocations whose consumer Nova does not know",
     "no_allocation": "Servers that hold nothing in Placement",
     "source_not_held": "Servers that wait for a verdict, and no longer hold their source",
     "allocation_elsewhere": "Servers that hold another host than theirs",
     "doubled_allocation": "Servers that hold several hosts",
     "wrong_amounts": "Servers that hold other amounts than their flavor has",
-    "allocation_of_migration": "Allocations of migrations that have ended",
-    "allocation_of_gone_server": "Allocations of servers that are gone",
-    "allocation_of_nobody": "Allocations whose consumer Nova does not know",
     "no_mapping": "Servers that no instance mapping names",
     "mapping_to_wrong_cell": "Instance mappings that name the wrong cell",
     "mapping_of_nothing": "Instance mappings of servers that no cell has",
@@ -47,7 +47,7 @@ TITLES: Mapping[str, str] = {
     "guest_left_over": "Guests that a move left",
     "guest_of_no_server": "Guests of servers that are gone",
 }
-"""All kinds, in the order in which they are shown."""
+"""All kinds, in the order in which they are shown: what is released is room for what a later command claims again."""
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -11,6 +11,13 @@ CPU_CLASSES = ("VCPU", "PCPU")
 OTHER_RULES = ("resources", "hw:emulator_threads_policy", "hw:cpu_policy")
 """Beginnings of extra specs that change what a flavor asks for: its amounts are not compared."""
 
+UNKNOWN_HOST = (
+    "; nova-compute of the source ends a live migration as error when it starts, even if the guest has moved: see with"
+    " virsh on which host it runs, and if that is the target, end it there or write its host into Nova, before you"
+    " release this or a binding"
+)
+"""Source: ComputeManager._reset_live_migration: it aborts the job, and does not look where the guest is."""
+
 
 def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
     """Judge what a server holds that has no task state and no migration but one that waits for a verdict."""
@@ -145,7 +152,8 @@ def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
             since=subject.touched,
             text=f"{row.type} {subject.id} of server {row.server}{', which is gone,' * gone} is {row.status} and holds"
             f" {held}",
-            cause="the process that ended the move died, or could not reach Placement, before it released this",
+            cause="the process that ended the move died, or could not reach Placement, before it released this"
+            + UNKNOWN_HOST * (row.type == "live-migration" and row.status == "error" and not gone),
             evidence=evidence_of(subject, fleet),
             commands=[mending.release(subject.id)],
         )

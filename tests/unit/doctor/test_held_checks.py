@@ -87,7 +87,18 @@ def test_what_a_migration_between_cells_holds_after_its_revert_died(copy: NovaCo
     copy.hold(server(1), "s1")
     copy.hold(migration(1), "n1")
     assert copy.kinds() == [
+        ("allocation_of_migration", migration(1)),  # released first, the source has room for the server again
         ("allocation_elsewhere", server(1)),
-        ("allocation_of_migration", migration(1)),
         ("hidden_copy", server(1)),
     ]
+
+
+def test_a_live_migration_that_its_source_ended_when_it_started_says_that_the_guest_may_have_moved(
+    copy: NovaCopy,
+) -> None:
+    copy.release(server(1))
+    copy.hold(server(1), "n2")
+    copy.hold(copy.add_migration(1, "error", "live-migration"), "n1")
+    held, elsewhere = copy.look().findings
+    assert (held.kind, elsewhere.kind) == ("allocation_of_migration", "allocation_elsewhere")
+    assert "on which host it runs" in held.cause
