@@ -15,6 +15,12 @@ from whimbrel.cli.doctor_watch import Looked, watch
 from whimbrel.domain.errors import Invalid, Unavailable
 
 
+@pytest.fixture(autouse=True)
+def no_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask no cloud of the developer's shell."""
+    monkeypatch.delenv("OS_CLOUD", raising=False)
+
+
 @pytest.fixture
 def copy(tmp_path: Path) -> NovaCopy:
     made = NovaCopy.in_files(tmp_path)
