@@ -53,6 +53,14 @@ def _with_lengths(metadata: sa.MetaData) -> sa.MetaData:
     return made
 
 
+def _engine(url: str) -> sa.Engine:
+    engine = sa.create_engine(url, poolclass=sa.pool.NullPool if "sqlite" in url else None)
+    if engine.dialect.name == "sqlite":  # a test may add thousands of rows: do not wait for the disk
+        pragmas = "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY"
+        sa.event.listen(engine, "connect", lambda connection, record: connection.executescript(pragmas))
+    return engine
+
+
 def _file_urls(directory: Path) -> dict[str, str]:
     return {name: f"sqlite:///{directory / name}.sqlite" for name in DATABASES}
 
@@ -69,10 +77,7 @@ class NovaCopy:
     """Databases at URLs of SQLAlchemy, by name. What is added is a day old unless `at` says otherwise."""
 
     def __init__(self, urls: Mapping[str, str], *, has_tables: bool = False) -> None:
-        self._engines = {
-            name: sa.create_engine(url, poolclass=sa.pool.NullPool if "sqlite" in url else None)
-            for name, url in urls.items()
-        }
+        self._engines = {name: _engine(url) for name, url in urls.items()}
         self.urls = NovaUrls(api=urls["api"], placement=urls["placement"])
         self._ids = 100
         if not has_tables:
