@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.share import share
 from tests.stories.attaching import (
     BY_NETWORK,
     FREE_VOLUME,
@@ -93,13 +94,12 @@ async def play(scenario: Scenario, plan: Plan) -> Result:
 @pytest.mark.parametrize("scenario", TURNS, ids=str)
 async def test_every_crash(scenario: Scenario) -> None:
     touches = (await play(scenario, {})).incarnations[0].touches
-    for touch in range(len(touches)):
+    for touch in share(range(len(touches))):
         await play(scenario, {touch: Fault.CRASH_BEFORE})
 
 
 @pytest.mark.parametrize("scenario", TURNS, ids=str)
 async def test_every_change_without_an_answer(scenario: Scenario) -> None:
     touches = (await play(scenario, {})).incarnations[0].touches
-    for touch, name in enumerate(touches):
-        if changes(name):
-            await play(scenario, {touch: Fault.LOST_ANSWER})
+    for touch in share([touch for touch, name in enumerate(touches) if changes(name)]):
+        await play(scenario, {touch: Fault.LOST_ANSWER})
