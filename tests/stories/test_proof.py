@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.depth import one_in
 from tests.stories import attaching, lifecycle, test_lifecycle
 from tests.stories.choosing import chosen, of
 from tests.stories.move_stories import LIVE_STORIES, STORIES
@@ -44,7 +45,7 @@ class ProvedOperation(Proved, attaching.Operation):
     pass
 
 
-@pytest.mark.parametrize("story", [*STORIES, *LIVE_STORIES], ids=str)
+@pytest.mark.parametrize("story", one_in(4, [*STORIES, *LIVE_STORIES]), ids=str)
 async def test_every_instant_of_a_move(story: Story) -> None:
     trial = ProvedTrial(story)
     await trial.play()
@@ -59,7 +60,7 @@ async def test_every_instant_of_the_rest_of_a_life(scenario: lifecycle.Scenario)
     assert trial.proofs > 2
 
 
-@pytest.mark.parametrize("scenario", attaching.SCENARIOS, ids=str)
+@pytest.mark.parametrize("scenario", one_in(4, attaching.SCENARIOS), ids=str)
 async def test_every_instant_of_an_operation(scenario: attaching.Scenario) -> None:
     trial = ProvedOperation(scenario)
     await trial.play()
