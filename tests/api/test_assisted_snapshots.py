@@ -11,10 +11,7 @@ from tests.api.front import Front, fault
 from tests.api.test_create_devices import device
 from tests.api.test_volume_attachments import NOWHERE, attach, path
 from whimbrel.domain.guest import GuestKey
-from whimbrel.domain.host_description import HostDescription
-from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName, ServerId, Slot
-from whimbrel.ports.stores.hosts import AgentInfo
 from whimbrel.servers import lookup
 from whimbrel.sim.world.volumes import SimulatedVolumes, file_of
 
@@ -164,15 +161,7 @@ async def test_what_the_service_has_given_up_is_not_done(front: Front) -> None:
 
 async def test_an_agent_that_lacks_the_order_is_reported(front: Front) -> None:
     server_id, one = await with_volume(front)
-    record = await lookup.find(front.world.cloud, ServerId(server_id))
-    assert record.cell
-    hosts = front.world.cloud.cell(record.cell).hosts
-    host = await hosts.get(HostName(record.host or ""))
-    described = HostDescription(
-        name=host.name, zone="z", driver=host.driver, vcpus=host.vcpus, memory_mib=host.memory_mib,
-        disk_gib=host.disk_gib, net=HostNet(host=host.name),
-    )  # fmt: skip
-    await hosts.begin_session(host, AgentInfo(release="0.1.9", verbs={"attach_volume": ()}), described)
+    await front.make_its_agent_old(server_id)
     snapshot_id = begun(front, one)
     said = (await post(front, one, snapshot_id)).text
     assert "0.1.9" in said

@@ -6,10 +6,8 @@ import pytest
 
 from tests.api.devices import network, port
 from tests.api.front import OTHER_PROJECT, Front, fault
-from whimbrel.domain.guest import GuestKey
-from whimbrel.domain.ids import HostName, ProviderId, ServerId, Slot
+from whimbrel.domain.ids import ProviderId, ServerId
 from whimbrel.ports.services.network import PortRequest
-from whimbrel.servers import lookup
 from whimbrel.sim.cloud.cloud import CELL, PROJECT
 from whimbrel.sim.world import equipment
 
@@ -18,12 +16,7 @@ NOWHERE = "99999999-9999-4999-8999-999999999999"
 
 async def plugged(front: Front, server_id: str) -> tuple[str, ...]:
     """Return the ports that its guest has."""
-    record = await lookup.find(front.world.cloud, ServerId(server_id))
-    assert record.cell
-    agent = front.world.cloud.agent(record.cell, HostName(record.host or ""))
-    guest = await agent.look(GuestKey(record.id, Slot(record.slot or "")))
-    assert guest
-    return guest.ports
+    return (await front.guest(server_id)).ports
 
 
 async def attach(front: Front, server_id: str, **requested: Any) -> Any:

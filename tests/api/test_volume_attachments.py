@@ -7,11 +7,8 @@ import pytest
 from tests.api.devices import volume
 from tests.api.front import OTHER_PROJECT, Front, fault
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.guest import GuestKey
-from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.ports.cloud import Rules
 from whimbrel.reconcilers.rounds import reconcile
-from whimbrel.servers import lookup
 from whimbrel.sim.cloud.cloud import IMAGE
 
 NOWHERE = "99999999-9999-4999-8999-999999999999"
@@ -23,12 +20,7 @@ def path(server_id: str, volume_id: str = "") -> str:
 
 async def attached(front: Front, server_id: str) -> tuple[str, ...]:
     """Return the volumes that its guest has."""
-    record = await lookup.find(front.world.cloud, ServerId(server_id))
-    assert record.cell
-    agent = front.world.cloud.agent(record.cell, HostName(record.host or ""))
-    guest = await agent.look(GuestKey(record.id, Slot(record.slot or "")))
-    assert guest
-    return guest.volumes
+    return (await front.guest(server_id)).volumes
 
 
 async def attach(front: Front, server_id: str, volume_id: str, *, minor: int = 100, **more: Any) -> Any:

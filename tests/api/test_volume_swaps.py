@@ -10,10 +10,7 @@ from tests.api.devices import volume
 from tests.api.front import Front, fault
 from tests.api.test_volume_attachments import NOWHERE, attach, attached, path, status
 from whimbrel.domain.guest import GuestKey
-from whimbrel.domain.host_description import HostDescription
-from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName, ServerId, Slot
-from whimbrel.ports.stores.hosts import AgentInfo
 from whimbrel.servers import lookup
 
 COMPLETED = "compute_swap_volume"
@@ -195,15 +192,7 @@ async def test_a_swap_of_what_is_detached_meanwhile_is_reported_as_failed(front:
 async def test_an_agent_that_cannot_swap_volumes_is_refused_by_name(front: Front) -> None:
     server_id = await front.boot()
     old, new = await migrating(front, server_id)
-    record = await lookup.find(front.world.cloud, ServerId(server_id))
-    assert record.cell
-    hosts = front.world.cloud.cell(record.cell).hosts
-    host = await hosts.get(HostName(record.host or ""))
-    described = HostDescription(
-        name=host.name, zone="z", driver=host.driver, vcpus=host.vcpus, memory_mib=host.memory_mib,
-        disk_gib=host.disk_gib, net=HostNet(host=host.name),
-    )  # fmt: skip
-    await hosts.begin_session(host, AgentInfo(release="0.1.9", verbs={"attach_volume": ()}), described)
+    await front.make_its_agent_old(server_id)
     before = await reached(front, server_id, old)
     said = (await put(front, server_id, old, new)).text
     assert "0.1.9" in said

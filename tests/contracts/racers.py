@@ -110,6 +110,13 @@ async def claim_together(store: SqlPlacement, number: int) -> Ends:
     return ends
 
 
+async def claim_in_old(store: SqlPlacement, number: int, place: int, host: ProviderId) -> None:
+    """Claim at a host for a server of this client, as long as the host is in the zone that is called old."""
+    server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
+    order, rule = Order(RunId(f"run {number} {place}"), 1), HostRule(root=host, zones=frozenset({"old"}))
+    await store.claim(order, server, OWNER, {host: {"VCPU": 1}}, None, rule)
+
+
 async def claim_where_zones_change(store: SqlPlacement, number: int) -> Ends:
     """Claim at hosts that the other half of the clients brings into another zone."""
     ends = Ends()
@@ -117,10 +124,7 @@ async def claim_where_zones_change(store: SqlPlacement, number: int) -> Ends:
         if number % 2:
             ends[await attempt(store.zone_hosts({host: "new"}))] += 1
             continue
-        server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
-        rule = HostRule(root=host, zones=frozenset({"old"}))
-        order = Order(RunId(f"run {number} {place}"), 1)
-        ends[await attempt(store.claim(order, server, OWNER, {host: {"VCPU": 1}}, None, rule))] += 1
+        ends[await attempt(claim_in_old(store, number, place, host))] += 1
     return ends
 
 
@@ -132,10 +136,7 @@ async def claim_where_hosts_are_disabled(store: SqlPlacement, number: int) -> En
             await store.set_disabled(host, True)
             ends[f"{len((await store.claims_on(host))[1])} held at {place}"] += 1
             continue
-        server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
-        rule = HostRule(root=host, zones=frozenset({"old"}))
-        order = Order(RunId(f"run {number} {place}"), 1)
-        ends[await attempt(store.claim(order, server, OWNER, {host: {"VCPU": 1}}, None, rule))] += 1
+        ends[await attempt(claim_in_old(store, number, place, host))] += 1
     return ends
 
 
