@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.depth import one_in
 from tests.share import share
 from tests.stories.announcing import Announcing, in_order_but_for_repeats
 from tests.stories.lifecycle import Lifecycle
@@ -103,7 +102,7 @@ def events(told: list[Notification]) -> tuple[str, ...]:
     return tuple(each.event for each in told)
 
 
-@pytest.mark.parametrize("story", one_in(4, [*STORIES, *LIVE_STORIES]), ids=str)
+@pytest.mark.parametrize("story", [*STORIES, *LIVE_STORIES], ids=str)
 async def test_moves_are_told_as_nova_tells_them(story: Story) -> None:
     assert events(await sent_by(Trial(story))) == expected_of_move(story)
 
