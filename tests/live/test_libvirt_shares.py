@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import struct
+import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,17 @@ class Shared:
             connection={"driver_volume_type": "nfs", "data": data},
             boot_index=boot_index,
         )
+
+    def snapshotted(self, device: str) -> GuestVolume:
+        """Return a volume with a snapshot, in a connection whose format is that before it."""
+        volume = self.volume(device)
+        data = volume.connection["data"]
+        file = self.share / f"{data['name']}.{uuid.uuid4()}"
+        subprocess.run(
+            ["qemu-img", "create", "-q", "-f", "qcow2", "-b", data["name"], "-F", "raw", str(file)], check=True
+        )
+        shutil.chown(file, self.pair.hosts.daemons["a"].guests_dir.owner())
+        return replace(volume, connection={**volume.connection, "data": {**data, "name": file.name}})
 
     def boots(self, volume: GuestVolume) -> int:
         """Return how often a guest has counted its boots on a volume."""
@@ -190,8 +202,8 @@ async def test_what_cannot_be_connected_leaves_the_guest_as_it_is(shared: Shared
     (shared.share / f"volume-{lost.volume_id}").unlink()
     foreign = replace(lost, connection={"driver_volume_type": "fibre_channel", "data": {"target_lun": 1}})
     encrypted = {"driver_volume_type": "nfs", "data": {**lost.connection["data"], "encrypted": True}}
-    for volume in (lost, foreign, replace(lost, connection=encrypted)):
-        with pytest.raises(Refused, match=r"no file|adapter|is encrypted"):
+    for volume in (lost, foreign, replace(lost, connection=encrypted), shared.snapshotted("/dev/vdc")):
+        with pytest.raises(Refused, match=r"no file|adapter|is encrypted|is said to be raw, and is qcow2"):
             await shared.host("a").attach_volume(spec.key, volume)
     guest = await shared.host("a").look(spec.key)
     assert guest
