@@ -53,6 +53,31 @@ def resource_request(
     disk_format: of the image to copy to the host, if any. of_host: additional traits of the host.
     Raises: Invalid: an extra spec or a property is wrong, or contradicts another one.
     """
+    given = (flavor, dict(properties), groups, same_subtree, has_local_root, disk_format, rules, tuple(of_host))
+    key = _encode(given)
+    if key not in _built:
+        if len(_built) >= MOST_BUILT:
+            _built.clear()
+        _built[key] = _request(*given)
+    return _built[key]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+MOST_BUILT = 1000
+_built: dict[bytes, ResourceRequest] = {}
+"""Requests by all that they were built from: most servers are of a few flavors and images."""
+
+
+def _request(
+    flavor: Flavor,
+    properties: Mapping[str, str],
+    groups: Sequence[Group],
+    same_subtree: Sequence[tuple[str, ...]],
+    has_local_root: bool,
+    disk_format: str | None,
+    rules: SchedulerRules | None,
+    of_host: Iterable[str],
+) -> ResourceRequest:
     rules = rules or SchedulerRules()
     said = _said(flavor.extra_specs)
     asked: Counter[str] = sum((Counter(one.resources) for one in said.values()), Counter())

@@ -8,7 +8,8 @@ from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.placement.assignments import Group, ResourceRequest
-from whimbrel.scheduling.requirements.server import resource_request
+from whimbrel.scheduling.requirements import server
+from whimbrel.scheduling.requirements.server import MOST_BUILT, resource_request
 
 MEMORY = {"MEMORY_MB": 2048}
 DISK = {"DISK_GB": 23}
@@ -269,3 +270,20 @@ def test_what_is_said_wrongly_is_refused_by_its_name(
     with pytest.raises(Invalid) as refusal:
         asked(specs, properties)
     assert named in refusal.value.reason
+
+
+def test_what_changes_in_place_is_read_again() -> None:
+    """Requests are kept by the values that they were built from."""
+    specs, properties = {"resources:VGPU": "1"}, {"trait:HW_CPU_X86_AVX": "required"}
+    before = asked(specs, properties)
+    specs["resources:VGPU"], properties["trait:HW_CPU_X86_SSE"] = "2", "required"
+    after = asked(specs, properties)
+    assert (before.own["VGPU"], after.own["VGPU"]) == (1, 2)
+    assert (before.required, after.required) == (("HW_CPU_X86_AVX",), ("HW_CPU_X86_AVX", "HW_CPU_X86_SSE"))
+    assert asked(specs, of_host=["COMPUTE_A"]) != asked(specs, of_host=["COMPUTE_B"]) != asked(specs)
+
+
+def test_no_more_requests_are_kept_than_that() -> None:
+    for number in range(MOST_BUILT + 1):
+        asked({"resources:VGPU": str(1 + number)})
+    assert 0 < len(server._built) <= MOST_BUILT
