@@ -90,6 +90,7 @@ class Home:
                 "maintenances",
                 "maintenance_hosts",
                 "maintenance_items",
+                "maintenance_holds",
                 "proofs",
             )
             for table in tables:

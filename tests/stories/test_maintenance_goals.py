@@ -1,15 +1,18 @@
 """Maintenances that pack or balance hosts: no plan makes it worse, and what is planned is what happens."""
 
 from collections import Counter
+from dataclasses import replace as with_fields
 from random import Random
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from tests.sim.test_plan_simulation import WITH_GPU, simulated, start
 from tests.stories.maintaining import boot, ends_though_killed, home, items_of, moves_of, rounds
 from tests.stories.mortal import BEFORE_OR_AFTER
+from whimbrel.adapters.sql.tables.global_ import maintenances
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import GroupId, HostName
@@ -177,7 +180,7 @@ async def test_hosts_stay_enabled_and_a_host_is_in_one_maintenance() -> None:
     [disabled] = await requests.hosts_named(world.cloud, ["h3"])
     assert (found.hosts, found.host_names) == ((), frozenset())
     await requests.start(world.cloud, found.id)
-    with pytest.raises(Conflict, match="pack is running, and has h1, h4 as well"):
+    with pytest.raises(Conflict, match=r"pack \(.*\) is running, and has h1, h4 as well"):
         await requests.start(world.cloud, other.id)
     for host in await requests.hosts_named(world.cloud, HOSTS):
         assert host.enabled
@@ -279,3 +282,76 @@ async def killed_at(number: int, before: bool) -> bool:
     assert all(host.enabled for host in await requests.hosts_named(world.cloud, ["h1", "h2"]))
     await world.close()
     return was_killed
+
+
+@pytest.mark.parametrize("first", [PACK, None], ids=["pack", "empty"])
+async def test_of_two_maintenances_that_start_at_once_one_has_the_host(first: Goal | None) -> None:
+    """Both have seen that the hosts are free before either one has started."""
+    world = await World.build(HOSTS, rules=RULES)
+    await boot(world, "a", "h1")
+    hosts = await requests.hosts_named(world.cloud, ["h1", "h2"])
+    plan = options(first) if first else MaintenanceOptions()
+    one = await requests.plan(world.cloud, world.requester(), "one", "hosts", hosts, plan)
+    other = await planned(world, BALANCE, "h2", "h3")
+    late = AlreadyFree(world.cloud.maintenances)
+    await requests.start(world.cloud, one.id)
+    with pytest.raises(Conflict, match=rf"Maintenance one \({one.id}\) is running, and has h2 as well"):
+        await requests.start(with_fields(world.cloud, maintenances=late), other.id)
+    assert late.asked == 2
+    await requests.abort(world.cloud, one.id)
+    await rounds(world, one)
+    await requests.start(world.cloud, other.id)
+    await world.close()
+
+
+class AlreadyFree:
+    """A store that shows no other maintenance at first, as it was a moment ago."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def find(self, *arguments: Any, **named: Any) -> Any:
+        self.asked += 1
+        return [] if self.asked == 1 else await self._inner.find(*arguments, **named)
+
+
+async def test_a_hold_that_an_older_program_left_is_none() -> None:
+    """It ends a maintenance, and does not know that it has to let its hosts go."""
+    world = await World.build(HOSTS, rules=RULES)
+    await boot(world, "a", "h1")
+    one, other = await planned(world, PACK), await planned(world, BALANCE)
+    await requests.start(world.cloud, one.id)
+    async with world.remains.databases["global"].write() as tx:
+        await tx.run(sa.update(maintenances).where(maintenances.c.id == one.id).values(state="done"))
+    assert (await requests.start(world.cloud, other.id)).state == "running"
+    await world.close()
+
+
+async def test_no_goal_moves_servers_to_a_host_that_another_one_empties() -> None:
+    """h3 becomes empty by a pack, and is not disabled for that."""
+    world = await World.build(HOSTS, rules=RULES)
+    for name, host, flavor in (("a", "h4", LARGE), ("b", "h2", LARGE), ("c", "h2", SMALL), ("d", "h3", SMALL)):
+        await boot(world, name, host, flavor)
+    before = await requests.plan(
+        world.cloud, world.requester(), "disks", "h4", await requests.hosts_named(world.cloud, ["h4"]),
+        MaintenanceOptions(),
+    )  # fmt: skip
+    pack = await planned(world, PACK, "h2", "h3")
+    assert use(pack)["h3"].becomes_empty
+    await requests.start(world.cloud, pack.id)
+    after = await requests.plan(
+        world.cloud, world.requester(), "again", "h4", await requests.hosts_named(world.cloud, ["h4"]),
+        MaintenanceOptions(),
+    )  # fmt: skip
+    assert [item.target for item in await items_of(world, after)] == ["h1"]
+    [item] = await items_of(world, before)
+    await world.cloud.maintenances.save(before, [replace(item, target=HostName("h3"))])
+    await requests.start(world.cloud, before.id)
+    assert (await rounds(world, before)).state == "done"
+    [item] = await items_of(world, before)
+    assert (item.state, item.target) == ("moved", "h1")
+    await world.close()

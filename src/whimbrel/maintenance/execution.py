@@ -257,6 +257,9 @@ class Round:
         cloud, leaves = self._cloud, self._found.options.leaves_cell
         if item.target is None:
             return "no target was found before"
+        for other in await cloud.maintenances.find(HOLDING):
+            if other.id != self._found.id and item.target in other.emptied:
+                return f"maintenance {other.name} ({other.id}) empties host {item.target}"
         try:
             if item.kind == "live":
                 facts = await live_requests.live_facts(cloud, server, item.target, leaves_cell=leaves)

@@ -66,12 +66,15 @@ async def start(cloud: Cloud, maintenance_id: str) -> Maintenance:
     found = await cloud.maintenances.get(maintenance_id)
     if found.state != "planned":
         raise Conflict(f"Maintenance {found.name} is {found.state}: only a planned one is started.")
-    if found.options.goal:
-        await _check_free(cloud, found)
+    await _check_free(cloud, found)
     hosts = [await _before(cloud, host) for host in found.hosts]
     now = cloud.clock.now()
     changes = {"state": "running", "hosts": tuple(hosts), "started_at": now, "updated_at": now}
-    started = await cloud.maintenances.save(replace(found, **changes))
+    try:
+        started = await cloud.maintenances.save(replace(found, **changes), takes_hosts=True)
+    except Conflict:
+        await _check_free(cloud, found)  # one that has started meanwhile is named
+        raise
     try:
         return await disable_hosts(cloud, started)
     except WorldError as trouble:
@@ -163,10 +166,11 @@ async def _host(cloud: Cloud, host: HostInMaintenance) -> Host | None:
 
 
 async def _check_free(cloud: Cloud, maintenance: Maintenance) -> None:
-    """Raises: Conflict: another maintenance moves servers of one of its hosts."""
+    """Raises: Conflict: another maintenance has one of its hosts, and which. `save` refuses what starts meanwhile."""
     for other in await cloud.maintenances.find(HOLDING):
         if common := sorted(other.named.keys() & maintenance.named.keys()):
-            raise Conflict(f"Maintenance {other.name} is {other.state}, and has {', '.join(common)} as well.")
+            which = f"Maintenance {other.name} ({other.id}) is {other.state}"
+            raise Conflict(f"{which}, and has {', '.join(common)} as well.")
 
 
 # Targets

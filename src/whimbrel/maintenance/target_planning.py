@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import GroupId, HostName, ProviderId, ServerId
-from whimbrel.domain.maintenance_plan import MaintenanceItem, MaintenanceOptions, MoveKind
+from whimbrel.domain.maintenance_plan import HOLDING, MaintenanceItem, MaintenanceOptions, MoveKind
 from whimbrel.domain.server import Server
 from whimbrel.maintenance.reserved_capacity import ReservedCapacity
 from whimbrel.moves import live_requests, needs, requests
@@ -67,6 +67,7 @@ class Planner:
     leaving: frozenset[HostName]
     options: MaintenanceOptions
     because: str = IN_MAINTENANCE
+    emptied: frozenset[HostName] = frozenset()  # by maintenances under way
     refused: list[bytes] = field(default_factory=list)
     _summaries: dict[bytes, str] = field(default_factory=dict)
     """Requests that no host can satisfy after the moves so far: many servers have the same one."""
@@ -74,7 +75,7 @@ class Planner:
 
     def choose_among(self, hosts: Collection[HostName]) -> None:
         """Let all hosts but these be no targets."""
-        self.leaving = frozenset(self.snapshot.fleet.names) - frozenset(hosts)
+        self.leaving = self.emptied | (frozenset(self.snapshot.fleet.names) - frozenset(hosts))
 
     async def item(self, position: int, found: Examined) -> MaintenanceItem:
         """Choose how a server moves and where to, and reserve what it needs there."""
@@ -177,11 +178,17 @@ class Planner:
 async def planner_of(
     cloud: Cloud, leaving: Collection[HostName], options: MaintenanceOptions, because: str = IN_MAINTENANCE
 ) -> Planner:
-    """Return a planner on the present state of the cloud. leaving: hosts that are no targets."""
+    """Return a planner on the present state of the cloud. leaving: hosts that are no targets.
+
+    Hosts that a maintenance under way empties are none either.
+    """
+    others = {host for each in await cloud.maintenances.find(HOLDING) for host in each.emptied}
     fleet = await cloud.fleets.now()
     capacity = ReservedCapacity(await cloud.placement.capacity(fleet.providers), len(fleet))
     snapshot = Snapshot(fleet, capacity, cloud.clock.now(), cloud.rules.scheduler)
-    return Planner(cloud, snapshot, capacity, frozenset(leaving), options, because)
+    planner = Planner(cloud, snapshot, capacity, frozenset(leaving) | others, options, because)
+    planner.emptied = frozenset(others)
+    return planner
 
 
 def in_order(servers: Sequence[Server]) -> list[Server]:

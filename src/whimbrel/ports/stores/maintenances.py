@@ -31,10 +31,13 @@ class Maintenances(Protocol):
         """Return the items in order of their positions."""
         ...
 
-    async def save(self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = ()) -> Maintenance:
+    async def save(
+        self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = (), *, takes_hosts: bool = False
+    ) -> Maintenance:
         """Save a maintenance and these of its items; return it with its new version.
 
-        A move that starts is not saved here but in `Journal.accept`.
+        A move that starts is not saved here but in `Journal.accept`. takes_hosts: it has all hosts for which it was
+        planned from now on, until it is over.
         Raises: Superseded: it has another version; Conflict: another maintenance has one of the hosts.
         """
         ...

@@ -30,8 +30,10 @@ class RememberedMaintenances(SqlMaintenances):
             self._items = {item.position: item for item in await super().items(maintenance_id)}
         return list(self._items.values())
 
-    async def save(self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = ()) -> Maintenance:
-        saved = await super().save(maintenance, items)
+    async def save(
+        self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = (), *, takes_hosts: bool = False
+    ) -> Maintenance:
+        saved = await super().save(maintenance, items, takes_hosts=takes_hosts)
         self._items |= {item.position: item for item in items}
         return saved
 

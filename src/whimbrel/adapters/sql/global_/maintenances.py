@@ -11,7 +11,12 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
-from whimbrel.adapters.sql.tables.global_ import maintenance_hosts, maintenance_items, maintenances
+from whimbrel.adapters.sql.tables.global_ import (
+    maintenance_holds,
+    maintenance_hosts,
+    maintenance_items,
+    maintenances,
+)
 from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.maintenance_plan import (
@@ -72,8 +77,20 @@ _START_ITEM = fixed(
     .where(_i.maintenance_id == bindparam("b_id"), _i.position == bindparam("b_position"), _i.state == "planned")
     .values(state="moving", run_id=bindparam("b_run"), started_at=bindparam("b_now"), reason=bindparam("b_reason"))
 )
-_ONE_OF_HOST = ("one_maintenance_of_host", "maintenance_hosts.host")
-"""How PostgreSQL and SQLite name the index that refuses a second maintenance of a host."""
+_HOLD = sa.insert(maintenance_holds)
+_LET_GO = fixed(sa.delete(maintenance_holds).where(maintenance_holds.c.maintenance_id == bindparam("b_id")))
+_LET_GO_ENDED = fixed(
+    sa.delete(maintenance_holds).where(
+        maintenance_holds.c.host.in_(bindparam("b_hosts", expanding=True)),
+        maintenance_holds.c.maintenance_id.not_in(
+            sa.select(_m.id).where(_m.state.in_(bindparam("b_states", expanding=True)))
+        ),
+    )
+)
+_ONE_OF_HOST = (
+    "one_maintenance_of_host", "maintenance_hosts.host", "maintenance_holds_pkey", "maintenance_holds.host",
+)  # fmt: skip
+"""How PostgreSQL and SQLite name the indexes that refuse a second maintenance of a host."""
 ALL_STATES: tuple[MaintenanceState, ...] = ("planned", "running", "paused", "aborting", "aborted", "done")
 
 
@@ -121,7 +138,9 @@ class SqlMaintenances:
             rows = await tx.rows(_ITEMS, {"b_id": maintenance_id})
         return [_item(row) for row in rows]
 
-    async def save(self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = ()) -> Maintenance:
+    async def save(
+        self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = (), *, takes_hosts: bool = False
+    ) -> Maintenance:
         identity = {"b_id": maintenance.id}
         values = {name: getattr(maintenance, name) for name in _CHANGING}
         held = maintenance.state in HOLDING
@@ -130,6 +149,10 @@ class SqlMaintenances:
                 done = await tx.run(_SAVE, values | identity | {"b_version": maintenance.version})
                 if done.rowcount != 1:
                     raise _changed(maintenance.id)
+                if takes_hosts:
+                    await _take_hosts(tx, maintenance)
+                elif not held:
+                    await tx.run(_LET_GO, identity)
                 for host in maintenance.hosts:
                     before = {"was_enabled": host.was_enabled, "was_reason": host.was_reason}
                     await tx.run(_SAVE_HOST, before | identity | {"b_host": host.name, "held": held})
@@ -141,6 +164,13 @@ class SqlMaintenances:
                 raise
             raise Conflict("A host of this maintenance is in another one, which is not over.") from taken
         return replace(maintenance, version=maintenance.version + 1)
+
+
+async def _take_hosts(tx: Tx, maintenance: Maintenance) -> None:
+    """Raises: Conflict: another maintenance has one. What an older program has ended has none: it knows no holds."""
+    hosts = sorted(maintenance.named)
+    await tx.run(_LET_GO_ENDED, {"b_hosts": hosts, "b_states": HOLDING})
+    await tx.run(_HOLD, [{"host": host, "maintenance_id": maintenance.id} for host in hosts])
 
 
 async def start_item(tx: Tx, start: ItemStart, run_id: RunId, now: float) -> None:

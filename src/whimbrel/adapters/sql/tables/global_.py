@@ -544,6 +544,14 @@ maintenance_hosts = sa.Table(
     ),
 )
 
+maintenance_holds = sa.Table(
+    "maintenance_holds",
+    metadata,
+    sa.Column("host", sa.String(255), primary_key=True),
+    sa.Column("maintenance_id", sa.String(36), nullable=False),
+)
+"""Which maintenance that is under way has a host, also to balance or to pack it."""
+
 maintenance_items = sa.Table(
     "maintenance_items",
     metadata,
