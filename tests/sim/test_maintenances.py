@@ -35,12 +35,19 @@ def test_every_seed_with_a_maintenance_keeps_the_invariants(part: int) -> None:
     assert asked["start maintenance"]["202"] >= 3
 
 
-def emptied(plan: str, *mishaps: Mishap) -> Outcome:
+def test_hosts_are_emptied_packed_and_balanced() -> None:
+    stories = [story_of(seed, STEPS, ALWAYS) for seed in range(30)]
+    mishaps = [one for story in stories for one in story.decisions if isinstance(one, Mishap)]
+    drawn = {one.where.split()[0] for one in mishaps if one.what == MAINTENANCE}
+    assert {"pack", "balance", *ALWAYS.all_hosts} >= drawn > {"pack", "balance"}
+
+
+def emptied(plan: str, *mishaps: Mishap, where: str = "h1") -> Outcome:
     """Empty the first host of a cloud whose users request a create and moves at the same time."""
-    planned = Mishap(at=1.0, what=MAINTENANCE, where="h1", for_s=3.0, answer=plan)
+    planned = Mishap(at=1.0, what=MAINTENANCE, where=where, for_s=3.0, answer=plan)
     acts = [Act(at=1.0 + number / 2, what=what, pick=7 * number) for number, what in
             enumerate(("create", "migrate live", "create", "migrate", "create"))]  # fmt: skip
-    decisions = sorted((planned, *acts, *mishaps), key=lambda one: one.at)
+    decisions: list[Act | Mishap] = sorted((planned, *acts, *mishaps), key=lambda one: one.at)
     return run(Story(seed=0, size=Size(servers=4, hosts=3), decisions=tuple(decisions)))
 
 
@@ -53,6 +60,26 @@ def test_a_maintenance_ends_while_conductors_are_killed(plan: str) -> None:
     outcome = emptied(plan, *kills)
     check(outcome)
     assert outcome.counts["asked"]["start maintenance"].keys() & {"202", "no answer"}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("goal", ["pack", "balance"])
+def test_a_goal_ends_while_conductors_are_killed(goal: str, plan: str) -> None:
+    kills = [
+        Mishap(at=2.0 + number, what="kill", where=where, for_s=4.0)
+        for number, where in enumerate(("door1", "conductor1", "door2", "door1", "conductor1"))
+    ]
+    outcome = emptied(plan, *kills, where=f"{goal} h1+h2+h3")
+    check(outcome)
+    assert outcome.counts["asked"]["start maintenance"].keys() & {"202", "no answer"}
+
+
+def test_of_two_goals_at_the_same_moment_one_waits() -> None:
+    """A host is emptied while it is packed with others: one of them is refused until the other one is over."""
+    other = Mishap(at=1.0, what=MAINTENANCE, where="pack h1+h2+h3", for_s=3.0, answer="paused")
+    outcome = emptied("paused", other)
+    check(outcome)
+    assert outcome.counts["asked"]["start maintenance"]["409"] >= 1
 
 
 async def test_a_claim_on_a_disabled_host_is_noticed() -> None:

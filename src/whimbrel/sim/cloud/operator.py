@@ -43,9 +43,14 @@ class Operator:
                 return
             await asyncio.sleep(ASKS_EVERY_S)
 
-    async def empty(self, host: HostName, plan: str, after_s: float) -> None:
-        """Plan and start the maintenance of a host; some time after the start, pause or abort it. See PLANS."""
-        asked = {"maintenance": {"hosts": [host], "allow_downtime": True, "at_once": 2, "most_failed": 1}}
+    async def maintain(self, where: str, plan: str, after_s: float) -> None:
+        """Plan and start a maintenance; some time after the start, pause or abort it. See PLANS.
+
+        where: a host to be emptied, or a goal and its hosts, as "pack h1+h2".
+        """
+        goal, hosts = where.split() if " " in where else ("empty", where)
+        wanted = {"hosts": hosts.split("+"), "goal": goal}
+        asked = {"maintenance": {**wanted, "allow_downtime": True, "at_once": 2, "most_failed": 1}}
         for _ in range(MOST_TRIES):
             planned = await self._ask("POST", MAINTENANCES, asked)
             self._trace.tally.asked("plan maintenance", planned.status)

@@ -104,6 +104,9 @@ have no restore: what a host has done for it is in no database that is put back;
 PLANS = ("to its end", "paused", "aborted")
 """What an operator does with a maintenance some time after its start."""
 
+GOALS = ("empty", "empty", "pack", "balance")
+"""What a maintenance is for. One host is emptied; all hosts together are packed or balanced."""
+
 SERVICES = ("network", "volumes", "images")
 DATABASES = ("global", "placement")  # and one of each cell
 BUS = "bus"
@@ -129,7 +132,8 @@ class Mishap(msgspec.Struct, frozen=True, kw_only=True, tag="mishap"):
     """A fault. Of a single call: it hits the first call on that line from then on.
 
     restore: databases are copied at `at` and replaced by the copies `for_s` later; where: their names, joined by `+`.
-    maintenance: no fault; an operator empties a host; answer: one of `PLANS`, `for_s` after the start.
+    maintenance: no fault; an operator empties a host, or packs or balances hosts (where: "pack h1+h2"); answer: one of
+    `PLANS`, `for_s` after the start.
     """
 
     at: float
@@ -257,7 +261,9 @@ def _maintenance(seed: int, made: Sequence[Decision], size: Size) -> list[Decisi
     rng = Random(f"maintenance {seed}")
     at = rng.random() / 2 * max(one.at for one in made)
     for_s = round(min(60.0, rng.expovariate(1 / 8)) + 0.5, 1)
-    where, answer = rng.choice(size.all_hosts), rng.choice(PLANS)
+    where, answer, goal = rng.choice(size.all_hosts), rng.choice(PLANS), rng.choice(GOALS)
+    if goal != "empty":
+        where = f"{goal} {'+'.join(size.all_hosts)}"
     return [Mishap(at=round(at, 3), what=MAINTENANCE, where=where, for_s=for_s, answer=answer)]
 
 

@@ -29,7 +29,7 @@ class Faults:
             self._staff.fault_state.will_meet(mishap)
             return
         if mishap.what == MAINTENANCE:
-            await self.operator.empty(HostName(mishap.where), mishap.answer, mishap.for_s)
+            await self.operator.maintain(mishap.where, mishap.answer, mishap.for_s)
             return
         self._tell(str(mishap))
         self._trace.tally.went_wrong(mishap.what, mishap.where if mishap.what == "outage" else "")
