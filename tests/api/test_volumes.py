@@ -431,6 +431,8 @@ async def test_places(cloud: VolumeCloud) -> None:
     for action_of_host in ("disable", "disable-log-reason", "freeze", "failover_host"):
         said = await cloud.refused(400, "root", "PUT", f"/os-services/{action_of_host}", {"host": "nova@files"})
         assert action_of_host in said
+    for missing in ({"host": "none", "binary": "cinder-volume"}, {"host": "nova@files", "binary": "none"}):
+        await cloud.refused(404, "root", "PUT", "/os-services/enable", missing)
     pools = (await cloud.done("root", "GET", "/scheduler-stats/get_pools", detail="true"))["pools"]
     assert pools[0]["capabilities"]["total_capacity_gb"] > 0
     aliases = {each["alias"] for each in (await cloud.done("ann", "GET", "/extensions"))["extensions"]}

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from whimbrel.domain.errors import Invalid
+from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.embedded.volume.fields import flag
 from whimbrel.embedded.volume.microversions import MOST
 from whimbrel.embedded.volume.request import Ask
@@ -77,8 +77,17 @@ async def list_services(ask: Ask) -> Reply:
 
 
 async def refuse_change(ask: Ask) -> Reply:
-    """Refuse to disable, freeze or fail over a volume host: all of them are this process."""
-    raise Invalid(f"{ask.path('action')[:50]} is not supported: volume hosts here are zones of one process.")
+    """Refuse to disable, freeze or fail over a volume host: all of them are this process.
+
+    Raises: NotFound: to enable or disable one that does not exist. Invalid.
+    """
+    action, sent = ask.path("action"), await ask.body(dict[str, Any])
+    hosts = [host_of(zone) for zone in await ask.service.zones()]
+    if action in ("enable", "disable") and (sent.get("host") not in hosts or sent.get("binary", BINARY) != BINARY):
+        raise NotFound(
+            f"Service {str(sent.get('binary'))[:50]} could not be found on host {str(sent.get('host'))[:50]}."
+        )
+    raise Invalid(f"{action[:50]} is not supported: volume hosts here are zones of one process.")
 
 
 async def list_pools(ask: Ask) -> Reply:
