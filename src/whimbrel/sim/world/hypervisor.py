@@ -6,19 +6,18 @@ an incomplete disk, and stops reads of a disk that is no longer offered.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from whimbrel.domain import device_assignment, host_uptime
-from whimbrel.domain.config_drive import ConfigDrive
 from whimbrel.domain.console import ConsoleKind
 from whimbrel.domain.errors import NoGuestAgent, Refused
 from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKey, GuestSpec
 from whimbrel.domain.guest_diagnostics import Diagnostics
-from whimbrel.domain.ids import CellName, HostName, ServerId
+from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.live_transfer import (
     CpuFit,
     GuestCpu,
@@ -36,23 +35,23 @@ from whimbrel.ports.hosts.consoles import ConsoleStream
 from whimbrel.ports.hosts.hypervisor import Percent
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.images import Images
-from whimbrel.sim.world import guest_cpus, phases, volume_chains
+from whimbrel.sim.world import guest_cpus, phases
 from whimbrel.sim.world.consoles import SimulatedConsoles
 from whimbrel.sim.world.disk_files import to_file
 from whimbrel.sim.world.disk_phases import DiskPhases
-from whimbrel.sim.world.disks import Disk
 from whimbrel.sim.world.guest_measurements import measured
 from whimbrel.sim.world.guest_power import GuestPower
 from whimbrel.sim.world.guests import SimulatedGuest, check_disks, path_of, whole_disk
 from whimbrel.sim.world.hosts import SimulatedWorld
 from whimbrel.sim.world.live_transfers import LiveTransfers
+from whimbrel.sim.world.observed_host import ObservedHost
 from whimbrel.sim.world.phases import Times
 from whimbrel.sim.world.rescues import Rescues
 from whimbrel.sim.world.stored_guests import StoredGuests
 from whimbrel.sim.world.volume_chains import VolumeChains
 
 
-class SimulatedHypervisor:
+class SimulatedHypervisor(ObservedHost):
     """Implements ports.hosts.hypervisor.Hypervisor. refusing: names of phases that answer Refused, for tests."""
 
     def __init__(
@@ -156,53 +155,6 @@ class SimulatedHypervisor:
     async def connect_console(self, key: GuestKey, kind: ConsoleKind) -> ConsoleStream:
         await self._follow_transfer(key)
         return self._consoles.open(await self._guests.get(key), kind)
-
-    # What only the simulation can see
-
-    def observed(self) -> list[Guest]:
-        """Return all guests without waiting; the hypervisor must have been used before."""
-        return [guest.observed for guest in self._guests.all()]
-
-    def observed_of(self, servers: Sequence[ServerId]) -> list[Guest]:
-        """Return the guests of these servers, as `observed` does."""
-        return [guest.observed for one in servers for guest in self._guests.of(one)]
-
-    def offers(self) -> list[GuestKey]:
-        """Return the guests whose disks are offered; the hypervisor must have been used before."""
-        return [guest.key for guest in self._guests.all() if guest.offered]
-
-    def disks(self) -> list[tuple[GuestKey, DiskName, Disk]]:
-        """Return the disks of all guests, complete or not; the hypervisor must have been used before."""
-        return [(guest.key, name, disk) for guest in self._guests.all() for name, disk in guest.disks.items()]
-
-    def volumes_of(self, key: GuestKey) -> tuple[GuestVolume, ...]:
-        """Return a guest's volumes without waiting; the hypervisor must have been used before."""
-        return next((guest.spec.volumes for guest in self._guests.of(key.server) if guest.key == key), ())
-
-    async def files_of(self, key: GuestKey, volume_id: str) -> tuple[str, ...]:
-        """Return the files that a guest's volume consists of, from the active one down."""
-        return volume_chains.files(await self._guests.get(key), volume_id)
-
-    async def runs(self, server: ServerId) -> bool:
-        await self._guests.opened()
-        return any(guest.is_live for guest in self._guests.of(server))
-
-    async def disk(self, key: GuestKey, name: DiskName = "root") -> Disk | None:
-        """Return a guest's disk, complete or not."""
-        guest = await self._guests.find(key)
-        return guest.disks.get(name) if guest else None
-
-    async def config_drive(self, key: GuestKey) -> ConfigDrive | None:
-        """Return the config drive of a guest; None: it has none."""
-        return (await self._guests.get(key)).spec.config_drive
-
-    async def passwords(self, key: GuestKey) -> dict[str, str]:
-        """Return the passwords that were set in a guest: user -> password."""
-        return (await self._guests.get(key)).passwords
-
-    async def offered(self, path: str) -> Disk:
-        """Return the disk that is offered at `path`. Raises: Unavailable: it is not offered now."""
-        return await self._disks.offered(path)
 
     # Capacity
 
