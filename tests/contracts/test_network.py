@@ -6,6 +6,7 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
+from tests.contracts.http_statuses import EVERYWHERE
 from tests.contracts.network_services import MISSING, NOWHERE, OWNER, Around
 from whimbrel.adapters.openstack.network import HttpNetwork
 from whimbrel.adapters.openstack.service_client import HttpService
@@ -169,19 +170,7 @@ async def test_two_servers_that_want_a_port(around: Around) -> None:
 # What is said over HTTP
 
 
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [
-        (400, Refused),
-        (401, Unavailable),
-        (403, Refused),
-        (404, NotFound),
-        (409, Refused),
-        (429, Unavailable),
-        (500, Unavailable),
-        (503, Unavailable),
-    ],
-)
+@pytest.mark.parametrize(("status", "error"), [*EVERYWHERE, (409, Refused)])
 @pytest.mark.parametrize("body", ['{"NeutronError": {"type": "Any", "message": "<no>", "detail": ""}}', "<no>"])
 async def test_what_an_http_status_means(status: int, error: type[Exception], body: str) -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(status, text=body))

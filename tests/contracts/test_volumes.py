@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from tests.api.volume_cloud import IMAGE, volume_cloud
+from tests.contracts.http_statuses import EVERYWHERE
 from tests.openstack_services import REAL, real_services
 from whimbrel.adapters.openstack.service_client import HttpService
 from whimbrel.adapters.openstack.volumes import HttpVolumes
@@ -605,20 +606,7 @@ async def test_a_snapshot_leads_to_its_volume(tmp_path: Path) -> None:
         assert (found.id, found.name, found.zone) == (volume, "origin", "nova")
 
 
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [
-        (400, Refused),
-        (401, Unavailable),
-        (403, Refused),
-        (404, NotFound),
-        (409, Conflict),
-        (413, OverQuota),
-        (429, Unavailable),
-        (500, Unavailable),
-        (503, Unavailable),
-    ],
-)
+@pytest.mark.parametrize(("status", "error"), [*EVERYWHERE, (409, Conflict), (413, OverQuota)])
 async def test_what_an_http_status_means(status: int, error: type[Exception]) -> None:
     said = {"kind": {"message": "so it is", "code": status}}
     transport = httpx.MockTransport(lambda request: httpx.Response(status, json=said))
