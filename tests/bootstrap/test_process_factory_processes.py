@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bootstrap.test_cloud_agreement import CLOUD
 from whimbrel import settings
 from whimbrel.adapters.sql.engine import schema
 from whimbrel.bootstrap import process_factory
@@ -20,18 +21,6 @@ from whimbrel.domain.run import Run
 from whimbrel.servers.lifecycle import create
 from whimbrel.settings.datadir import DataDir, Running
 from whimbrel.sim.cloud.cloud import SMALL, World
-
-CLOUD = """
-[[cell]]
-name = "one"
-[[cell.host]]
-name = "n1"
-zone = "z"
-vcpus = 4
-memory_mib = 4096
-disk_gib = 40
-driver = "simulated"
-"""
 
 
 class Home:
