@@ -13,7 +13,7 @@ from whimbrel.sim.world.stored_guests import StoredGuests
 
 
 class ObservedHost:
-    """A base of the simulated hypervisor. No method of it is a call of the port, so that none takes time or fails."""
+    """A base of the simulated hypervisor. Its methods are no calls of the port, and take no simulated time."""
 
     _guests: StoredGuests
     _disks: DiskPhases
