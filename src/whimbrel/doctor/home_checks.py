@@ -58,11 +58,21 @@ def build_request(
     """Judge a build request that is still there though a cell has the server, and nothing works on it."""
     if subject.build_request is None or now - subject.touched <= limits.message_s:
         return
-    line = f"DELETE FROM build_requests WHERE instance_uuid = '{server.uuid}';"
     yield _finding("stuck_create", subject, fleet,
                    f"is {server.vm_state} in {server.cell}, with its build request: lists show it as being built",
                    "the conductor died before it deleted the request",
-                   [mending.sql(mending.API, line)])  # fmt: skip
+                   [mending.delete_request(server.uuid)])  # fmt: skip
+
+
+def request_of_gone(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding]:
+    """Judge a build request of a deleted server. Lists have that server, and Nova does not find it to delete it."""
+    is_gone = bool(subject.deleted) or any(each.is_queued_for_delete for each in subject.mappings)
+    if subject.build_request is None or not is_gone or now - subject.touched <= limits.message_s:
+        return
+    yield _finding("stuck_create", subject, fleet,
+                   "is deleted, with its build request: lists show it as being built, and it cannot be deleted",
+                   "the conductor died before it deleted the request, and the server was deleted in its cell",
+                   [mending.delete_request(subject.id)])  # fmt: skip
 
 
 def nowhere(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding | InFlight]:

@@ -52,6 +52,7 @@ def _judge(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> I
 
 
 def _of_no_server(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding | InFlight]:
+    yield from home_checks.request_of_gone(subject, fleet, now, limits)
     nowhere = list(home_checks.nowhere(subject, fleet, now, limits))
     yield from nowhere
     if subject.held and not nowhere:

@@ -69,6 +69,10 @@ def map_to_cell(server: Instance) -> Command:
     return sql(API, f"UPDATE instance_mappings SET cell_id = {cell} WHERE instance_uuid = '{server.uuid}';")
 
 
+def delete_request(server: str) -> Command:
+    return sql(API, f"DELETE FROM build_requests WHERE instance_uuid = '{server}';")
+
+
 def show_copy(copy: Instance) -> Command:
     return sql(copy.cell, f"UPDATE instances SET hidden = false WHERE uuid = '{copy.uuid}' AND deleted = 0;")
 

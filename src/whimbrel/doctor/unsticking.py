@@ -38,6 +38,8 @@ def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Comma
     elif server.vm_state in ("building", "deleted"):
         if all(each.cell != server.cell for each in subject.mappings):
             yield mending.map_to_cell(server)  # Nova finds by it what it deletes
+        if subject.build_request is not None:
+            yield mending.delete_request(server.uuid)  # the delete may leave it, and lists would have the server still
         yield mending.delete(server.uuid)
     elif not subject.open_migrations and server.vm_state in KEPT:
         yield from _again(subject, server)

@@ -33,7 +33,20 @@ def test_a_create_that_stands_still_before_it_is_mapped(copy: NovaCopy) -> None:
     stuck, mapping = copy.look().findings
     assert (stuck.kind, mapping.kind) == ("stuck_server", "mapping_to_wrong_cell")
     assert "instance_mappings" in stuck.commands[1].line
-    assert stuck.commands[2].line == f"openstack server delete {server(3)}"
+    assert "build_requests" in stuck.commands[2].line
+    assert stuck.commands[3].line == f"openstack server delete {server(3)}"
+
+
+def test_a_build_request_of_a_deleted_server(copy: NovaCopy) -> None:
+    """Rows as a Nova left them: the server was mapped to its cell by hand, and deleted there."""
+    copy.add_record(3, None, cell="one", vm_state="deleted", launched_at=None, deleted=3)
+    copy.add_mapping(3, "one", queued=True)
+    copy.add("api", nova.build_requests, instance_uuid=server(3))
+    assert copy.kinds(now=OLD + 200.0) == []
+    (found,) = copy.look().findings
+    assert found.key == ("stuck_create", server(3))
+    copy.execute("api", found.commands[0].line)
+    assert copy.kinds() == []
 
 
 def test_copies_in_two_cells(copy: NovaCopy) -> None:
