@@ -109,7 +109,8 @@ def spec(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
                        f"has flavor {server.flavor_id}, and its request spec has {found.flavor_id} (numbers of rows):"
                        " the next move places it by the wrong flavor",
                        "a resize failed after the conductor had saved the new flavor, or a revert after the old one",
-                       [Command(resize), Command(revert)])  # fmt: skip
+                       [*[mending.reset(server.uuid)] * (server.vm_state == "error"),
+                        Command(resize), Command(revert)])  # fmt: skip
     zone = fleet.zones.get(server.host, fleet.default_zone)
     if found.zone is not None and found.zone != zone:
         yield _finding("spec_zone", subject, fleet,

@@ -84,6 +84,14 @@ def test_a_move_between_cells_that_died_while_both_were_visible(copy: NovaCopy) 
     assert [(each.sql_in, "hidden = true" in each.line) for each in found.commands] == [("one", True)]
 
 
+def test_a_server_in_error_is_made_active_before_it_is_resized_to_its_specs_flavor(copy: NovaCopy) -> None:
+    copy.change("one", nova.instances, {"uuid": server(1)}, vm_state="error")
+    copy.remove("api", nova.request_specs, instance_uuid=server(1))
+    copy.add_spec(1, flavor=2)
+    (found,) = copy.look().findings
+    assert [each.line.split()[2] for each in found.commands] == ["set", "resize", "resize"]
+
+
 def test_request_specs(copy: NovaCopy) -> None:
     copy.remove("api", nova.request_specs, instance_uuid=server(1))
     copy.add_spec(1, flavor=2, zone="east")
