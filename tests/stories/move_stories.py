@@ -74,6 +74,24 @@ LIVE_STORIES = (
     Story("live migration in a group and a zone", "confirm", live=True, bound=True),
     Story("live migration in a group and a zone to another cell", "confirm", live=True, bound=True, crosses=True),
     Story("live migration of a paused server to another cell", "confirm", live=True, crosses=True, paused=True),
+    Story(
+        "live migration with devices of the flavor that can be moved", "confirm", live=True, alias=True, movable=True
+    ),
+    Story(
+        "live migration with devices of the flavor that can be moved to another cell",
+        "confirm",
+        live=True,
+        alias=True,
+        movable=True,
+        crosses=True,
+    ),
+    Story(
+        "live migration with devices of the flavor that can be moved, aborted",
+        "revert",
+        live=True,
+        alias=True,
+        movable=True,
+    ),
     Story("live migration, aborted", "revert", live=True),
     Story("live migration with ports and volumes, aborted", "revert", live=True, devices=True),
     Story(

@@ -3,8 +3,14 @@
 import pytest
 
 from tools.scenarios.moves import Story, Trial
+from whimbrel.domain.ids import HostName
+from whimbrel.moves import live_requests
 from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.scheduling.decision import DecisionTrace
+from whimbrel.servers import lookup
 from whimbrel.sim.checks.invariants import books
+from whimbrel.sim.cloud.cloud import CELL
+from whimbrel.sim.world.equipment import GPUS
 
 REFUSED = (
     Story("live migration with a virtual function", "confirm", live=True, function=True),
@@ -22,3 +28,21 @@ async def test_it_is_refused_and_as_before(story: Story) -> None:
     assert "PCI device" in (run.message or "")
     assert await books(result.world) == result.before
     await result.world.close()
+
+
+async def test_a_host_without_devices_that_can_be_moved_is_left_out_by_name() -> None:
+    trial = Trial(Story("live migration to other devices", "confirm", live=True, alias=True, movable=True))
+    await trial.set_the_scene()
+    world, cloud = trial.world, trial.world.cloud
+    for host in ("h2", "h3"):
+        await cloud.cell(CELL).devices.register(HostName(host), GPUS)
+    before = await books(world)
+    record = await lookup.find(cloud, trial.server.id)
+    planned = await live_requests.plan_live(cloud, record, await live_requests.live_facts(cloud, record, None))
+    assert isinstance(planned, DecisionTrace)
+    said = {reason.words for reason in planned.reasons if reason.constraint == "PciPassthroughFilter"}
+    assert said == {"not enough PCI devices (alias 'gpu', 10de:1eb8, that can be moved live): 1 wanted, 0 free"}
+    ended = await Trial(Story("live migration to other devices", "confirm", live=True, alias=True)).play()
+    await ended.world.close()
+    assert await books(world) == before
+    await world.close()

@@ -22,6 +22,7 @@ PLACES = {
 ROOTS = ("image", "volume")
 DEVICES = ("none", "ports, bandwidth, volumes", "PCI", "ephemeral and swap disks")
 PCI_OF_FLAVOR = "PCI of the flavor"
+MOVABLE_PCI = "PCI of the flavor that can be moved live"
 VERDICTS: tuple[Verdict, ...] = ("confirm", "revert")
 
 LIVE_ENDS: dict[Verdict, str] = {"confirm": "completed", "revert": "aborted"}
@@ -62,7 +63,8 @@ class Variant:
             flavor=self.move == "resize",
             devices=self.devices == DEVICES[1],
             function=self.devices == "PCI",
-            alias=self.devices == PCI_OF_FLAVOR,
+            alias=self.devices in (PCI_OF_FLAVOR, MOVABLE_PCI),
+            movable=self.devices == MOVABLE_PCI,
             bound=self.server == "in a group and a zone",
             stopped=self.server == "stopped",
             paused=self.server == "paused",
@@ -172,7 +174,9 @@ def further_move_variants() -> Iterator[Variant]:
             if not is_live:
                 yield Variant(move, place, root, "none", verdict, "stopped")
                 yield Variant(move, place, root, PCI_OF_FLAVOR, verdict)
-            elif verdict == "confirm":  # a paused guest writes nothing, so that its transfer always ends
+            if is_live and root == "image":
+                yield Variant(move, place, root, MOVABLE_PCI, verdict)
+            if is_live and verdict == "confirm":  # a paused guest writes nothing, so that its transfer always ends
                 yield Variant(move, place, root, "none", verdict, "paused")
         for place, verdict in product(places, VERDICTS):
             yield Variant(move, place, "image", DEVICES[1], verdict, "in a group and a zone")

@@ -11,7 +11,7 @@ from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
-from whimbrel.domain.pci import ALIAS
+from whimbrel.domain.pci import ALIAS, PciDevice
 from whimbrel.domain.server import Server
 from whimbrel.moves import live_requests, requests
 from whimbrel.moves.facts import Location, moves_of, target_of
@@ -55,6 +55,7 @@ class Story:
     devices: bool = False  # with ports, bandwidth and volumes
     function: bool = False  # with a port that has a virtual function of its host
     alias: bool = False  # with flavors that request devices of its host, the larger one more than the other
+    movable: bool = False  # `alias`, and the devices can be moved live; on other hosts all but the first one
     crosses: bool = False  # to another cell
     boots_from_volume: bool = False
     shrinks: bool = False  # to fewer cpus, else to more of everything
@@ -163,7 +164,7 @@ async def _scene(story: Story) -> tuple[World, Server]:
     for cell in world.cloud.cells if story.live else ():
         await world.cloud.cell_infos.ensure(CellInfo(name=cell, migration_network="m", created_at=0.0))
     for host, cell in world.plan.homes() if story.alias else ():
-        await world.cloud.cell(cell).devices.register(host, GPUS)
+        await world.cloud.cell(cell).devices.register(host, _movable(host) if story.movable else GPUS)
     engine = world.engine("setup")
     server = with_(world.new_server("s"), flavor=story.old_flavor)
     if story.devices:
@@ -182,6 +183,10 @@ async def _scene(story: Story) -> tuple[World, Server]:
     if story.paused:
         await _pause(world, server.id)
     return world, await lookup.find(world.cloud, server.id)
+
+
+def _movable(host: HostName) -> list[PciDevice]:
+    return [with_(one, live_migratable=host == "h1" or one != GPUS[0]) for one in GPUS]
 
 
 async def _pause(world: World, server_id: ServerId) -> None:
@@ -274,6 +279,8 @@ def _held_at(target: Location, story: Story, held: list[tuple[str, str, str, str
     if not story.alias:
         return [(target.host, _function_at(target, host, one), who, request) for host, one, who, request in held]
     [(source, taken, who, request)] = held
+    if story.movable:
+        return [(target.host, GPUS[1].address, who, request)]
     free = [one.address for one in GPUS if (source, taken) != (target.host, one.address)]
     return [(target.host, one, who, request) for one in free[: 2 if story.resizes else 1]]
 

@@ -244,8 +244,8 @@ class HostAgent:
 
     # Live transfers: the hypervisor carries them out, so that none of these orders is long
 
-    async def examine(self, key: GuestKey) -> LiveGuest:
-        return await self._hypervisor.examine(key)
+    async def examine(self, key: GuestKey, movable: tuple[str, ...] = ()) -> LiveGuest:
+        return await self._hypervisor.examine(key, movable)
 
     async def compare_cpu(self, cpu: GuestCpu) -> CpuFit:
         return await self._hypervisor.compare_cpu(cpu)

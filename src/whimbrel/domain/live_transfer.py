@@ -4,11 +4,13 @@ The hypervisors decide when the guest switches over. Who has it afterwards is ob
 Amounts are in bytes, times in seconds, unless a name says otherwise.
 """
 
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import msgspec
 
 from whimbrel.domain.config_drive import ConfigDrive
+from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import DiskName
 
 
@@ -42,6 +44,7 @@ class LiveGuest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hypervisor_version: int = 0
     disks: dict[DiskName, int] = {}  # local disks, which are copied: virtual size
     config_drive: ConfigDrive | None = None  # as the guest sees it; the same at the target
+    pci: dict[str, str] = {}  # devices that move with it: address at the source -> at the target
     immovable: str = ""  # why it cannot be moved while it runs, for example a device; "": it can
 
 
@@ -53,6 +56,15 @@ class TransferTarget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     migration_uri: str = ""  # where the memory goes; "": the hypervisors agree on it
     definition: str = ""  # of the guest at the target, in the hypervisor's own format
     disks: tuple[DiskName, ...] = ()  # to be copied
+    pci: dict[str, str] = {}  # as of `LiveGuest`: the devices that the source may send
+
+
+def check_devices(pci: Mapping[str, str], there: Collection[str]) -> None:
+    """Check that the devices of a guest at its target are those to which its own are moved. Raises: Refused."""
+    if differing := set(pci.values()).symmetric_difference(there):
+        raise Refused(
+            f"PCI device {min(differing)} is in the guest at one host only: a live transfer moves all devices"
+        )
 
 
 class TransferOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

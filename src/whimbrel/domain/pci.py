@@ -25,7 +25,7 @@ PciId = Annotated[str, Meta(pattern=r"^[0-9a-f]{4}$")]
 Named = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
-class PciDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PciDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A device that an operator offers."""
 
     address: Address  # "0000:81:00.1"
@@ -33,6 +33,7 @@ class PciDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     product_id: PciId
     physnet: Named | None = None  # set: a network device on this physical network, for ports
     parent_ifname: Named | None = None  # of a virtual function: interface of its physical function
+    live_migratable: bool = False  # whether it moves to another host with its guest, while that runs
 
 
 class PciAlias(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,6 +42,7 @@ class PciAlias(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: Annotated[str, Meta(pattern=r"^[^\s:,]{1,255}$")]
     vendor_id: PciId
     product_id: PciId
+    live_migratable: bool | None = None  # only devices that can be moved live, or only others; None: any
 
 
 class PciRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,7 @@ class PciRequest(msgspec.Struct, frozen=True, kw_only=True):
     product_id: str | None = None
     physnet: str | None = None
     parent_ifname: str | None = None
+    live_migratable: bool | None = None
 
     def takes(self, device: PciDevice) -> bool:
         return (
@@ -60,6 +63,7 @@ class PciRequest(msgspec.Struct, frozen=True, kw_only=True):
             and self.product_id in (None, device.product_id)
             and self.parent_ifname in (None, device.parent_ifname)
             and self.physnet in (None, device.physnet)
+            and self.live_migratable in (None, device.live_migratable)
             and (self.parent_ifname is not None or self._is_for_port == (device.physnet is not None))
         )
 
@@ -74,6 +78,8 @@ class PciRequest(msgspec.Struct, frozen=True, kw_only=True):
         words += [ids] if self.vendor_id or self.product_id else []
         words += [f"on {self.parent_ifname}"] if self.parent_ifname else []
         words += [f"of physical network {self.physnet}"] if self.physnet else []
+        if self.live_migratable is not None:
+            words.append("that can be moved live" if self.live_migratable else "that cannot be moved live")
         return ", ".join(words) or "any"
 
 
@@ -138,6 +144,7 @@ def flavor_requests(text: str, aliases: Sequence[PciAlias]) -> tuple[PciRequest,
             alias=name,
             vendor_id=known[name].vendor_id,
             product_id=known[name].product_id,
+            live_migratable=known[name].live_migratable,
         )
         for name, count in counts.items()
     )

@@ -63,7 +63,7 @@ def _tap(nic: GuestNic, plugging: Plugging) -> ET.Element:
 
 def _virtual_function(nic: GuestNic, address: str) -> ET.Element:
     interface = ET.Element("interface", type="hostdev", managed="yes")
-    ET.SubElement(interface, "source").append(_address(address))
+    ET.SubElement(interface, "source").append(address_of(address))
     if vlan := nic.vif_details.get("vlan"):
         ET.SubElement(ET.SubElement(interface, "vlan"), "tag", id=str(vlan))
     return interface
@@ -74,11 +74,11 @@ def _virtual_function(nic: GuestNic, address: str) -> ET.Element:
 
 def pci_xml(address: str) -> ET.Element:
     device = ET.Element("hostdev", mode="subsystem", type="pci", managed="yes")
-    ET.SubElement(device, "source").append(_address(address))
+    ET.SubElement(device, "source").append(address_of(address))
     return device
 
 
-def _address(address: str) -> ET.Element:
+def address_of(address: str) -> ET.Element:
     """Return libvirt's element for `0000:81:00.1`."""
     domain, bus, rest = address.split(":")
     slot, _, function = rest.partition(".")
@@ -97,7 +97,7 @@ def fitted(domain_xml: str) -> Fitted:
     serials = [disk.findtext("serial") for disk in devices.iterfind("disk")]
     held = [*devices.iterfind("hostdev"), *devices.iterfind("interface[@type='hostdev']")]
     addresses = [source for device in held if (source := device.find("source/address")) is not None]
-    return Fitted(tuple(found), tuple(serial for serial in serials if serial), tuple(map(_name, addresses)))
+    return Fitted(tuple(found), tuple(serial for serial in serials if serial), tuple(map(name_of, addresses)))
 
 
 def paths(domain_xml: str) -> frozenset[str]:
@@ -127,6 +127,7 @@ def port_of(nic: ET.Element) -> str | None:
     return name.removeprefix(NIC_ALIAS) if name.startswith(NIC_ALIAS) else None
 
 
-def _name(address: ET.Element) -> str:
+def name_of(address: ET.Element) -> str:
+    """Return the address that an element of libvirt says, such as `0000:81:00.1`."""
     domain, bus, slot, function = (int(address.get(part, "0"), 16) for part in ("domain", "bus", "slot", "function"))
     return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"

@@ -273,8 +273,8 @@ class LibvirtHypervisor:
 
     # Live transfers
 
-    async def examine(self, key: GuestKey) -> LiveGuest:
-        return await self._transfers.examine(key)
+    async def examine(self, key: GuestKey, movable: tuple[str, ...] = ()) -> LiveGuest:
+        return await self._transfers.examine(key, movable)
 
     async def compare_cpu(self, cpu: GuestCpu) -> CpuFit:
         return await self._connection.run(lambda c: cpu_comparison.compare(self._connection.libvirt, c, cpu))

@@ -18,7 +18,7 @@ from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain import device_assignment, local_disks
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import DiskName, GuestKey, GuestSpec
-from whimbrel.domain.live_transfer import LiveGuest, TransferTarget
+from whimbrel.domain.live_transfer import LiveGuest, TransferTarget, check_devices
 
 
 class IncomingGuests:
@@ -50,10 +50,10 @@ class IncomingGuests:
         if domain and domain.is_active and not domain.is_of(spec.key):
             raise Refused("another guest of the same server is on this host")
         if slot.incoming.exists() and domain and domain.is_of(spec.key):
-            return self._target(spec, await in_thread(slot.incoming.read_text))  # it comes, or has arrived
+            return self._target(spec, await in_thread(slot.incoming.read_text), live)  # it comes, or has arrived
         if xml := await in_thread(slot.read_definition):
             if domain and domain.runs and domain.is_of(spec.key):
-                return self._target(spec, xml)
+                return self._target(spec, xml, live)
             raise Refused("the guest is defined on this host already")
         await self._check(spec, live)
         for name, size_bytes in live.disks.items():
@@ -62,7 +62,7 @@ class IncomingGuests:
         xml = await self._definitions.of(spec)
         await in_thread(lambda: slot.write_spec(spec))
         await in_thread(lambda: slot.write_incoming(xml))
-        return self._target(spec, xml)
+        return self._target(spec, xml, live)
 
     async def _check(self, spec: GuestSpec, live: LiveGuest) -> None:
         if not self._settings.peer_uri:
@@ -72,7 +72,9 @@ class IncomingGuests:
         if differing := set(live.disks).symmetric_difference(local_disks.names_of(spec)):
             raise Refused(f"the disk {min(differing)} is not on both hosts")
         device_assignment.check(spec)
+        check_devices(live.pci, device_assignment.pci_of(spec))
         await self._sight.check_ports_free(spec)
+        await self._sight.check_pci_free(spec)
         await self._volumes.check(spec.volumes)
 
     async def _make_room(self, slot: SlotDirectory, name: DiskName, size_bytes: int) -> None:
@@ -84,13 +86,14 @@ class IncomingGuests:
         await self._tools.create(part, size_bytes)
         await in_thread(lambda: finish(part, file))
 
-    def _target(self, spec: GuestSpec, xml: str) -> TransferTarget:
+    def _target(self, spec: GuestSpec, xml: str, live: LiveGuest) -> TransferTarget:
         return TransferTarget(
             scheme=SCHEME,
             address=address_of(self._settings.peer_uri or "", spec.key),
             migration_uri=self._settings.migration_uri,
             definition=xml,
             disks=local_disks.names_of(spec),
+            pci=live.pci,
         )
 
     async def settle(self, key: GuestKey) -> None:

@@ -72,7 +72,7 @@ class LiveTransfers:
 
     # Before a transfer
 
-    async def examine(self, key: GuestKey) -> LiveGuest:
+    async def examine(self, key: GuestKey, movable: tuple[str, ...] = ()) -> LiveGuest:
         slot, spec = await self._running(key)
         live = await self._connection.run(lambda c: self._live_xml(c, key))
         sizes = await self._connection.run(lambda c: self._disk_sizes(c, spec))
@@ -84,7 +84,7 @@ class LiveTransfers:
             hypervisor_version=version,
             disks=sizes,
             config_drive=spec.config_drive,
-            immovable=transfer_xml.immovable(live),
+            immovable=transfer_xml.immovable(live, movable),
         )
 
     async def _running(self, key: GuestKey) -> tuple[SlotDirectory, GuestSpec]:
@@ -116,7 +116,7 @@ class LiveTransfers:
         if target.scheme != SCHEME:
             raise Refused(f"this host cannot transfer a guest to a {target.scheme} host")
         live = await self._connection.run(lambda c: self._live_xml(c, key))
-        if reason := transfer_xml.immovable(live):
+        if reason := transfer_xml.immovable(live, target.pci):
             raise Refused(f"the guest cannot be moved while it runs: {reason}")
         domain = await self._domains.seen(key.server)
         assert domain, "it was here at once before"
@@ -125,7 +125,7 @@ class LiveTransfers:
             self._uri,
             slot,
             target,
-            live=transfer_xml.at_target(live, target.definition, domain.power),
+            live=transfer_xml.at_target(live, target.definition, domain.power, target.pci),
             disks=[local_disks.devices_of(spec)[name].removeprefix("/dev/") for name in target.disks],
             tls=self._settings.tls,
             suspends=await self._suspends(live),

@@ -6,12 +6,16 @@ outside of it differs: files, servers of volumes, networks, marks.
 
 import copy
 import xml.etree.ElementTree as ET
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from whimbrel.adapters.libvirt import device_xml
 from whimbrel.adapters.libvirt.domain_xml import ASLEEP, NAMESPACE
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Power
 from whimbrel.domain.live_transfer import GuestCpu
+
+NO_DEVICES: Mapping[str, str] = MappingProxyType({})
 
 MARK = f"metadata/{{{NAMESPACE}}}guest"
 OUTSIDE = ("driver", "source", "backingStore")
@@ -20,14 +24,14 @@ LINE_OUTSIDE = ("source", "log", "protocol")
 """The same of a serial line."""
 
 
-def at_target(live: str, definition: str, power: Power) -> str:
+def at_target(live: str, definition: str, power: Power, pci: Mapping[str, str] = NO_DEVICES) -> str:
     """Return the definition with which the target's libvirt receives a guest.
 
     live: the guest's, at the source. definition: of its slot at the target. power: what it shall be there: until it is
-    woken, it sleeps. Raises: Refused: their devices differ.
+    woken, it sleeps. pci: address of each of its devices here -> there. Raises: Refused: their devices differ.
     """
     root, there = ET.fromstring(live), ET.fromstring(definition)
-    _check_same_devices(live, definition)
+    _check_same_devices(live, definition, pci)
     _replace_mark(root, there, power)
     for disk in root.iterfind("devices/disk"):
         _take_outside(disk, _by_device(there, disk))
@@ -35,12 +39,15 @@ def at_target(live: str, definition: str, power: Power) -> str:
     for at, nic in enumerate(list(devices)):
         if nic.tag == "interface":
             devices[at] = _moved_nic(nic, definition)
+    for device in devices.iterfind("hostdev"):
+        _replace_host_address(device, pci)
     _replace_consoles(devices, there)
     return ET.tostring(root, encoding="unicode")
 
 
-def _check_same_devices(live: str, definition: str) -> None:
+def _check_same_devices(live: str, definition: str, pci: Mapping[str, str]) -> None:
     here, there = device_xml.fitted(live), device_xml.fitted(definition)
+    here = here._replace(pci=tuple(pci.get(address, address) for address in here.pci))
     for kind, ours, theirs in zip(("port", "volume", "PCI device"), here, there, strict=True):
         if differing := set(ours).symmetric_difference(theirs):
             raise Refused(
@@ -111,6 +118,14 @@ def _moved_nic(nic: ET.Element, definition: str) -> ET.Element:
     return moved
 
 
+def _replace_host_address(device: ET.Element, pci: Mapping[str, str]) -> None:
+    """Replace the host's side of a passed-through device; its address in the guest stays."""
+    for source in device.iterfind("source"):
+        for at, address in enumerate(list(source)):
+            if address.tag == "address" and (there := pci.get(device_xml.name_of(address))):
+                source[at] = device_xml.address_of(there)
+
+
 def guest_cpu(live: str) -> GuestCpu:
     """Return the processor that a guest sees. live: its live definition, fit for migration."""
     root = ET.fromstring(live)
@@ -129,14 +144,15 @@ def guest_cpu(live: str) -> GuestCpu:
     )
 
 
-def immovable(live: str) -> str:
-    """Return why a guest cannot be moved while it runs; "": it can."""
+def immovable(live: str, movable: Collection[str] = ()) -> str:
+    """Return why a guest cannot be moved while it runs; "": it can. movable: PCI devices that go with it."""
     devices = _one(ET.fromstring(live), "devices")
     for nic in devices.iterfind("interface[@type='hostdev']"):
         return f"port {device_xml.port_of(nic)} is an SR-IOV virtual function of this host, passed through to the guest"
-    for address in device_xml.fitted(live).pci:
+    passed = device_xml.fitted(live).pci
+    for address in sorted({*passed}.difference(movable)):
         return f"PCI device {address} is passed through to the guest"
-    if devices.find("hostdev") is not None:
+    if len(devices.findall("hostdev")) > len(passed):
         return "a device of this host is passed through to the guest"
     return ""
 

@@ -5,6 +5,8 @@ A port's device is a virtual function of the physical function on which its band
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.pci import ALIAS, DIRECT, PciRequest, flavor_requests
 from whimbrel.moves.facts import MovedPort, MoveFacts
@@ -29,7 +31,10 @@ def requested_devices(facts: MoveFacts, served_by: Mapping[str, str], cloud: Clo
     Raises: Invalid: the flavor names an undefined alias.
     """
     of_ports = (_of_port(port, served_by) for port in facts.ports if port.nic.vnic_type == DIRECT)
-    return (*devices_of_flavor(facts.new_flavor, cloud), *of_ports)
+    of_flavor = devices_of_flavor(facts.new_flavor, cloud)
+    if facts.live:  # the guest keeps its devices while it moves, so that only devices that take in their state will do
+        of_flavor = tuple(replace(request, live_migratable=True) for request in of_flavor)
+    return (*of_flavor, *of_ports)
 
 
 def devices_of_flavor(flavor: Flavor, cloud: Cloud) -> tuple[PciRequest, ...]:

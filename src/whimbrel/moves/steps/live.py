@@ -6,7 +6,9 @@ from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import Guest, GuestKey
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.live_policy import options_of
+from whimbrel.moves import needs
 from whimbrel.moves.facts import Move, MoveFacts, key_at, live_of, needs_disks, source_of, target_of
+from whimbrel.moves.steps import pci_devices
 from whimbrel.moves.steps.guest import agent_at, arriving, equipped_target
 from whimbrel.moves.steps.target import next_alternate
 from whimbrel.ports.cloud import Cloud
@@ -27,7 +29,9 @@ async def examined(facts: MoveFacts, server: ServerId, cloud: Cloud) -> MoveFact
     """
     assert facts.source, "a running guest is somewhere"
     assert facts.live, "only live migrations ask"
-    guest = await agent_at(cloud, facts.source).examine(GuestKey(server, facts.source.slot))
+    key = GuestKey(server, facts.source.slot)
+    movable = await pci_devices.live_migratable(key, facts.source, cloud) if needs.had_pci(facts) else ()
+    guest = await agent_at(cloud, facts.source).examine(key, movable)
     if guest.immovable:
         raise Refused(f"Instance {server} cannot be migrated live: {guest.immovable}.")
     if why := wrong_disks(facts, bool(guest.disks)):
@@ -73,7 +77,8 @@ async def receive(move: Move, cloud: Cloud) -> MoveFacts:
     live = live_of(move)
     assert live.guest, "it was examined"
     spec = await arriving(move, cloud)
-    receiver = await agent_at(cloud, target_of(move)).receive(move.order, spec, live.guest)
+    guest = replace(live.guest, pci=await pci_devices.pairs(move, cloud)) if spec.pci else live.guest
+    receiver = await agent_at(cloud, target_of(move)).receive(move.order, spec, guest)
     return replace(move.facts, live=replace(live, receiver=receiver))
 
 

@@ -1,5 +1,6 @@
 """PCI devices: claimed on the target before the move, kept on the source until the verdict."""
 
+from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.pci import PciDevice
 from whimbrel.moves import needs
 from whimbrel.moves.facts import Location, Move, key_at, source_of, target_of
@@ -35,6 +36,23 @@ async def held(move: Move, location: Location, cloud: Cloud) -> dict[str, list[P
         if one.holder == key_at(move, location) and one.request is not None:
             found.setdefault(one.request, []).append(one.device)
     return found
+
+
+async def live_migratable(key: GuestKey, location: Location, cloud: Cloud) -> tuple[str, ...]:
+    """Return the addresses of a guest's devices, except those of its nics, that can be moved while it runs."""
+    held = [one for one in await cloud.cell(location.cell).devices.of(location.host) if one.holder == key]
+    return tuple(one.device.address for one in held if one.device.live_migratable and one.device.physnet is None)
+
+
+async def pairs(move: Move, cloud: Cloud) -> dict[str, str]:
+    """Return address at the source -> at the target of each device of the flavor: two of one request."""
+    here, there = await held(move, source_of(move), cloud), await held(move, target_of(move), cloud)
+    of_ports = {port.nic.port_id for port in move.facts.ports}
+    return {
+        one.address: other.address
+        for request in sorted(here.keys() & there.keys() - of_ports)
+        for one, other in zip(here[request], there[request], strict=False)
+    }
 
 
 def in_profile(device: PciDevice) -> dict[str, str | None]:

@@ -205,8 +205,11 @@ class Agent(Protocol):
         """Remove the rescue disk; no disk or guest is fine. Raises: Refused: the guest boots from it."""
         ...
 
-    async def examine(self, key: GuestKey) -> LiveGuest:
-        """Return what a target must know of a live guest. Raises: Refused: it does not run, or there is none."""
+    async def examine(self, key: GuestKey, movable: tuple[str, ...] = ()) -> LiveGuest:
+        """Return what a target must know of a live guest. Raises: Refused: it does not run, or there is none.
+
+        movable: addresses of PCI devices that can be moved while it runs; with any other one it is immovable.
+        """
         ...
 
     async def compare_cpu(self, cpu: GuestCpu) -> CpuFit:

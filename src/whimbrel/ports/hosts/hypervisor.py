@@ -191,8 +191,11 @@ class Hypervisor(Protocol):
     # Live transfers, see domain.live_transfer. A transfer goes on when the process that started it dies, or fails as a
     # whole; the guest is always at exactly one of both hosts.
 
-    async def examine(self, key: GuestKey) -> LiveGuest:
-        """Return what a target must know of a guest. Raises: NotFound; Refused: it does not run."""
+    async def examine(self, key: GuestKey, movable: tuple[str, ...] = ()) -> LiveGuest:
+        """Return what a target must know of a guest. Raises: NotFound; Refused: it does not run.
+
+        movable: as of the agent's.
+        """
         ...
 
     async def compare_cpu(self, cpu: GuestCpu) -> CpuFit:

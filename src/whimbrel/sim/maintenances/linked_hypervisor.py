@@ -55,9 +55,9 @@ class LinkedHypervisor(SimulatedHypervisor):
         self._linked = LinkedTransfers(behaviour, self.host, self._guests, self._world, self._clock, 1.0)
         self._transfers = self._linked
 
-    async def examine(self, key: GuestKey) -> LiveGuest:
+    async def examine(self, key: GuestKey, movable: tuple[str, ...] = ()) -> LiveGuest:
         """Return the guest as its real host has described it."""
-        found, known = await super().examine(key), self._behaviour.known.get(key.server, KnownGuest())
+        found, known = await super().examine(key, movable), self._behaviour.known.get(key.server, KnownGuest())
         if known.refused:
             raise Refused(known.refused)
         return replace(found, cpu=known.cpu, hypervisor_version=known.hypervisor_version, immovable=known.immovable)

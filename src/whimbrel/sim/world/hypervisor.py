@@ -289,9 +289,9 @@ class SimulatedHypervisor(ObservedHost):
 
     # Live transfers
 
-    async def examine(self, key: GuestKey) -> LiveGuest:
+    async def examine(self, key: GuestKey, movable: tuple[str, ...] = ()) -> LiveGuest:
         await self._follow_transfer(key)
-        return await self._transfers.examine(key, self._capacity.hypervisor_version)
+        return await self._transfers.examine(key, self._capacity.hypervisor_version, movable)
 
     async def compare_cpu(self, cpu: GuestCpu) -> CpuFit:
         return guest_cpus.compare(cpu, guest_cpus.of_host(self._capacity))

@@ -5,6 +5,7 @@ transfer goes on while its process is down, as libvirt's do; the target asks the
 """
 
 import asyncio
+from collections.abc import Collection
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from whimbrel.domain.live_transfer import (
     TransferOptions,
     TransferProgress,
     TransferTarget,
+    check_devices,
 )
 from whimbrel.ports.clock import Clock
 from whimbrel.sim.world.guests import CONSOLE_LINES, Sending, SimulatedGuest, path_of, with_disks
@@ -43,9 +45,9 @@ class LiveTransfers:
 
     # Source
 
-    async def examine(self, key: GuestKey, version: int) -> LiveGuest:
+    async def examine(self, key: GuestKey, version: int, movable: Collection[str] = ()) -> LiveGuest:
         guest = await self._guests.get_live(key)
-        devices = device_assignment.pci_of(guest.spec)
+        devices = sorted({*device_assignment.pci_of(guest.spec)}.difference(movable))
         return LiveGuest(
             address=self._address(key),
             cpu=guest.cpu or GuestCpu(),
@@ -64,7 +66,7 @@ class LiveTransfers:
             return
         if target.scheme != SCHEME:
             raise Refused(f"this host cannot transfer a guest to a {target.scheme} host")
-        if devices := device_assignment.pci_of(guest.spec):
+        if devices := sorted({*device_assignment.pci_of(guest.spec)}.difference(target.pci)):
             raise Refused(f"PCI device {devices[0]} is passed through to guest {path_of(key)}")
         now, total = self._clock.now(), self._total(guest)
         sending = Sending(target=target.address, options=options, began=now, at=now, remaining=total)
@@ -175,19 +177,21 @@ class LiveTransfers:
         guest = await self._guests.get(spec.key)
         spec = device_assignment.with_disks_of(spec, guest.spec)
         device_assignment.check(spec)
+        check_devices(live.pci, device_assignment.pci_of(spec))
         self._guests.check_ports_free(spec)
         if guest.is_live:
-            return self._target(guest)
+            return self._target(guest, live)
         if guest.power == "stopped":
             raise Refused(f"guest {path_of(spec.key)} is defined here already")
+        self._guests.check_pci_free(spec)
         incoming = replace(guest, spec=spec, power="incoming", comes_from=live.address)
         if incoming != guest:
             await self._guests.save(incoming)
-        return self._target(incoming)
+        return self._target(incoming, live)
 
-    def _target(self, guest: SimulatedGuest) -> TransferTarget:
+    def _target(self, guest: SimulatedGuest, live: LiveGuest) -> TransferTarget:
         disks = local_disks.names_of(guest.spec)
-        return TransferTarget(scheme=SCHEME, address=self._address(guest.key), disks=disks)
+        return TransferTarget(scheme=SCHEME, address=self._address(guest.key), disks=disks, pci=live.pci)
 
     def expects(self, path: str, source: str) -> bool:
         """Check whether a guest waits here for the one at `source`."""

@@ -15,7 +15,7 @@ from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.pci import HeldDevice, PciDevice, PciRequest, choose
 from whimbrel.ports.stores.pci_devices import DeviceCount
 
-_FACTS = ("vendor_id", "product_id", "physnet", "parent_ifname")
+_FACTS = ("vendor_id", "product_id", "physnet", "parent_ifname", "live_migratable")
 _NOBODY: dict[str, None] = {"server_id": None, "slot": None, "request": None}
 
 _ON_HOST = devices.c.host == bindparam("b_host")

@@ -110,6 +110,7 @@ pci_devices = sa.Table(
     sa.Column("product_id", sa.String(4), nullable=False),
     sa.Column("physnet", sa.String(255)),
     sa.Column("parent_ifname", sa.String(255)),
+    sa.Column("live_migratable", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("is_withdrawn", sa.Boolean, nullable=False),
     sa.Column("server_id", sa.String(36)),  # the server that uses it, for one of its requests
     sa.Column("slot", sa.String(36)),
