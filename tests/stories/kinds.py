@@ -1,7 +1,7 @@
 """Stories for runs other than moves, by kind: without a fault, with one, asleep, late, with two faults."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +27,8 @@ from tests.stories.test_repair_older import OLDER
 from tools.scenarios import evacuations
 from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, sleeping
 from whimbrel.domain.errors import WorldError
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import HostName, Slot
 from whimbrel.domain.operation_facts import OperationFacts, is_placed
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
@@ -153,6 +155,27 @@ async def _volume_of_another_zone() -> None:
     await world.close()
 
 
+async def _given_up_by_the_service(saga: str, was: str, status: str) -> None:
+    """While its request waits, the service gives up what it does with a snapshot, and keeps the files as before."""
+    operation = next(one for one in attaching.SCENARIOS if one.saga == saga)
+    trial = attaching.Operation(operation)
+    await trial.set_the_scene()
+    before = await _files(trial)
+    _, cloud, engine = trial.next_incarnation()
+    record = await lookup.find(cloud, trial.server.id)
+    await operation.ask(cloud, engine, trial.world.requester(), record)
+    await trial.world.remains.volumes.report_snapshot(attaching.SNAPSHOT, was, status)
+    await trial.settle()
+    assert await _files(trial) == before, "the service counts with other files"
+    await trial.world.close()
+
+
+async def _files(trial: Incarnations) -> tuple[str, ...]:
+    record = await lookup.find(trial.world.cloud, trial.server.id)
+    key = GuestKey(record.id, Slot(record.slot or ""))
+    return await trial.world.hypervisors[HostName(record.host or "")].files_of(key, equipment.VOLUME)
+
+
 async def _interrupted_repairs() -> None:
     """Run the stories in which something happens between the plan of a repair and its actions."""
     for name, test in vars(test_repair_ends).items():
@@ -162,9 +185,11 @@ async def _interrupted_repairs() -> None:
             await scene.world.close()
 
 
-ALSO = {
+ALSO: Mapping[str, Sequence[Callable[[], Awaitable[None]]]] = {
     "create": (test_build_failures.failed_over, test_build_failures.left_to_the_last),
     "attach_volume": (_volume_of_another_zone,),
+    "take_volume_snapshot": (partial(_given_up_by_the_service, "take_volume_snapshot", "creating", "error"),),
+    "merge_volume_files": (partial(_given_up_by_the_service, "merge_volume_files", "deleting", "error_deleting"),),
     "repair": (_interrupted_repairs,),
 }
 """Stories without faults of a kind that no scenario tells."""
@@ -177,7 +202,7 @@ def attempts(saga: str, about: str = "") -> Iterator[Attempt]:
     for scenario in scenarios:
         yield partial(_complaint, scenario, "", partial(_undisturbed, scenario, saga))
     for story in ALSO.get(saga, ()):
-        yield partial(_complaint, story.__name__, "", story)
+        yield partial(_complaint, getattr(story, "__name__", "given up by the service"), "", story)
     for operation in attaching.SCENARIOS:
         if operation.saga == saga and operation.name != "plug by network":  # which makes another one
             yield partial(_complaint, f"{operation}, twice", "", partial(_asked_for_twice, operation))
