@@ -120,10 +120,10 @@ class ExternalCloud:
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExternalCloud]:
     services, directory = real_services(), tmp_path_factory.mktemp("external")
     with services.compute_endpoint() as url:
-        yield from _running(services, url, directory)
+        yield from running_beside(services, url, directory)
 
 
-def _running(services: RealServices, url: SplitResult, directory: Path) -> Iterator[ExternalCloud]:
+def running_beside(services: RealServices, url: SplitResult, directory: Path) -> Iterator[ExternalCloud]:
     hosts = services.hosts()[:3]
     if len(hosts) < 2:
         pytest.skip(f"Neutron has agents on fewer than two hosts: {hosts}")

@@ -35,6 +35,7 @@ from tests.openstack.place import (
 from tests.openstack.seed import connect, seed
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
+HORIZON = Path(__file__).with_name("horizon.txt")
 AGENTS = str(Path(__file__).with_name("played_agents.py"))  # they run where Neutron is installed
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "whimbrel"
 AMQP = b"AMQP\0\0\x09\1"
@@ -89,13 +90,14 @@ def what_is_missing() -> str:
     return ""
 
 
-def install(report: Callable[[str], None]) -> Path:
+def install(report: Callable[[str], None], requirements: Path = REQUIREMENTS) -> Path:
     """Install the services, unless they are installed; return their virtual environment. Raises: NotInstallable."""
-    venv = CACHE / f"openstack-{hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]}"
+    kind = "openstack" if requirements is REQUIREMENTS else requirements.stem
+    venv = CACHE / f"{kind}-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
     if not (venv / "installed").exists():
-        report(f"installing the services in {venv}")
+        report(f"installing {requirements.name} in {venv}")
         subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-        words = ("install", "-qq", "--no-compile", "--no-deps", "-r", str(REQUIREMENTS))
+        words = ("install", "-qq", "--no-compile", "--no-deps", "-r", str(requirements))
         if subprocess.run([venv / "bin" / "pip", *words], check=False).returncode:
             raise NotInstallable("they cannot be installed from PyPI")
         (venv / "installed").touch()
@@ -252,12 +254,16 @@ def _tail(log: Path, lines: int = 20) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
 
-def environment(place: Place) -> dict[str, str]:
-    """Return the environment of tests beside the services."""
-    share = str(place.data / "share")
-    return {**os.environ, "WHIMBREL_TEST_OPENSTACK": str(place.clouds), "WHIMBREL_TEST_OPENSTACK_SHARE": share}
+def environment(place: Place, horizon: Path) -> dict[str, str]:
+    """Return the environment of tests beside the services. horizon: where it is installed."""
+    return {
+        **os.environ,
+        "WHIMBREL_TEST_OPENSTACK": str(place.clouds),
+        "WHIMBREL_TEST_OPENSTACK_SHARE": str(place.data / "share"),
+        "WHIMBREL_TEST_HORIZON": str(horizon),
+    }
 
 
-def run(place: Place, command: Sequence[str]) -> int:
+def run(place: Place, command: Sequence[str], horizon: Path) -> int:
     """Run a command beside the services; return its status."""
-    return subprocess.run(command, env=environment(place), check=False).returncode
+    return subprocess.run(command, env=environment(place, horizon), check=False).returncode

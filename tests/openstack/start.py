@@ -2,7 +2,8 @@
 
 Keystone, Glance, Neutron, Cinder and Placement of requirements.txt, beside a MariaDB and a RabbitMQ that run already
 (WHIMBREL_TEST_MARIADB, WHIMBREL_TEST_RABBITMQ). DIRECTORY gets their files, and clouds.yaml with their users. With a
-COMMAND they run as long as it does, and it gets WHIMBREL_TEST_OPENSTACK; without one they run until Ctrl-C.
+COMMAND they run as long as it does, and it gets WHIMBREL_TEST_OPENSTACK, and WHIMBREL_TEST_HORIZON of a Horizon that is
+installed meanwhile; without one they run until Ctrl-C.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -44,14 +46,16 @@ def main() -> int:
     except services.NotInstallable as error:
         return skipped(str(error))
     place = Place(given.directory.resolve(), venv, given.compute_url or COMPUTE_URL.format(port=free_port()))
-    with services.running(place, report):
-        report(f"the services run: WHIMBREL_TEST_OPENSTACK={place.clouds}")
-        if given.command:
-            return services.run(place, given.command)
-        try:
-            signal.pause()
-        except KeyboardInterrupt:
-            return 0
+    with ThreadPoolExecutor(1) as meanwhile:
+        horizon = meanwhile.submit(services.install, report, services.HORIZON) if given.command else None
+        with services.running(place, report):
+            report(f"the services run: WHIMBREL_TEST_OPENSTACK={place.clouds}")
+            if horizon:
+                return services.run(place, given.command, horizon.result())
+            try:
+                signal.pause()
+            except KeyboardInterrupt:
+                return 0
 
 
 def free_port(first: int = COMPUTE_PORT) -> int:
