@@ -11,7 +11,7 @@ from whimbrel.adapters.sql.tables.cell import hosts
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, ConsumerId, HostName, RunId
-from whimbrel.hosts.admission import find
+from whimbrel.hosts.admission import find, retire
 from whimbrel.hosts.forgetting import forget
 from whimbrel.moves import evacuation_requests
 from whimbrel.ports.cloud import Cloud, Rules
@@ -162,21 +162,68 @@ async def test_allocations_and_open_runs_are_named() -> None:
     await delete.accept(world.cloud, world.engine("d"), world.requester(), server)
     run = await world.cloud.journal.open_run(server.id)
     assert run
-    named = f"has the server {server.id} and the open run {run.id} and the allocation left over: "
+    with pytest.raises(Conflict, match=f"has the server {server.id} and the open run {run.id} and"):
+        await retire(world.cloud, Bus(), DEAD)
+    named = "has the allocation left over: "
     with pytest.raises(Conflict, match=named):
         await forget(world.cloud, Bus(), DEAD)
     await world.close()
 
 
+async def waiting_delete(world: World) -> Any:
+    """Return a server whose delete waits for the agent of the dead host."""
+    server = await boot(world)
+    await die(world)
+    await delete.accept(world.cloud, world.engine("d"), world.requester(), server)
+    await some_time(world)
+    assert await world.cloud.journal.open_run(server.id)
+    return server
+
+
+async def some_time(world: World) -> None:
+    """Drive what is due, again and again; what waits for a host that is silent is still open then."""
+    engine = world.engine("d")
+    for _ in range(8):
+        await world.cloud.clock.sleep(100.0)
+        for run in await world.cloud.journal.take(engine.name, world.cloud.clock.now(), engine.lease_s, 100):
+            await engine.drive(run)
+
+
+async def test_deletes_that_wait_for_the_host_end() -> None:
+    world, bus = await cloud_with_a_key(), Bus()
+    server = await waiting_delete(world)
+    with pytest.raises(Conflict, match="no evidence"):
+        await forget(world.cloud, bus, DEAD)
+    await declare_dead(world)
+    await some_time(world)
+    assert await world.cloud.journal.open_run(server.id), "a host that is not forgotten may come back with the guest"
+    await forget(world.cloud, bus, DEAD)
+    await some_time(world)
+    assert await world.cloud.journal.open_run(server.id) is None
+    with pytest.raises(NotFound):
+        await lookup.find(world.cloud, server.id)
+    await assert_gone(world)
+    await world.close()
+
+
+async def test_a_host_that_retires_keeps_its_deletes() -> None:
+    world = await cloud_with_a_key()
+    server = await waiting_delete(world)
+    await declare_dead(world)
+    with pytest.raises(Conflict, match=f"has the server {server.id}"):
+        await retire(world.cloud, Bus(), DEAD)
+    await world.close()
+
+
 def mortal(world: World, life: list[int], before: bool) -> Cloud:
     cells = {
-        name: with_fields(cell, hosts=Mortal(cell.hosts, ["delete"], life, before))  # type: ignore[arg-type]
+        name: with_fields(cell, hosts=Mortal(cell.hosts, ["delete"], life, before))
         for name, cell in world.cloud.cells.items()
     }
     changed: Any = with_fields(
         world.cloud,
         cells=cells,
-        placement=Mortal(world.cloud.placement, ["delete_tree"], life, before),
+        placement=Mortal(world.cloud.placement, ["release", "delete_tree"], life, before),
         host_keys=Mortal(world.cloud.host_keys, ["retire"], life, before),
         aggregates=Mortal(world.cloud.aggregates, ["remove_host"], life, before),
     )
@@ -194,7 +241,7 @@ async def test_a_process_may_be_killed_at_each_write(before: bool) -> None:
 
 async def killed_at(number: int, before: bool) -> bool:
     world, bus = await cloud_with_a_key(), Bus()
-    await die(world)
+    server = await waiting_delete(world)
     await declare_dead(world)
     life, was_killed = [number], False
     dying: Any = Mortal(bus, ["revoke"], life, before)
@@ -205,6 +252,8 @@ async def killed_at(number: int, before: bool) -> bool:
         assert (await prove(world.cloud)).violations == ()
     if await find(world.cloud, DEAD):
         assert await forget(world.cloud, bus, DEAD)
+    await some_time(world)
+    assert await world.cloud.journal.open_run(server.id) is None
     assert bus.revoked
     await assert_gone(world)
     await world.close()

@@ -5,7 +5,7 @@ its keys, and has no servers.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from hmac import compare_digest
@@ -120,9 +120,10 @@ def _not_invited(host: HostName) -> Forbidden:
 # The end
 
 
-async def retire(cloud: Cloud, bus: BusAccesses, host: HostName) -> None:
+async def retire(cloud: Cloud, bus: BusAccesses, host: HostName, ending: Collection[Run] = ()) -> None:
     """Remove a host from the cloud, and admit its key no more. Repeatable after an error.
 
+    ending: runs that end by themselves once the host is gone.
     Raises: NotFound: neither registered nor joined; Conflict: it has servers, allocations or open runs, or its agent is
     in the process of the cloud; Unavailable.
     """
@@ -134,7 +135,7 @@ async def retire(cloud: Cloud, bus: BusAccesses, host: HostName) -> None:
             f"The agent of host {host} is in the process of the cloud: remove the host from the settings first."
         )
     if row:
-        await check_unused(cloud, row)
+        await check_unused(cloud, row, ending)
         await _remove_provider(cloud, row)  # first: fails if a server claims something of it meanwhile
     await cloud.host_keys.retire(host, cloud.clock.now())
     if key:
@@ -160,12 +161,21 @@ async def _remove_provider(cloud: Cloud, host: Host) -> None:
         await cloud.placement.delete_tree(host.id)
 
 
-async def check_unused(cloud: Cloud, host: Host) -> None:
-    """Raises: Conflict: names the servers, the open runs and the other consumers of allocations on the host."""
-    servers = [each.id for each in await cloud.cell(host.cell).servers.find(ServerQuery(host=host.name))]
-    open_runs = await cloud.journal.find(RunFilter(only_open=True))
-    runs = [run.id for run in open_runs if host.name in _hosts_of(run)]
-    consumers = await _consumers(cloud, host) - {*servers, *runs}
+async def open_runs(cloud: Cloud, host: Host) -> list[Run]:
+    """Return the open runs that begin or end on a host."""
+    return [run for run in await cloud.journal.find(RunFilter(only_open=True)) if host.name in _hosts_of(run)]
+
+
+async def check_unused(cloud: Cloud, host: Host, ending: Collection[Run] = ()) -> None:
+    """Check that nothing is on a host but the subjects of runs that are `ending`.
+
+    Raises: Conflict: names the servers, the open runs and the other consumers of allocations on the host.
+    """
+    known, subjects = {run.id for run in ending}, {run.subject for run in ending}
+    there = [each.id for each in await cloud.cell(host.cell).servers.find(ServerQuery(host=host.name))]
+    servers = [server for server in there if server not in subjects]
+    runs = [run.id for run in await open_runs(cloud, host) if run.id not in known]
+    consumers = await _consumers(cloud, host) - {*servers, *runs, *map(str, subjects)}
     problems = [
         *named("server", servers),
         *named("open run", runs),

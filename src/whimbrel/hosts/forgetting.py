@@ -1,7 +1,8 @@
 """Forgets a host that never returns: it is retired on evidence that nothing runs on it, without its agent.
 
 Invariant: nothing is removed before there is evidence of the whole host, of the kinds that evacuations accept. So every
-guest on it is proved to be off, also those that no record names.
+guest on it is proved to be off, also those that no record names. Deletes that wait for its agent end when its row is
+gone.
 """
 
 import structlog
@@ -9,11 +10,13 @@ import structlog
 from whimbrel.domain.errors import Conflict, WorldError
 from whimbrel.domain.evidence import Evidence
 from whimbrel.domain.host import Host
-from whimbrel.domain.ids import HostName
+from whimbrel.domain.ids import ConsumerId, HostName
+from whimbrel.domain.run import Run
 from whimbrel.hosts import admission
 from whimbrel.moves.steps.dead_source import evidence_of_host
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.bus_access import BusAccesses
+from whimbrel.servers.lifecycle.delete import DELETE
 
 log = structlog.get_logger(__name__)
 
@@ -25,12 +28,15 @@ async def forget(cloud: Cloud, bus: BusAccesses, name: HostName) -> Evidence | N
     Raises: NotFound: neither registered nor joined; Conflict: it has servers, allocations or open runs, it answers, or
     there is no evidence that it is dead; Unavailable.
     """
-    host, evidence = await admission.find(cloud, name), None
+    host, evidence, deletes = await admission.find(cloud, name), None, list[Run]()
     if host:
         await _check_unreachable(cloud, host)
-        await admission.check_unused(cloud, host)
+        deletes = [run for run in await admission.open_runs(cloud, host) if run.saga == DELETE.name]
+        await admission.check_unused(cloud, host, deletes)
         evidence = await _evidence(cloud, host)
-    await admission.retire(cloud, bus, name)
+        for run in deletes:  # they would do so after the guest's end, for which they wait
+            await cloud.placement.release(run.order, ConsumerId(run.subject))
+    await admission.retire(cloud, bus, name, deletes)
     if evidence:
         log.warning("a dead host is forgotten", host=name, evidence=evidence.kind, origin=evidence.origin)
     return evidence

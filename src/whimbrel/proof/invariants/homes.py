@@ -16,11 +16,12 @@ def count(seen: ServerEvidence) -> int:
 def one_home(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     if seen.runs and not seen.is_alive:
         return  # it is being deleted; leftovers are checked once that is over
-    if seen.is_alive and seen.record is None and not any(run.saga == "delete" for run in seen.runs):
+    is_ending = any(run.saga == "delete" for run in seen.runs)
+    if seen.is_alive and seen.record is None and not is_ending:
         assert seen.entry
         yield _violation(seen, Kind.NO_RECORD, f"the directory has server {seen.id} in cell {seen.entry.cell}, which"
                          " has no record of it")  # fmt: skip
-    if seen.record and seen.record.host and not _has_host(seen, snapshot):
+    if seen.record and seen.record.host and not is_ending and not _has_host(seen, snapshot):
         record = seen.record
         yield _violation(seen, Kind.NO_HOST, f"server {seen.id} is said to be on {record.host}, which is no host of"
                          f" cell {record.cell}")  # fmt: skip
