@@ -243,7 +243,7 @@ async def test_volumes_come_to_and_go_from_a_server_that_is_on_no_host(front: Fr
     assert (await attach(front, server_id, second))["device"] == "/dev/vdc"
     assert (await front.ask("DELETE", path(server_id, first))).status_code == 202
     await front.settle()
-    assert [await status(front, each) for each in (first, second)] == ["available", "reserved"]
+    assert [await status(front, each) for each in (first, second)] == ["available", "in-use"]
     await front.act(server_id, {"unshelve": None})
     await front.settle()
     assert (await front.show(server_id))["status"] == "ACTIVE"
