@@ -45,6 +45,7 @@ GOOD: dict[str, list[Any]] = {
     "/types/{type_id}/action": [{"addProjectAccess": {"project": "p1"}}, {"removeProjectAccess": {"project": "p1"}}],
     "/attachments/{attachment_id}": [{"attachment": {"connector": CONNECTOR}}],
     "/attachments/{attachment_id}/action": [{"os-complete": {}}],
+    "/os-services/{action}": [{"host": "nova@files", "binary": "cinder-volume"}],
     "/os-quota-sets/{target_id}": [{"quota_set": {"volumes": 1000, "gigabytes": -1}}],
     "/volumes/{volume_id}/metadata": [{"metadata": {"a": "b"}}],
     "/snapshots/{snapshot_id}/metadata": [{"metadata": {"a": "b"}}],
@@ -123,5 +124,6 @@ async def _seed(cloud: VolumeCloud) -> dict[str, str]:
         "target_id": "p1",
         "class_name": "default",
         "alias": "os-services",
+        "action": "enable",
         "key": "a",
     }
