@@ -78,8 +78,8 @@ _START_ITEM = fixed(
     .values(state="moving", run_id=bindparam("b_run"), started_at=bindparam("b_now"), reason=bindparam("b_reason"))
 )
 _HOLD = sa.insert(maintenance_holds)
-_LET_GO = fixed(sa.delete(maintenance_holds).where(maintenance_holds.c.maintenance_id == bindparam("b_id")))
-_LET_GO_ENDED = fixed(
+_RELEASE = fixed(sa.delete(maintenance_holds).where(maintenance_holds.c.maintenance_id == bindparam("b_id")))
+_RELEASE_ENDED = fixed(
     sa.delete(maintenance_holds).where(
         maintenance_holds.c.host.in_(bindparam("b_hosts", expanding=True)),
         maintenance_holds.c.maintenance_id.not_in(
@@ -152,7 +152,7 @@ class SqlMaintenances:
                 if takes_hosts:
                     await _take_hosts(tx, maintenance)
                 elif not held:
-                    await tx.run(_LET_GO, identity)
+                    await tx.run(_RELEASE, identity)
                 for host in maintenance.hosts:
                     before = {"was_enabled": host.was_enabled, "was_reason": host.was_reason}
                     await tx.run(_SAVE_HOST, before | identity | {"b_host": host.name, "held": held})
@@ -169,7 +169,7 @@ class SqlMaintenances:
 async def _take_hosts(tx: Tx, maintenance: Maintenance) -> None:
     """Raises: Conflict: another maintenance has one. What an older program has ended has none: it knows no holds."""
     hosts = sorted(maintenance.named)
-    await tx.run(_LET_GO_ENDED, {"b_hosts": hosts, "b_states": HOLDING})
+    await tx.run(_RELEASE_ENDED, {"b_hosts": hosts, "b_states": HOLDING})
     await tx.run(_HOLD, [{"host": host, "maintenance_id": maintenance.id} for host in hosts])
 
 
