@@ -5,7 +5,7 @@ has room for it before any other server has left.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,7 +54,7 @@ class Balancer:
     async def add_move(self, *, downtime: bool) -> bool:
         """Add the move that makes the use of the hosts most even. Return whether there is one."""
         planner = self.draft.planner
-        for server, target in self._candidates():
+        async for server, target in self._candidates():
             found, way = await self._way(server)
             if not self._permits(way, target, downtime=downtime):
                 continue
@@ -67,7 +67,7 @@ class Balancer:
             return True
         return False
 
-    def _candidates(self) -> Iterator[tuple[Server, HostName]]:
+    async def _candidates(self) -> AsyncIterator[tuple[Server, HostName]]:
         """Yield possible moves, the best first; before them those of the best that reach the goal alone."""
         shares, now = self.draft.shares, self._now
         planned = {item.server_id for item, _ in self.draft.moves}
@@ -76,9 +76,8 @@ class Balancer:
             return
         needs = np.array([shares.needs[server.id] for server in servers])
         sources = [shares.row[server.host] for server in servers if server.host]
-        ordered = [
-            (servers[row], shares.hosts[column]) for row, column in now.best_moves(needs, sources, MOST_TRIED).tolist()
-        ]
+        best = await now.best_moves(needs, sources, MOST_TRIED)
+        ordered = [(servers[row], shares.hosts[column]) for row, column in best.tolist()]
         first, others = ordered[:MOST_COMPARED], ordered[MOST_COMPARED:]
         first = sorted(first, key=lambda move: not Unevenness(self._after(*move), self.spread).is_acceptable)
         for server, target in (*first, *others):

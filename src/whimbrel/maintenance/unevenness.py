@@ -1,5 +1,6 @@
 """How uneven the use of hosts is, and what each possible move changes of it."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,10 +35,10 @@ class Unevenness:
         """Check whether no spread is both wider than it was and than asked for."""
         return bool((after.spreads <= np.maximum(self.shares.spreads, self.spread) + ROUNDING).all())
 
-    def best_moves(self, needs: Floats, sources: Sequence[int], most: int, pairs: int = PAIRS) -> Numbers:
+    async def best_moves(self, needs: Floats, sources: Sequence[int], most: int, pairs: int = PAIRS) -> Numbers:
         """Return rows of `needs` and of hosts: the moves for the better, the best first. Equal ones are in order.
 
-        pairs: how many moves are compared at a time.
+        pairs: how many moves are compared at a time; others have their turn in between.
         """
         at_once = max(1, pairs // len(self.shares.hosts))
         moves, values = np.empty((0, 2), np.int64), np.empty(0)
@@ -48,6 +49,7 @@ class Unevenness:
             values = np.concatenate((values, changes[best[:, 0], best[:, 1]]))
             order = _order(moves, values)[:most]
             moves, values = moves[order], values[order]
+            await asyncio.sleep(0)
         return moves
 
     def changes(self, needs: Floats, sources: Sequence[int]) -> Floats:

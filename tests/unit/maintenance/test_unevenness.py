@@ -1,5 +1,6 @@
 """The unevenness of used shares: what a move is said to change is what it changes."""
 
+import asyncio
 import tracemalloc
 from random import Random
 
@@ -42,7 +43,7 @@ def total(shares: HostShares, spread: float) -> float:
 
 
 @pytest.mark.parametrize("seed", one_in(4, range(20)))
-def test_each_change_is_the_difference_before_and_after_the_move(seed: int) -> None:
+async def test_each_change_is_the_difference_before_and_after_the_move(seed: int) -> None:
     rng = Random(seed)
     shares, homes = random_shares(rng)
     spread = rng.choice((0.0, 0.05, 0.1))
@@ -60,10 +61,10 @@ def test_each_change_is_the_difference_before_and_after_the_move(seed: int) -> N
     for most in (3, 100):
         wanted = best_first(changes, most).tolist()
         for pairs in (1, 8, 1000):  # a server, two servers, or all at a time
-            assert now.best_moves(needs, homes, most, pairs).tolist() == wanted
+            assert (await now.best_moves(needs, homes, most, pairs)).tolist() == wanted
 
 
-def test_many_servers_and_hosts_are_compared_in_little_memory() -> None:
+async def test_many_servers_and_hosts_are_compared_in_little_memory() -> None:
     rng = np.random.default_rng(1)
     hosts, servers = tuple(HostName(f"h{number}") for number in range(400)), 2000
     capacity, used = np.full((len(hosts), 3), 100.0), rng.uniform(0, 90, (len(hosts), 3))
@@ -71,7 +72,7 @@ def test_many_servers_and_hosts_are_compared_in_little_memory() -> None:
     needs, sources = np.full((servers, 3), 1.0), [number % len(hosts) for number in range(servers)]
     tracemalloc.start()
     try:
-        found = now.best_moves(needs, sources, 100)
+        found = await now.best_moves(needs, sources, 100)
         assert tracemalloc.get_traced_memory()[1] < 40_000_000
     finally:
         tracemalloc.stop()
@@ -95,3 +96,21 @@ def test_a_resource_that_a_host_does_not_have_counts_for_no_spread() -> None:
     assert (shares.fullest(HOSTS[0]), shares.fullest(HOSTS[1])) == (0.25, 0.9)
     assert Unevenness(shares, 0.5).is_acceptable
     assert not Unevenness(shares, 0.4).is_acceptable
+
+
+async def test_others_have_their_turn_while_moves_are_compared() -> None:
+    """A loop that is held for long misses heartbeats."""
+    hosts = tuple(HostName(f"h{number}") for number in range(4))
+    now = Unevenness(HostShares(hosts, np.full((4, 3), 100.0), np.zeros((4, 3)), (8,) * 4, {}), 0.1)
+    turns = 0
+
+    async def another() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(another())
+    await now.best_moves(np.full((20, 3), 1.0), [0] * 20, 100, pairs=4)
+    task.cancel()
+    assert turns >= 19
