@@ -71,7 +71,7 @@ def test_a_move_has_its_ports_anywhere(copy: NovaCopy, ports: PortsCopy, task: s
 
 def test_a_move_between_cells_that_waits_has_two_bindings(copy: NovaCopy, ports: PortsCopy) -> None:
     copy.change("two", nova.instances, {"uuid": server(2)}, vm_state="resized")
-    copy.add_migration(2, "finished", source="n1", target="s1", cell="two", cross_cell_move=True)
+    copy.hold(copy.add_migration(2, "finished", source="n1", target="s1", cell="two", cross_cell_move=True), "n1")
     ports.add("p", server(2), "s1")
     ports.others["p"] = ["n1"]
     assert kinds(copy, ports) == []
