@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
+from tests.doctor.services_copy import GuestsCopy
 from tests.live.libvirt_hosts import LibvirtHosts, libvirt_hosts  # noqa: F401
-from tests.unit.doctor.services_copy import GuestsCopy
 from whimbrel.adapters.libvirt.guest_list import NOVA_NAMESPACES, LibvirtGuests
 from whimbrel.doctor.guest_records import GuestRecords
 from whimbrel.domain.errors import Unavailable

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from tests.doctor.nova_copy import DATABASES, NOW, NovaCopy, moment, server
 from tests.real_placement import new_database
-from tests.unit.doctor.nova_copy import DATABASES, NOW, NovaCopy, moment, server
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.adapters.sql.nova_books.read_only import reading
 from whimbrel.adapters.sql.placement_transfer.openstack_tables import alembic_version as version

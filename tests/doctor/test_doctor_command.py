@@ -6,7 +6,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.unit.doctor.nova_copy import NovaCopy, server
+from tests.doctor.nova_copy import NovaCopy, server
 from whimbrel.adapters.prometheus.doctor_metrics import DoctorFigures
 from whimbrel.cli import doctor as command
 from whimbrel.cli.client import Login

@@ -1,6 +1,6 @@
 """Where servers are recorded: mappings, build requests, copies in two cells, request specs."""
 
-from tests.unit.doctor.nova_copy import OLD, NovaCopy, migration, server
+from tests.doctor.nova_copy import OLD, NovaCopy, migration, server
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 
 

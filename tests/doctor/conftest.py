@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.doctor.nova_copy import NovaCopy
+from tests.doctor.nova_copy import NovaCopy
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.doctor.nova_copy import NovaCopy, migration, server
+from tests.doctor.nova_copy import NovaCopy, migration, server
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
 

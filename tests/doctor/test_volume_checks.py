@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from tests.unit.doctor.nova_copy import YOUNG, NovaCopy, server
-from tests.unit.doctor.services_copy import VolumesCopy
+from tests.doctor.nova_copy import YOUNG, NovaCopy, server
+from tests.doctor.services_copy import VolumesCopy
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.doctor.volume_checks import VolumeChecks
 

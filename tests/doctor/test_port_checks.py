@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.unit.doctor.nova_copy import YOUNG, NovaCopy, server
-from tests.unit.doctor.services_copy import PortsCopy
+from tests.doctor.nova_copy import YOUNG, NovaCopy, server
+from tests.doctor.services_copy import PortsCopy
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.doctor.port_checks import PortChecks
 

@@ -1,6 +1,6 @@
 """PCI devices and volume attachments in the records of the cells."""
 
-from tests.unit.doctor.nova_copy import NovaCopy, server
+from tests.doctor.nova_copy import NovaCopy, server
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 
 

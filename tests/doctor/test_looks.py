@@ -3,7 +3,7 @@
 import pytest
 import sqlalchemy as sa
 
-from tests.unit.doctor.nova_copy import OLD, YOUNG, NovaCopy, server
+from tests.doctor.nova_copy import OLD, YOUNG, NovaCopy, server
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.adapters.sql.nova_books.read_only import reading
 from whimbrel.doctor.stuck_limits import StuckLimits

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tests.unit.doctor.nova_copy import OLD
+from tests.doctor.nova_copy import OLD
 from whimbrel.doctor.guest_records import Guest
 from whimbrel.doctor.service_records import Attachment, Binding, Port, Volume
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.doctor.nova_copy import NOW, YOUNG, NovaCopy, migration, moment, server
+from tests.doctor.nova_copy import NOW, YOUNG, NovaCopy, migration, moment, server
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 
 
