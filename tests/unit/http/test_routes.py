@@ -29,6 +29,7 @@ TABLE = RouteTable(
         route("GET", "/things/{thing}/parts/{part}"),
         route("DELETE", "/young/{thing}", since=5, below=405),
     ),
+    no_method="The method {method} is not allowed here.",
     no_version="not in {minor}",
 )
 
@@ -71,6 +72,13 @@ def test_a_request_without_a_route_is_refused(
         TABLE.find(method, path.split("/"), minor)
     assert (refused.value.status, refused.value.message) == (status, message)
     assert refused.value.headers.get("allow") == allow
+
+
+def test_without_a_sentence_a_wrong_method_is_a_path_that_does_not_exist() -> None:
+    table = RouteTable((route("GET", "/things"),), no_path="nothing here")
+    with pytest.raises(Problem, match="nothing here") as problem:
+        table.find("DELETE", ["things"], 1)
+    assert problem.value.status == 404
 
 
 def test_without_a_version_the_routes_of_all_versions_are_found() -> None:
