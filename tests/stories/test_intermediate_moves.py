@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.sim.test_plan_simulation import simulated
-from tests.stories.test_maintenances import CAREFUL, COLD, RULES, boot, items_of, planned, rounds
+from tests.stories.maintaining import CAREFUL, COLD, RULES, boot, items_of, planned, rounds
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import GroupId, HostName
 from whimbrel.domain.maintenance_plan import AFTER_OTHERS, MaintenanceItem
