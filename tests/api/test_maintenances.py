@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.api.front import Front, fault
 from tests.api.test_metrics import Watch
@@ -185,6 +186,17 @@ async def test_one_that_is_under_way_has_metrics_and_one_that_is_paused_is_a_fin
 async def findings(front: Front) -> list[Any]:
     status = (await front.get("/whimbrel/status", who="admin"))["status"]
     return [each for each in status["findings"] if each["kind"] == "maintenance"]
+
+
+async def test_a_move_names_the_moves_that_make_room_for_it(front: Front) -> None:
+    await born(front, "h1")
+    await born(front, "h1")
+    made = await plan(front, hosts=["h1"])
+    assert [each["waits_for"] for each in made["servers"]] == [[], []]
+    maintenances = front.world.cloud.maintenances
+    items = await maintenances.items(made["id"])
+    await maintenances.save(await maintenances.get(made["id"]), [replace(items[1], waits_for=(items[0].position,))])
+    assert [each["waits_for"] for each in (await show(front, made))["servers"]] == [[], [0]]
 
 
 @pytest.mark.cloud(rules=MANY)

@@ -173,6 +173,7 @@ def _server(item: MaintenanceItem) -> MaintenanceServer:
         state=item.state,
         reason=item.reason,
         purpose=item.purpose,
+        waits_for=item.waits_for,
         move_id=item.run_id,
         tries=item.tries,
         started_at=item.started_at,

@@ -46,7 +46,8 @@ class MaintenanceBudgets(msgspec.Struct, kw_only=True):
 class MaintenanceServer(msgspec.Struct, kw_only=True):
     """A server of a maintenance, in its turn. kind: live or cold; null: it cannot move. downtime: users notice it.
 
-    purpose: why it moves, if the hosts are balanced or packed. reason: why it stays, failed, waits or moves so.
+    purpose: why it moves, if not to empty its host. reason: why it stays, failed, waits or moves so. waits_for: the
+    places in the list, from 0, of moves that have to end before, because they make room for it.
     """
 
     server_id: str
@@ -59,6 +60,7 @@ class MaintenanceServer(msgspec.Struct, kw_only=True):
     state: str
     reason: str | None
     purpose: str | None = None
+    waits_for: tuple[int, ...] = ()
     move_id: str | None
     tries: int
     started_at: float | None
