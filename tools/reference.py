@@ -100,7 +100,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
     value = field.default if field.default_factory is NODEFAULT else field.default_factory()
     if value is NODEFAULT:
         return "required"
-    if value is None or isinstance(value, msgspec.Struct) or value in ((), {}, frozenset()):
+    if value in (None, msgspec.UNSET) or isinstance(value, msgspec.Struct) or value in ((), {}, frozenset()):
         return ""
     return f"`{msgspec.json.encode(value).decode()}`"
 

@@ -88,10 +88,12 @@ async def test_a_hosts_pci_devices_are_those_of_the_settings(tmp_path: Path) -> 
     device = '[[cell.host.pci]]\naddress = "{}"\nvendor_id = "10de"\nproduct_id = "1eb8"\n'
     first, second = "0000:01:00.0", "0000:02:00.0"
     for addresses in ([first, second], [second]):
-        pci = "".join(map(device.format, addresses))
+        pci = "".join(map(device.format, addresses)) + "live_migratable = true\n"
         process = await home.start(CELL.format("one") + HOST.format("n1") + pci + HOST.format("n2"))
         devices = process.cloud.cells[CellName("one")].devices
-        assert [held.device.address for held in await devices.of(HostName("n1"))] == addresses
+        offered = [held.device for held in await devices.of(HostName("n1"))]
+        assert [one.address for one in offered] == addresses
+        assert [one.address for one in offered if one.is_live_migratable] == [second]
         assert await devices.of(HostName("n2")) == []
         await process.close()
 

@@ -1,6 +1,8 @@
 """The description of a host of this process: its settings, and what its hypervisor reports."""
 
 import structlog
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Capacity
@@ -38,7 +40,8 @@ async def described(host: SimulatedHost | LibvirtHost, hypervisor: Hypervisor) -
         dedicated_vcpus=host.dedicated_vcpus,
         traits=host.traits,
         resources=host.resources,
-        pci=host.pci,
+        pci=tuple(replace(device, live_migratable=UNSET) for device in host.pci),
+        live_migratable_pci=tuple(one.address for one in host.pci if one.is_live_migratable) or UNSET,
         hypervisor_type=capacity.hypervisor_type,
         hypervisor_version=capacity.hypervisor_version,
         cpu_info=capacity.cpu_info,

@@ -4,6 +4,7 @@ from hashlib import sha256
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName
@@ -24,7 +25,8 @@ class HostDescription(msgspec.Struct, frozen=True, kw_only=True):
     dedicated_vcpus: int = 0  # besides `vcpus`
     traits: tuple[str, ...] = ()
     resources: dict[str, int] = {}  # resource class -> amount
-    pci: tuple[PciDevice, ...] = ()
+    pci: tuple[PciDevice, ...] = ()  # without `live_migratable`, which programs of release 0.2 do not know
+    live_migratable_pci: tuple[str, ...] | UnsetType = UNSET  # the addresses of those that are; unset: none
     hypervisor_type: str = "QEMU"
     hypervisor_version: int = 1
     cpu_info: str = "{}"
@@ -32,6 +34,12 @@ class HostDescription(msgspec.Struct, frozen=True, kw_only=True):
     host_ip: str = "127.0.0.1"
     answers: bool = True  # whether the hypervisor answered; if not, its part is that of the settings
     self_fence_s: float | UnsetType = UNSET  # it stops its guests when it was cut off for so long; unset: it does not
+
+    @property
+    def devices(self) -> tuple[PciDevice, ...]:
+        """Return the PCI devices with all that is said of them."""
+        migratable = self.live_migratable_pci or ()
+        return tuple(replace(one, live_migratable=True) if one.address in migratable else one for one in self.pci)
 
     def digest(self) -> str:
         """Return a hash of the contents: two descriptions with one hash say the same."""

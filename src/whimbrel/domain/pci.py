@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from whimbrel.domain.errors import Invalid, Refused
 from whimbrel.domain.guest import GuestKey
@@ -25,15 +25,20 @@ PciId = Annotated[str, Meta(pattern=r"^[0-9a-f]{4}$")]
 Named = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
-class PciDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class PciDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A device that an operator offers."""
 
+    # Programs of release 0.2 refuse a device with other fields: descriptions of hosts have them beside it.
     address: Address  # "0000:81:00.1"
     vendor_id: PciId  # "8086"
     product_id: PciId
     physnet: Named | None = None  # set: a network device on this physical network, for ports
     parent_ifname: Named | None = None  # of a virtual function: interface of its physical function
-    live_migratable: bool = False  # whether it moves to another host with its guest, while that runs
+    live_migratable: bool | UnsetType = UNSET  # whether it moves to another host with its guest, while that runs
+
+    @property
+    def is_live_migratable(self) -> bool:
+        return self.live_migratable is True
 
 
 class PciAlias(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,7 +68,7 @@ class PciRequest(msgspec.Struct, frozen=True, kw_only=True):
             and self.product_id in (None, device.product_id)
             and self.parent_ifname in (None, device.parent_ifname)
             and self.physnet in (None, device.physnet)
-            and self.live_migratable in (None, device.live_migratable)
+            and self.live_migratable in (None, device.is_live_migratable)
             and (self.parent_ifname is not None or self._is_for_port == (device.physnet is not None))
         )
 

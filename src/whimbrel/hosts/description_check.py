@@ -73,6 +73,7 @@ _CHECKS: Mapping[str, Callable[[HostDescription], bool]] = {
     "tunnel_address": lambda said: not said.net.tunnel_address or _is_ipv4(said.net.tunnel_address),
     "nic": lambda said: _are_few_and_different(card.name for card in said.net.cards),
     "pci": lambda said: _are_few_and_different(device.address for device in said.pci),
+    "live_migratable_pci": lambda said: _are_few_and_different(said.live_migratable_pci or ()),
     "numa": lambda said: len(said.numa) <= MOST_ITEMS,
     "cpu_info": lambda said: len(said.cpu_info) <= LONGEST_CPU_INFO,
     "hypervisor_type": lambda said: 1 <= len(said.hypervisor_type) <= LONGEST_NAME,

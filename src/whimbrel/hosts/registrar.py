@@ -79,7 +79,7 @@ class Registrar:
         has_devices = (await devices.counts()).keys()
         for each in described:
             if each.pci or each.name in has_devices:
-                await devices.register(each.name, each.pci)
+                await devices.register(each.name, each.devices)
         await self.cloud.placement.register_hosts([_offer(self.cloud, each, rows[each.name]) for each in described])
         await self.report_nics([each.net for each in described])
 

@@ -2,7 +2,9 @@
 
 import asyncio
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.hosts.descriptions import NEW, Reported, description, registrar
 from whimbrel.domain.errors import Invalid, Superseded
@@ -41,6 +43,37 @@ async def test_a_host_that_joins_is_known_everywhere_and_disabled() -> None:
     assert len(provider.aggregates) == 1
     assert await zone_name(world) == "north"
     assert reported.nets == [full.net]
+    await world.close()
+
+
+class DeviceOf02(msgspec.Struct, forbid_unknown_fields=True):
+    """PciDevice of release 0.2, which refuses what it does not know."""
+
+    address: str
+    vendor_id: str
+    product_id: str
+    physnet: str | None = None
+    parent_ifname: str | None = None
+
+
+class DescriptionOf02(msgspec.Struct):
+    pci: tuple[DeviceOf02, ...] = ()
+
+
+def test_programs_of_0_2_read_devices_as_they_write_them() -> None:
+    """Else they could read no host of the cell, and each heartbeat of their agents would bring a description."""
+    sent = msgspec.json.encode(description(pci=(DEVICE,), live_migratable_pci=(DEVICE.address,)))
+    [read] = msgspec.json.decode(sent, type=DescriptionOf02).pci
+    assert msgspec.json.encode([read], order="deterministic") == msgspec.json.encode([DEVICE], order="deterministic")
+
+
+async def test_devices_that_can_be_moved_live_are_registered_so() -> None:
+    world = await World.build(cells={"c1": ("h1",)})
+    other = replace(DEVICE, address="0000:81:00.2")
+    said = description(pci=(DEVICE, other), live_migratable_pci=(DEVICE.address,))
+    await registrar(world).begin_session(C1, AGENT, said)
+    held = [each.device for each in await world.cloud.cell(C1).devices.of(NEW)]
+    assert held == [replace(DEVICE, live_migratable=True), other]
     await world.close()
 
 

@@ -41,7 +41,7 @@ async def held(move: Move, location: Location, cloud: Cloud) -> dict[str, list[P
 async def live_migratable(key: GuestKey, location: Location, cloud: Cloud) -> tuple[str, ...]:
     """Return the addresses of a guest's devices, except those of its nics, that can be moved while it runs."""
     held = [one for one in await cloud.cell(location.cell).devices.of(location.host) if one.holder == key]
-    return tuple(one.device.address for one in held if one.device.live_migratable and one.device.physnet is None)
+    return tuple(one.device.address for one in held if one.device.is_live_migratable and one.device.physnet is None)
 
 
 async def pairs(move: Move, cloud: Cloud) -> dict[str, str]:

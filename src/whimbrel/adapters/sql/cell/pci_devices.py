@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import UNSET
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.cell.fences import pass_fence
@@ -15,7 +16,8 @@ from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.pci import HeldDevice, PciDevice, PciRequest, choose
 from whimbrel.ports.stores.pci_devices import DeviceCount
 
-_FACTS = ("vendor_id", "product_id", "physnet", "parent_ifname", "live_migratable")
+_WORDS = ("vendor_id", "product_id", "physnet", "parent_ifname")
+_FACTS = (*_WORDS, "live_migratable")
 _NOBODY: dict[str, None] = {"server_id": None, "slot": None, "request": None}
 
 _ON_HOST = devices.c.host == bindparam("b_host")
@@ -114,10 +116,11 @@ async def _keep_or_drop(tx: Tx, host: HostName, held: HeldDevice, offered: PciDe
 
 
 def _facts(device: PciDevice) -> dict[str, Any]:
-    return {name: getattr(device, name) for name in _FACTS}
+    return {name: getattr(device, name) for name in _WORDS} | {"live_migratable": device.is_live_migratable}
 
 
 def _held(row: Any) -> HeldDevice:
-    device = PciDevice(address=row.address, **{name: getattr(row, name) for name in _FACTS})
+    words = {name: getattr(row, name) for name in _WORDS}
+    device = PciDevice(address=row.address, **words, live_migratable=bool(row.live_migratable) or UNSET)
     holder = GuestKey(ServerId(row.server_id), Slot(row.slot)) if row.server_id is not None else None
     return HeldDevice(device=device, holder=holder, request=row.request, is_withdrawn=row.is_withdrawn)
