@@ -195,7 +195,7 @@ async def test_versions_are_negotiated(cloud: VolumeCloud) -> None:
 
 
 async def test_what_is_not_served_is_not_there(cloud: VolumeCloud) -> None:
-    for path in ("/messages", "/groups", "/backups", "/os-volume-transfer/1", "/nothing"):
+    for path in ("/messages", "/backups", "/os-volume-transfer/1", "/nothing"):
         answer = await cloud.ask("root", "GET", path)
         assert answer.status_code == 404
 

@@ -41,7 +41,7 @@ class PciDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.live_migratable is True
 
 
-class PciAlias(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PciAlias(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A kind of device, under the name that flavors use."""
 
     name: Annotated[str, Meta(pattern=r"^[^\s:,]{1,255}$")]
