@@ -221,6 +221,17 @@ async def test_a_running_server_is_off_while_it_moves_cold() -> None:
     await world.close()
 
 
+async def test_a_server_whose_device_can_move_live_does() -> None:
+    world = await World.build(hosts=("h1", "h2"), rules=RULES)
+    device = replace(GPUS[0], live_migratable=True)
+    for host in ("h1", "h2"):
+        await world.cloud.cell(next(iter(world.cloud.cells))).devices.register(HostName(host), [device])
+    await start(world, world.new_server("gpu", WITH_GPU), "h1")
+    [told] = (await simulated(world, await planned(world))).servers
+    assert (told.kind, told.state, told.reason) == ("live", "moved", None)
+    await world.close()
+
+
 async def test_guests_that_write_fast_take_longer() -> None:
     world = await World.build(hosts=("h1", "h2"), rules=RULES)
     await boot(world, "busy", "h1")

@@ -4,7 +4,7 @@ Invariant: nothing is changed, and nothing secret is in it: passwords, user data
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from statistics import median
 from typing import TypeVar
@@ -25,6 +25,7 @@ from whimbrel.maintenance.target_planning import EXAMINED_AT_ONCE
 from whimbrel.moves.live_migrate import LIVE_MIGRATE
 from whimbrel.moves.live_progress import progress_of
 from whimbrel.moves.live_requests import LIVE_STATES
+from whimbrel.moves.steps.pci_devices import migratable_of
 from whimbrel.placement.search import SHARING
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.placement.placement import DISABLED, HostZone, Inventory, Owner
@@ -125,6 +126,7 @@ async def take(cloud: Cloud, maintenance_id: str) -> CloudSnapshot:
     providers = await _providers(cloud, {host.id for host in hosts})
     ports = await cloud.network.ports_of([server.id for server in servers if server.nics])
     networks = await _networks(cloud, ports)
+    devices = await _devices(cloud, hosts)
     return CloudSnapshot(
         release=version("whimbrel"),
         at=cloud.clock.now(),
@@ -140,12 +142,12 @@ async def take(cloud: Cloud, maintenance_id: str) -> CloudSnapshot:
         claims=await _claims(cloud, {provider.id for provider in providers}),
         groups=await _groups(cloud, servers),
         servers=servers,
-        guests=await _guests(cloud, servers, maintenance, {item.server_id for item in items}),
+        guests=await _guests(cloud, servers, maintenance, {item.server_id for item in items}, devices),
         ports=[replace(port, name="") for port in ports],
         networks=networks,
         segments={network.id: await cloud.network.segments(network.id) for network in networks},
         volumes=await _volumes(cloud, servers, infos),
-        devices=await _devices(cloud, hosts),
+        devices=devices,
         measured=await _measured(cloud),
     )
 
@@ -217,21 +219,28 @@ async def _groups(cloud: Cloud, servers: Sequence[Server]) -> list[ServerGroup]:
 
 
 async def _guests(
-    cloud: Cloud, servers: Sequence[Server], maintenance: Maintenance, planned: Collection[ServerId]
+    cloud: Cloud,
+    servers: Sequence[Server],
+    maintenance: Maintenance,
+    planned: Collection[ServerId],
+    devices: Mapping[HostName, Sequence[HeldDevice]],
 ) -> dict[ServerId, KnownGuest]:
     """Return the running guests of the servers that are to move."""
     moving = [one for one in servers if one.host in maintenance.named or one.id in planned]
     asked = [one for one in moving if one.vm_state in LIVE_STATES]
-    found = await _several(asked, lambda server: _guest(cloud, server))
+    found = await _several(asked, lambda server: _guest(cloud, server, devices))
     return {server.id: guest for server, guest in zip(asked, found, strict=True)}
 
 
-async def _guest(cloud: Cloud, server: Server) -> KnownGuest:
+async def _guest(cloud: Cloud, server: Server, devices: Mapping[HostName, Sequence[HeldDevice]]) -> KnownGuest:
     assert server.cell, "it was found on a host"
     assert server.host, "it was found on a host"
     assert server.slot, "it was found on a host"
+    key = GuestKey(server.id, server.slot)
     try:
-        seen = await cloud.agent(server.cell, server.host).examine(GuestKey(server.id, server.slot))
+        seen = await cloud.agent(server.cell, server.host).examine(
+            key, migratable_of(key, devices.get(server.host, ()))
+        )
     except WorldError as no:
         return KnownGuest(refused=no.reason)
     return KnownGuest(

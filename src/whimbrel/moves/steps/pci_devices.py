@@ -1,7 +1,9 @@
 """PCI devices: claimed on the target before the move, kept on the source until the verdict."""
 
+from collections.abc import Iterable
+
 from whimbrel.domain.guest import GuestKey
-from whimbrel.domain.pci import PciDevice
+from whimbrel.domain.pci import HeldDevice, PciDevice
 from whimbrel.moves import needs
 from whimbrel.moves.facts import Location, Move, key_at, source_of, target_of
 from whimbrel.ports.cloud import Cloud
@@ -40,8 +42,13 @@ async def held(move: Move, location: Location, cloud: Cloud) -> dict[str, list[P
 
 async def live_migratable(key: GuestKey, location: Location, cloud: Cloud) -> tuple[str, ...]:
     """Return the addresses of a guest's devices, except those of its nics, that can be moved while it runs."""
-    held = [one for one in await cloud.cell(location.cell).devices.of(location.host) if one.holder == key]
-    return tuple(one.device.address for one in held if one.device.is_live_migratable and one.device.physnet is None)
+    return migratable_of(key, await cloud.cell(location.cell).devices.of(location.host))
+
+
+def migratable_of(key: GuestKey, devices: Iterable[HeldDevice]) -> tuple[str, ...]:
+    """Return what `live_migratable` does, of the devices of its host."""
+    held = [one.device for one in devices if one.holder == key]
+    return tuple(device.address for device in held if device.is_live_migratable and device.physnet is None)
 
 
 async def pairs(move: Move, cloud: Cloud) -> dict[str, str]:

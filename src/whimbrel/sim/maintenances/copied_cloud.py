@@ -284,6 +284,7 @@ def _request_for(held: HeldDevice) -> PciRequest:
         product_id=device.product_id,
         physnet=device.physnet,
         parent_ifname=device.parent_ifname,
+        live_migratable=device.is_live_migratable or None,
     )
 
 
