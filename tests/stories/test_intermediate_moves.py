@@ -170,6 +170,20 @@ async def test_what_waits_for_a_deleted_server_goes_on() -> None:
     await world.close()
 
 
+async def test_no_room_is_made_for_a_server_that_is_gone() -> None:
+    world = await chained()
+    found = await planned(world)
+    [big] = await servers_of(world, "h1")
+    await delete.accept(world.cloud, world.engine("setup"), world.requester(), big)
+    await world.settle(world.engine("setup"))
+    await requests.start(world.cloud, found.id)
+    assert (await rounds(world, found)).state == "done"
+    items = await items_of(world, found)
+    assert [(item.state, item.run_id) for item in items] == [("left", None)] * 3
+    assert items[0].reason == "no move waits for the room that it makes"
+    await world.close()
+
+
 async def test_what_waits_for_a_move_that_fails_is_looked_at_again() -> None:
     """The place to which `c` should go is taken meanwhile, and there is no other one."""
     world = await fragmented()

@@ -214,11 +214,35 @@ class Round:
             if self._found.state != "running" or self._use.is_full or not self._is_open():
                 return
             if item.state == "planned" and item.is_due(now) and self._use.has_room(item) and self._has_its_turn(item):
-                await self._start(item)
+                if await self._makes_room_in_vain(item):
+                    await self._save(replace(item, state="left", reason="no move waits for the room that it makes"))
+                else:
+                    await self._start(item)
 
     def _has_its_turn(self, item: MaintenanceItem) -> bool:
         """Check whether the moves that make room for it have ended: how they did is seen when its target is checked."""
         return self._unended.isdisjoint(item.waits_for)
+
+    async def _makes_room_in_vain(self, item: MaintenanceItem) -> bool:
+        """Check whether it would make room, and no server that is still to leave its host waits for that."""
+        found = self._found
+        if found.options.goal or item.source in found.named:
+            return False
+        return not await self._is_waited_for(item)
+
+    async def _is_waited_for(self, item: MaintenanceItem) -> bool:
+        for one in self._items:
+            if item.position in one.waits_for and one.position in self._unended:
+                leaves = one.source in self._found.named
+                if await self._is_at_its_source(one) if leaves else await self._is_waited_for(one):
+                    return True
+        return False
+
+    async def _is_at_its_source(self, item: MaintenanceItem) -> bool:
+        try:
+            return (await lookup.find(self._cloud, item.server_id)).host == item.source
+        except NotFound:
+            return False
 
     def _is_open(self) -> bool:
         return self._found.options.windows.is_open(self._cloud.clock.now())
@@ -231,7 +255,7 @@ class Round:
             await self._save(replace(item, state="left", reason="it was deleted"))
             return
         if server.host != item.source:
-            await self._save(replace(item, state="left", reason=f"it is on host {server.host} now"))
+            await self._save(self._elsewhere(item, server))
             return
         if why := await self._busy(server):
             await self._postpone(item, why)
@@ -246,6 +270,14 @@ class Round:
             if item.state != "planned" or not self._use.has_room(item):
                 return
         await self._move(item, server)
+
+    def _elsewhere(self, item: MaintenanceItem, server: Server) -> MaintenanceItem:
+        """Return the item of a server that is not where the move begins: moved by others, or not by the item before."""
+        before = [one for one in self._items if one.server_id == item.server_id and one.position in item.waits_for]
+        if any(one.state == "failed" for one in before):
+            why = f"it is on host {server.host}: the move before has failed"
+            return replace(item, state="failed", reason=why, finished_at=self._cloud.clock.now())
+        return replace(item, state="left", reason=f"it is on host {server.host} now")
 
     async def _busy(self, server: Server) -> str | None:
         """Return why the server cannot move before something else has ended."""

@@ -16,7 +16,7 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
 from whimbrel.domain.maintenance_plan import AFTER_OTHERS, MaintenanceItem, MaintenanceOptions
 from whimbrel.domain.server import Server
-from whimbrel.maintenance.room_search import MOST_MOVES, Amounts, Prospects, RoomSearch, Step, Tenant
+from whimbrel.maintenance.room_search import MOST_MOVES, Amounts, MovableServer, PlannedMove, Prospects, RoomSearch
 from whimbrel.maintenance.target_planning import Examined, Planner, Way, examine, examine_all, in_order, planner_of
 from whimbrel.maintenance.unused_capacity import UnusedCapacity
 from whimbrel.moves import needs
@@ -41,7 +41,7 @@ NONE_EXISTS = "no sequence of intermediate moves makes room"
 
 
 @dataclass(frozen=True)
-class Options:
+class WaysToMove:
     """How a server can move, and where to if there were room: a way and a choice for each host."""
 
     found: Examined
@@ -60,7 +60,10 @@ class IntermediateMoves:
     """Servers moved to make room: where they are by the plan, by which item, and what they hold there."""
     _servers: dict[HostName, dict[ServerId, Server]] = field(default_factory=dict)
     _held: dict[ServerId, Amounts] = field(default_factory=dict)
-    _options: dict[ServerId, Options | None] = field(default_factory=dict)
+    _examined: dict[ServerId, Examined] = field(default_factory=dict)
+    """Servers that are not to be moved."""
+    _options: dict[ServerId, WaysToMove | None] = field(default_factory=dict)
+    """Of them, after the moves that are planned so far."""
     _columns: dict[str, list[int]] = field(default_factory=dict)
     """What is free of each host after the moves that are planned so far, by resource class."""
     _in_vain: dict[tuple[bytes, ...], str] = field(default_factory=dict)
@@ -84,6 +87,8 @@ class IntermediateMoves:
         if item.state == "planned":
             self._in_vain.clear()
             self._columns.clear()
+            if item.group_id:
+                self._options.clear()  # of others of its group
 
     # The search
 
@@ -100,11 +105,11 @@ class IntermediateMoves:
             self._in_vain[kind] = why
         return self._in_vain[kind]
 
-    async def _moves_for(self, options: Options) -> str | None:
+    async def _moves_for(self, options: WaysToMove) -> str | None:
         wanted = options.prospects
         if why := self._no_room_at_all(wanted):
             return why
-        search = RoomSearch(self._free, self._tenants, self._prospects)
+        search = RoomSearch(self._free, self._movable, self._prospects)
         search.steps_left = min(search.steps_left, self._steps_left)
         given = search.steps_left
         host = await search.find(wanted)
@@ -119,13 +124,13 @@ class IntermediateMoves:
             assert of_server, "it was found to have targets"
             await self._move(of_server, step, purpose)
         assert server.host, "it was found on a host"
-        await self._move(options, Step(server.id, server.host, host), None)
+        await self._move(options, PlannedMove(server.id, server.host, host), None)
         return None
 
     async def _why_none(self, search: RoomSearch) -> str:
-        if search.is_cut or self._is_partial:
+        if search.was_bounded or self._is_partial:
             return NOT_TRIED
-        if search.is_deeper and await self._can_begin():
+        if search.more_might_help and await self._can_begin():
             return NOT_WITHIN
         return NONE_EXISTS
 
@@ -134,7 +139,7 @@ class IntermediateMoves:
         hosts = self._open_hosts()
         if len(hosts) > MOST_TARGETS:
             return True
-        kinds = {(host, frozenset(each.held.items())) for host in hosts for each in await self._tenants(host)}
+        kinds = {(host, frozenset(each.held.items())) for host in hosts for each in await self._movable(host)}
         return any(
             all(self._free(target, name) >= amount for name, amount in held)
             for host, held in kinds
@@ -169,12 +174,12 @@ class IntermediateMoves:
 
     # Other servers
 
-    async def _tenants(self, host: HostName) -> list[Tenant]:
+    async def _movable(self, host: HostName) -> list[MovableServer]:
         """Return the servers of a host that are not to leave theirs, where they are by the plan."""
         if host not in self._servers:
             await self._read(host)
-        here = [Tenant(one, self._held[one]) for one in self._servers[host] if one not in self._moved]
-        return here + [Tenant(one, held) for one, (now, _, held) in self._moved.items() if now == host]
+        here = [MovableServer(one, self._held[one]) for one in self._servers[host] if one not in self._moved]
+        return here + [MovableServer(one, held) for one, (now, _, held) in self._moved.items() if now == host]
 
     async def _read(self, host: HostName) -> None:
         planner = self.planner
@@ -190,17 +195,18 @@ class IntermediateMoves:
 
     async def _prospects(self, server_id: ServerId) -> Prospects | None:
         """Return where a server could be if there were room; None: it does not move, or is not examined."""
-        if server_id not in self._options:
-            if len(self._options) >= MOST_EXAMINED:
+        if server_id not in self._examined:
+            if len(self._examined) >= MOST_EXAMINED:
                 self._is_partial = True
                 return None
             server = next(here[server_id] for here in self._servers.values() if server_id in here)
-            found = await examine(self.planner.cloud, server, self.planner.options)
-            self._options[server_id] = await self._options_of(found)
+            self._examined[server_id] = await examine(self.planner.cloud, server, self.planner.options)
+        if server_id not in self._options:
+            self._options[server_id] = await self._options_of(self._examined[server_id])
         options = self._options[server_id]
         return options.prospects if options else None
 
-    async def _options_of(self, found: Examined) -> Options | None:
+    async def _options_of(self, found: Examined) -> WaysToMove | None:
         """Return where a server could be if there were room: live where that is possible, else cold."""
         server, options = found.server, self.planner.options
         ways: dict[HostName, tuple[Way, Choice]] = {}
@@ -219,7 +225,7 @@ class IntermediateMoves:
         [needed, *others] = {
             tuple(sorted(choice.assignments[0].parts[choice.provider].items())) for _, choice in ways.values()
         }
-        return None if others else Options(found, ways, Prospects(dict(needed), tuple(ways), group))
+        return None if others else WaysToMove(found, ways, Prospects(dict(needed), tuple(ways), group))
 
     async def _choices(self, facts: MoveFacts, server: Server) -> tuple[tuple[Choice, ...], str | None]:
         """Return the hosts that are suitable but for their room, and the group whose members stay apart or together."""
@@ -240,7 +246,7 @@ class IntermediateMoves:
 
     # The moves
 
-    async def _move(self, options: Options, step: Step, purpose: str | None) -> None:
+    async def _move(self, options: WaysToMove, step: PlannedMove, purpose: str | None) -> None:
         planner, server, (way, choice) = self.planner, options.found.server, options.ways[step.target]
         position, needed = len(self._items), options.prospects.needs
         waits_for = self._waits_for(step, needed)
@@ -252,11 +258,9 @@ class IntermediateMoves:
             held = self._moved[server.id][2] if server.id in self._moved else self._held[server.id]
             self._departures[step.source].append((position, held))
             self._moved[server.id] = step.target, position, needed
-            if options.prospects.apart:
-                self._options.clear()  # of others of its group
         self._add(replace(item, source=step.source, purpose=words or None, waits_for=waits_for, due_at=due_at))
 
-    def _waits_for(self, step: Step, needed: Amounts) -> tuple[int, ...]:
+    def _waits_for(self, step: PlannedMove, needed: Amounts) -> tuple[int, ...]:
         """Return the moves that have to end before this one begins."""
         before = {self._moved[step.server][1]} if step.server in self._moved else set[int]()
         lacking = Counter(needed)

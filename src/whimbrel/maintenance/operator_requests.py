@@ -9,6 +9,7 @@ from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Superse
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.maintenance_plan import (
+    AFTER_OTHERS,
     HOLDING,
     NEXT,
     HostInMaintenance,
@@ -221,8 +222,9 @@ def _check_all_known(unreachable: frozenset[CellName]) -> None:
 
 def _again(item: MaintenanceItem) -> MaintenanceItem:
     """Return an item to be planned anew."""
+    due_at = AFTER_OTHERS if item.waits_for else 0.0
     return replace(
-        item, state="planned", target=None, run_id=None, tries=0, due_at=0.0, started_at=None, finished_at=None
+        item, state="planned", target=None, run_id=None, tries=0, due_at=due_at, started_at=None, finished_at=None
     )
 
 

@@ -5,6 +5,7 @@ has at its source. A server moves at most once: with `MOST_MOVES` moves nothing 
 The search is exhaustive but for its bounds, and it knows which of them it has met.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +18,14 @@ MOST_TRIED = 8
 """How many targets of a server, and how many servers of a host, are tried at each turn of the search."""
 MOST_STEPS = 3_000
 """How many moves are tried for one server."""
+STEPS_AT_ONCE = 50
+"""Between them other tasks of the process have their turn."""
 
 Amounts = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Tenant:
+class MovableServer:
     """A server on a host, with what it holds there."""
 
     id: ServerId
@@ -39,7 +42,7 @@ class Prospects:
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedMove:
     server: ServerId
     source: HostName
     target: HostName
@@ -50,19 +53,19 @@ Continuation = Callable[[int], Awaitable[bool]]
 
 @dataclass
 class RoomSearch:
-    """free: what is free of a resource class on a host. tenants: the servers of a host that could be moved.
+    """free: what is free of a resource class on a host. movable: the servers of a host that could be moved.
 
-    is_deeper: with more moves, more could be found. is_cut: also with as many, because not all were tried.
+    more_might_help: with more moves, more could be found. was_bounded: also with as many, because not all were tried.
     """
 
     free: Callable[[HostName, str], int]
-    tenants: Callable[[HostName], Awaitable[Sequence[Tenant]]]
+    movable: Callable[[HostName], Awaitable[Sequence[MovableServer]]]
     prospects: Callable[[ServerId], Awaitable[Prospects | None]]
     steps_left: int = MOST_STEPS
-    is_deeper: bool = False
-    is_cut: bool = False
-    found: list[Step] = field(default_factory=list)
-    _path: list[Step] = field(default_factory=list)
+    more_might_help: bool = False
+    was_bounded: bool = False
+    found: list[PlannedMove] = field(default_factory=list)
+    _path: list[PlannedMove] = field(default_factory=list)
     _changes: Counter[tuple[HostName, str]] = field(default_factory=Counter)
     _taken: set[str] = field(default_factory=set)
     """Servers that move, and groups of which a member does."""
@@ -71,11 +74,11 @@ class RoomSearch:
         """Return the host that has room after the moves `found`, which are as few as possible; None: there is none."""
         self._taken = {wanted.apart} if wanted.apart else set()
         for limit in range(most + 1):
-            self.is_deeper = self.is_cut = False
+            self.more_might_help = self.was_bounded = False
             for host in self._nearest(wanted, limit):
                 if await self._make_room(host, wanted.needs, limit, self._keep):
                     return host
-            if not self.is_deeper and not self.is_cut:
+            if not self.more_might_help and not self.was_bounded:
                 return None
         return None
 
@@ -89,29 +92,37 @@ class RoomSearch:
         if not lacking:
             return await then(left)
         if not left:
-            self.is_deeper = True
+            self.more_might_help = True
             return False
-        for tenant, prospects in await self._leavers(host, lacking, left):
+        for server, prospects in await self._leavers(host, lacking, left):
             for target in self._nearest(prospects, left - 1, leaving=host):
                 if not self.steps_left:
-                    self.is_cut = True
+                    self.was_bounded = True
                     return False
                 self.steps_left -= 1
-                if await self._move(tenant, prospects, Step(tenant.id, host, target), needs, left, then):
+                if self.steps_left % STEPS_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # or no other task of the process runs meanwhile
+                if await self._move(server, prospects, PlannedMove(server.id, host, target), needs, left, then):
                     return True
         return False
 
     async def _move(
-        self, tenant: Tenant, prospects: Prospects, step: Step, needs: Amounts, left: int, then: Continuation
+        self,
+        server: MovableServer,
+        prospects: Prospects,
+        step: PlannedMove,
+        needs: Amounts,
+        left: int,
+        then: Continuation,
     ) -> bool:
-        names = {tenant.id, prospects.apart or tenant.id}
+        names = {server.id, prospects.apart or server.id}
 
         async def moved(rest: int) -> bool:
             self._path.append(step)
             self._change(step.target, prospects.needs, -1)
-            self._change(step.source, tenant.held, 1)
+            self._change(step.source, server.held, 1)
             succeeded = await self._make_room(step.source, needs, rest, then)
-            self._change(step.source, tenant.held, -1)
+            self._change(step.source, server.held, -1)
             self._change(step.target, prospects.needs, 1)
             self._path.pop()
             return succeeded
@@ -121,35 +132,35 @@ class RoomSearch:
         self._taken -= names
         return succeeded
 
-    async def _leavers(self, host: HostName, lacking: Amounts, left: int) -> list[tuple[Tenant, Prospects]]:
+    async def _leavers(self, host: HostName, lacking: Amounts, left: int) -> list[tuple[MovableServer, Prospects]]:
         """Return servers of a host whose moves give what it lacks, the smallest first, one of each kind."""
-        here = [each for each in await self.tenants(host) if any(each.held.get(name, 0) for name in lacking)]
+        here = [each for each in await self.movable(host) if any(each.held.get(name, 0) for name in lacking)]
         here.sort(key=lambda each: (sum(each.held.values()), each.id))
         if self._taken & {each.id for each in here}:
-            self.is_deeper = True
+            self.more_might_help = True
         here = [each for each in here if each.id not in self._taken]
         for name, amount in lacking.items():
             most = sorted((each.held.get(name, 0) for each in here), reverse=True)
             if sum(most) < amount:
                 return []
             if sum(most[:left]) < amount:
-                self.is_deeper = True
+                self.more_might_help = True
                 return []
-        kinds: dict[object, tuple[Tenant, Prospects]] = {}
+        kinds: dict[object, tuple[MovableServer, Prospects]] = {}
         for each in here:
             if left == 1 and any(each.held.get(name, 0) < amount for name, amount in lacking.items()):
-                self.is_deeper = True
+                self.more_might_help = True
                 continue
             prospects = await self.prospects(each.id)
             if prospects is None or not prospects.targets:
                 continue
             if prospects.apart and prospects.apart in self._taken:
-                self.is_cut = True
+                self.was_bounded = True
                 continue
             kind = (*map(_hashable, (each.held, prospects.needs)), frozenset(prospects.targets), prospects.apart)
             kinds.setdefault(kind, (each, prospects))
             if len(kinds) > MOST_TRIED:
-                self.is_cut = True
+                self.was_bounded = True
                 break
         return list(kinds.values())[:MOST_TRIED]
 
@@ -158,9 +169,9 @@ class RoomSearch:
         lacking = {host: self._lacking(host, wanted.needs) for host in wanted.targets if host != leaving}
         ordered = sorted(lacking, key=lambda host: (_share(lacking[host], wanted.needs), host))
         if not left:
-            self.is_deeper = self.is_deeper or any(lacking.values())
+            self.more_might_help = self.more_might_help or any(lacking.values())
             ordered = [host for host in ordered if not lacking[host]]
-        self.is_cut = self.is_cut or len(ordered) > MOST_TRIED
+        self.was_bounded = self.was_bounded or len(ordered) > MOST_TRIED
         return ordered[:MOST_TRIED]
 
     def _lacking(self, host: HostName, needs: Amounts) -> dict[str, int]:

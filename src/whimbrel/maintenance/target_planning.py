@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import GroupId, HostName, ProviderId, ServerId
 from whimbrel.domain.maintenance_plan import HOLDING, MaintenanceItem, MaintenanceOptions, MoveKind
+from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.server import Server
 from whimbrel.maintenance.reserved_capacity import ReservedCapacity
 from whimbrel.moves import live_requests, needs, requests
@@ -147,7 +148,7 @@ class Planner:
         try:
             asked = await needs.of_server(facts, server, self.cloud)
             request = self.request_of(asked, facts)
-            key = msgspec.msgpack.encode(replace(request, spread=""))
+            key = _key(request, facts)
             if key not in self._summaries:
                 decision = await decide_on(self.snapshot, replace(asked, request=request), self.cloud, most)
                 if decision.choices:
@@ -173,6 +174,13 @@ class Planner:
             return group
         members: Mapping[ProviderId, int] = Counter(group.members) + self.arriving[group_id]
         return replace(group, members=members)
+
+
+def _key(request: Request, facts: MoveFacts) -> bytes:
+    """Return all that decides whether a host can satisfy a request: see `decide_on`."""
+    of_ports = [port.nic for port in facts.ports if port.nic.vnic_type == DIRECT]
+    has_requests = any(port.requests for port in facts.ports)
+    return msgspec.msgpack.encode((replace(request, spread=""), of_ports, has_requests, facts.config_drive))
 
 
 async def planner_of(
