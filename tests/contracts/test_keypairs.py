@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from whimbrel.adapters.sql.global_.keypairs import SqlKeypairs
@@ -31,11 +32,14 @@ async def test_each_user_has_names_of_his_own(open_store: Opener) -> None:
 async def test_all_and_whether_they_have_changed(open_store: Opener) -> None:
     async with open_store("global") as db:
         keypairs = SqlKeypairs(db)
-        assert (await keypairs.all(), await keypairs.version()) == ([], (0, 0))
+        assert (await keypairs.all(), await keypairs.mark()) == ([], (0, 0, 0.0))
         added = [await keypairs.create(keypair(user, "a"), -1) for user in (BOB, ANN)]
-        assert (await keypairs.all(), await keypairs.version()) == (added, (2, added[1].number))
+        assert (await keypairs.all(), await keypairs.mark()) == (added, (2, added[1].number, 5.0))
         await keypairs.delete(BOB, "a")
-        assert (await keypairs.all(), await keypairs.version()) == (added[1:], (1, added[1].number))
+        assert (await keypairs.all(), await keypairs.mark()) == (added[1:], (1, added[1].number, 5.0))
+        await keypairs.delete(ANN, "a")
+        another = await keypairs.create(replace(keypair(ANN, "b"), created_at=6.0), -1)
+        assert await keypairs.mark() == (1, another.number, 6.0), "its number may be that of the one before"
 
 
 async def test_a_name_is_taken_once(open_store: Opener) -> None:

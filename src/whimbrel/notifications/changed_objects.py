@@ -56,7 +56,7 @@ class Kind:
     read: Callable[[Cloud], Awaitable[Found]]
     events: Callable[[Data | None, Data | None], Iterator[tuple[str, Data]]]  # of a change: names and payloads' fields
     reuses_ids: bool = False  # whether a new object may have the id of a deleted one
-    version: Callable[[Cloud], Awaitable[object]] | None = None  # of many objects: as long as it stays, so do they
+    mark: Callable[[Cloud], Awaitable[object]] | None = None  # of many objects: as long as it stays, so do they
 
 
 class ChangedObjects:
@@ -69,25 +69,25 @@ class ChangedObjects:
         self._sink = sink
         self._here = here
         self._noted: dict[str, dict[str, _Noted]] = {}  # kind -> id -> what was announced
-        self._versions: dict[str, object] = {}  # kind -> that whose objects were announced
+        self._marks: dict[str, object] = {}  # kind -> that whose objects were announced
 
     def forget(self) -> None:
         """Read the store anew in the next round: another process may have announced meanwhile."""
         self._noted.clear()
-        self._versions.clear()
+        self._marks.clear()
 
     async def announce(self) -> int:
         """Announce what has changed. Return how many notifications were sent. Raises: Unavailable."""
         return sum([await self._announce_new(kind) for kind in KINDS])
 
     async def _announce_new(self, kind: Kind) -> int:
-        if kind.version is None:
+        if kind.mark is None:
             return await self._announce_kind(kind)
-        version = await kind.version(self._cloud)
-        if self._versions.get(kind.name) == version:
+        mark = await kind.mark(self._cloud)
+        if self._marks.get(kind.name) == mark:
             return 0
         sent = await self._announce_kind(kind)
-        self._versions[kind.name] = version
+        self._marks[kind.name] = mark
         return sent
 
     async def _announce_kind(self, kind: Kind) -> int:
@@ -286,7 +286,8 @@ def _events_of_group(was: Data | None, now: Data | None) -> Iterator[tuple[str, 
 
 
 async def _keypairs(cloud: Cloud) -> Found:
-    return Found({str(each.number): _keypair(each) for each in await cloud.keypairs.all()})
+    """A number alone may be that of a deleted keypair (`Keypairs.mark`)."""
+    return Found({f"{each.number} {each.created_at}": _keypair(each) for each in await cloud.keypairs.all()})
 
 
 def _keypair(keypair: Keypair) -> Data:
@@ -318,5 +319,5 @@ KINDS = (
     Kind("flavor", "FlavorPayload", _flavors, _plain("flavor"), reuses_ids=True),
     Kind("aggregate", "AggregatePayload", _aggregates, _events_of_aggregate),
     Kind("server_group", "ServerGroupPayload", _groups, _events_of_group),
-    Kind("keypair", "KeypairPayload", _keypairs, _events_of_keypair, version=lambda cloud: cloud.keypairs.version()),
+    Kind("keypair", "KeypairPayload", _keypairs, _events_of_keypair, mark=lambda cloud: cloud.keypairs.mark()),
 )

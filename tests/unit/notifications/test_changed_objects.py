@@ -206,8 +206,9 @@ async def test_a_broker_that_is_away_delays_them(room: Room) -> None:
     assert await room.events() == ["flavor.create"]
 
 
-def key(name: str, comment: str) -> Keypair:
-    return Keypair(user_id=USER, name=name, public_key=f"ssh-rsa AAAA {comment}", fingerprint="aa:bb")
+def key(name: str, comment: str, created_at: float = 1.0) -> Keypair:
+    public_key = f"ssh-rsa AAAA {comment}"
+    return Keypair(user_id=USER, name=name, public_key=public_key, fingerprint="aa:bb", created_at=created_at)
 
 
 async def test_keypairs(room: Room) -> None:
@@ -231,6 +232,11 @@ async def test_keypairs(room: Room) -> None:
         "keypair.delete.start", "keypair.delete.end", "keypair.import.start", "keypair.import.end",
     ]  # fmt: skip
     assert await room.events() == []
+    await keypairs.delete(USER, "mine")
+    await keypairs.create(key("next", "another", 2.0), -1)  # on SQLite with the same number
+    assert await room.events() == [
+        "keypair.delete.start", "keypair.delete.end", "keypair.import.start", "keypair.import.end",
+    ]  # fmt: skip
 
 
 async def test_keypairs_are_read_only_when_some_were_added_or_deleted(

@@ -104,8 +104,11 @@ class Keypairs(Protocol):
         """Return the keypairs of all users, by number."""
         ...
 
-    async def version(self) -> tuple[int, int]:
-        """Return how many there are, and the newest number: it changes with each that is added or deleted."""
+    async def mark(self) -> tuple[int, int, float]:
+        """Return the count, the highest number and the latest time of creation: some keypairs changed if it did.
+
+        SQLite gives the number of a deleted keypair, if it was the highest, to the next one.
+        """
         ...
 
     async def create(self, keypair: Keypair, limit: int) -> Keypair:

@@ -15,7 +15,8 @@ _ONE = (_OF_USER, keypairs.c.name == sa.bindparam("called"))
 _GET = sa.select(keypairs).where(*_ONE)
 _LIST = sa.select(keypairs).where(_OF_USER)
 _ALL = sa.select(keypairs).order_by(keypairs.c.number)
-_VERSION = sa.select(sa.func.count(), sa.func.coalesce(sa.func.max(keypairs.c.number), 0)).select_from(keypairs)
+_HIGHEST = (sa.func.coalesce(sa.func.max(column), 0) for column in (keypairs.c.number, keypairs.c.created_at))
+_MARK = sa.select(sa.func.count(), *_HIGHEST).select_from(keypairs)
 _COUNT = sa.select(sa.func.count()).select_from(keypairs).where(_OF_USER)
 _INSERT = sa.insert(keypairs).returning(keypairs.c.number)
 _DELETE = sa.delete(keypairs).where(*_ONE)
@@ -43,10 +44,10 @@ class SqlKeypairs:
         async with self._db.read() as tx:
             return [Keypair(**row._mapping) for row in await tx.rows(_ALL)]
 
-    async def version(self) -> tuple[int, int]:
+    async def mark(self) -> tuple[int, int, float]:
         async with self._db.read() as tx:
-            [row] = await tx.rows(_VERSION)
-        return row[0], row[1]
+            [row] = await tx.rows(_MARK)
+        return row[0], row[1], row[2]
 
     async def create(self, keypair: Keypair, limit: int) -> Keypair:
         async with self._db.write() as tx:
