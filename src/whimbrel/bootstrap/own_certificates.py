@@ -1,4 +1,4 @@
-"""The certificates that a process serves with, and those that it trusts: when they expire."""
+"""The certificates that a process shows to others, and those of this cloud that it trusts: when they expire."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,9 +11,12 @@ from whimbrel.status.findings import Certificate
 
 
 def own_certificates(config: CloudConfig) -> list[Certificate]:
-    """Return the certificates in the files of the settings, as they are now. Files that cannot be read are left out."""
-    keystone = (config.keystone.cert_file, config.keystone.ca_file) if config.keystone else ()
-    tables = (config.tls.cert_file, config.services.ca_file, config.bus.ca_file, *keystone)
+    """Return the certificates in the files of the settings, as they are now. Files that cannot be read are left out.
+
+    `ca_file` of [keystone] is not this cloud's: it may have all authorities that the system trusts.
+    """
+    keystone = config.keystone.cert_file if config.keystone else None
+    tables = (config.tls.cert_file, config.services.ca_file, config.bus.ca_file, keystone)
     return [found for file in dict.fromkeys(file for file in tables if file) for found in _read(Path(file))]
 
 

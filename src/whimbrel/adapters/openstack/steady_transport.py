@@ -12,7 +12,10 @@ READING = ("GET", "HEAD")
 DEFAULT_LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20)
 
 
-WANTED = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")
+WANTED = (
+    "CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA",
+    "CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "CERTIFICATE_UNKNOWN",
+)  # fmt: skip
 """Alerts of servers that want another certificate of the client, or one at all. With TLS 1.3 they may get lost: the
 connection then ends without one."""
 
@@ -46,7 +49,7 @@ class SteadyTransport(httpx.AsyncBaseTransport):
         self._transport = transport or httpx.AsyncHTTPTransport(verify=verify, retries=retries, limits=limits)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises: Unavailable: the certificate of the service is not accepted, or ours there, with what to do."""
+        """Raises: Unavailable: one side does not accept the certificate of the other one, with what to do."""
         left = self._retries if request.method in READING else 0
         while True:
             try:

@@ -33,6 +33,7 @@ CONNECT_S = 10.0
 ANSWER_S = 60.0
 PLAN_S = 600.0
 """Plans of large maintenances take long."""
+MAINTENANCES = "/whimbrel/maintenances"
 SILENCE_S = 4 * BEAT_S
 """A stream of the API that says nothing for so long is broken."""
 _COMPUTE = re.compile(r"(https?://.+)/compute(/v2\.1)?/?")
