@@ -47,7 +47,7 @@ TITLES: Mapping[str, str] = {
     "guest_left_over": "Guests that a move left",
     "guest_of_no_server": "Guests of servers that are gone",
 }
-"""All kinds, in the order in which they are shown: what is released is room for what a later command claims again."""
+"""All kinds, in the order in which they are shown: commands that release resources come before those that claim."""
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ CPU_CLASSES = ("VCPU", "PCPU")
 OTHER_RULES = ("resources", "hw:emulator_threads_policy", "hw:cpu_policy")
 """Beginnings of extra specs that change what a flavor asks for: its amounts are not compared."""
 
-UNKNOWN_HOST = (
+GUEST_MAY_BE_ON_TARGET = (
     "; nova-compute of the source ends a live migration as error when it starts, even if the guest has moved: see with"
     " virsh on which host it runs, and if that is the target, end it there or write its host into Nova, before you"
     " release this or a binding"
@@ -153,7 +153,7 @@ def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
             text=f"{row.type} {subject.id} of server {row.server}{', which is gone,' * gone} is {row.status} and holds"
             f" {held}",
             cause="the process that ended the move died, or could not reach Placement, before it released this"
-            + UNKNOWN_HOST * (row.type == "live-migration" and row.status == "error" and not gone),
+            + GUEST_MAY_BE_ON_TARGET * (row.type == "live-migration" and row.status == "error" and not gone),
             evidence=evidence_of(subject, fleet),
             commands=[mending.release(subject.id)],
         )

@@ -85,7 +85,7 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
     ("GET", "/scheduler-stats/get_pools", service_info.list_pools, admin, 0),
     *(
         ("GET", path + detail, service_info.list_none(kind), reader, since)
-        for path, kind, since in service_info.NONE
+        for path, kind, since in service_info.NOT_SUPPORTED
         for detail in ("", "/detail")
     ),
     ("GET", "/extensions", service_info.list_extensions, reader, 0),

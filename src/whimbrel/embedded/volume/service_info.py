@@ -15,7 +15,7 @@ from whimbrel.http.request import Request
 BINARY = "cinder-volume"
 UPDATED = "2026-01-01T00:00:00Z"
 
-NONE = (
+NOT_SUPPORTED = (
     ("/os-volume-transfer", "transfers", 0),
     ("/volume-transfers", "transfers", 55),
     ("/groups", "groups", 13),
@@ -116,7 +116,7 @@ async def list_pools(ask: Ask) -> Reply:
 
 
 def list_none(kind: str) -> Callable[[Ask], Awaitable[Reply]]:
-    """Return what lists things that cannot be made here."""
+    """Return a handler that lists objects of a kind that this service cannot create: none."""
 
     async def listed(ask: Ask) -> Reply:
         return Reply({kind: []})

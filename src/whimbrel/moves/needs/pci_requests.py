@@ -32,7 +32,7 @@ def requested_devices(facts: MoveFacts, served_by: Mapping[str, str], cloud: Clo
     """
     of_ports = (_of_port(port, served_by) for port in facts.ports if port.nic.vnic_type == DIRECT)
     of_flavor = devices_of_flavor(facts.new_flavor, cloud)
-    if facts.live:  # the guest keeps its devices while it moves, so that only devices that take in their state will do
+    if facts.live:  # its devices move with their state, which only such devices can take over
         of_flavor = tuple(replace(request, live_migratable=True) for request in of_flavor)
     return (*of_flavor, *of_ports)
 

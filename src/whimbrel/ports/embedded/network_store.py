@@ -178,7 +178,7 @@ class SecurityGroupRule(Record, frozen=True, kw_only=True):
     def meaning(self) -> tuple[object, ...]:
         """Return a key that is equal for equivalent rules."""
         ports = (self.port_range_min, self.port_range_max)
-        return (self.direction, self.ethertype, self.protocol, ports, self.remote_ip_prefix, self.remote_group_id)
+        return (self.direction, self.ethertype, self.protocol, ports, self.normalized_cidr, self.remote_group_id)
 
 
 class QosPolicy(Record, frozen=True, kw_only=True):
