@@ -27,6 +27,20 @@ async def test_a_project_finds_its_networks(around: Around) -> None:
     assert await around.network.networks(around.other_project, [around.id]) == []
 
 
+async def test_a_network_in_use_is_found_whoever_owns_it(around: Around) -> None:
+    """An administrator creates a port for a project in a private network of another one."""
+    network = around.network
+    port = await network.create_port(around.requested(around.server, project_id=around.other_project))
+    assert (port.project_id, port.network_id) == (around.other_project, around.id)
+    [found] = await network.networks(None, [port.network_id, MISSING])
+    assert (found.id, found.name, found.project_id) == (around.id, "net", around.project)
+    assert await network.networks(None, []) == []
+    assert around.id in [each.id for each in await network.networks(None)]
+    assert around.id not in [each.id for each in await network.networks(around.other_project)]
+    bound = await network.bind(port, around.hosts[0], {}, OWNER)
+    assert (bound.host, bound.is_connected) == (around.hosts[0], True)
+
+
 async def test_subnets_of_a_routed_network_are_of_segments(around: Around) -> None:
     assert await around.network.segments(around.id) == {}
     assert await around.network.segments(MISSING) == {}

@@ -24,7 +24,7 @@ async def describe(
 
 async def _networks(cloud: Cloud, server: Server) -> tuple[GuestNetwork, ...]:
     ids = sorted({nic.network_id for nic in server.nics})
-    networks = {network.id: network for network in await cloud.network.networks(server.project_id, ids)}
+    networks = {network.id: network for network in await cloud.network.networks(None, ids)}
     subnets = {subnet.id: subnet for subnet in await cloud.network.subnets(_subnets_of(server.nics))}
     return tuple(
         GuestNetwork(

@@ -4,7 +4,7 @@ Invariant: nothing is changed, and nothing secret is in it: passwords, user data
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
 from statistics import median
 from typing import TypeVar
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Conflict, WorldError
 from whimbrel.domain.guest import DiskName, GuestKey
 from whimbrel.domain.host import Aggregate, Host, Zone
-from whimbrel.domain.ids import CellName, ConsumerId, HostName, ProjectId, ProviderId, ServerId
+from whimbrel.domain.ids import CellName, ConsumerId, HostName, ProviderId, ServerId
 from whimbrel.domain.live_transfer import GuestCpu
 from whimbrel.domain.maintenance_plan import Maintenance, MaintenanceItem
 from whimbrel.domain.notification_rules import NotificationRules
@@ -125,7 +125,7 @@ async def take(cloud: Cloud, maintenance_id: str) -> CloudSnapshot:
     servers = [_bare(server) for of_host in found for server in of_host]
     providers = await _providers(cloud, {host.id for host in hosts})
     ports = await cloud.network.ports_of([server.id for server in servers if server.nics])
-    networks = await _networks(cloud, ports)
+    networks = await cloud.network.networks(None, sorted({port.network_id for port in ports}))
     devices = await _devices(cloud, hosts)
     return CloudSnapshot(
         release=version("whimbrel"),
@@ -259,17 +259,6 @@ async def _several(asked: Sequence[T], ask: Callable[[T], Awaitable[Result]]) ->
 
 
 # Devices
-
-
-async def _networks(cloud: Cloud, ports: Iterable[Port]) -> list[NetworkInfo]:
-    of_projects: dict[str, set[str]] = {}
-    for port in ports:
-        of_projects.setdefault(port.project_id, set()).add(port.network_id)
-    found: dict[str, NetworkInfo] = {}
-    for project, ids in of_projects.items():
-        if wanted := sorted(ids - found.keys()):
-            found |= {one.id: one for one in await cloud.network.networks(ProjectId(project), wanted)}
-    return list(found.values())
 
 
 async def _volumes(cloud: Cloud, servers: Sequence[Server], cells: Sequence[CellInfo]) -> list[Volume]:

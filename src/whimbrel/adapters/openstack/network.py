@@ -35,7 +35,7 @@ class HttpNetwork(HttpNetworkProxies):
 
     # Networks and groups
 
-    async def networks(self, project: ProjectId, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
+    async def networks(self, project: ProjectId | None, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
         found: dict[str, NetworkInfo] = {}
         queries = [[("id", each) for each in some] for some in pieces(ids)] if ids is not None else _seen_by(project)
         for query in queries:
@@ -44,7 +44,7 @@ class HttpNetwork(HttpNetworkProxies):
         return [
             network
             for network in found.values()
-            if network.project_id == project or network.is_shared or network.is_external
+            if project in (None, network.project_id) or network.is_shared or network.is_external
         ]
 
     async def segments(self, network_id: str) -> dict[str, str]:
@@ -285,9 +285,9 @@ class HttpNetwork(HttpNetworkProxies):
             return
 
 
-def _seen_by(project: ProjectId) -> list[list[tuple[str, str]]]:
+def _seen_by(project: ProjectId | None) -> list[list[tuple[str, str]]]:
     """Return the queries of all networks that a project sees."""
-    return [[("project_id", project)], [("shared", "true")], [("router:external", "true")]]
+    return [[]] if project is None else [[("project_id", project)], [("shared", "true")], [("router:external", "true")]]
 
 
 def _bindings(port_id: str) -> str:

@@ -18,11 +18,11 @@ def _shown(network: NetworkInfo) -> dict[str, Any]:
 
 
 async def index(call: Call) -> Any:
-    return {"networks": [_shown(one) for one in await call.cloud.network.networks(call.principal.project_id)]}
+    return {"networks": [_shown(one) for one in await call.networks(call.principal.project_id)]}
 
 
 async def show(call: Call) -> Any:
-    found = await call.cloud.network.networks(call.principal.project_id, [call.params["network_id"]])
+    found = await call.networks(call.principal.project_id, [call.params["network_id"]])
     if not found:
         raise NotFound("Network not found")
     return {"network": _shown(found[0])}

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from whimbrel.api.http.schema import NO_QUERY, Body, Query
+from whimbrel.domain.ids import ProjectId
 from whimbrel.domain.server import Server
 from whimbrel.http import routes
 from whimbrel.http.problem import Problem
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.identity import Principal
 from whimbrel.ports.services.images import Images
+from whimbrel.ports.services.network import NetworkInfo
 from whimbrel.ports.stores.directory import Entry
 
 if TYPE_CHECKING:
@@ -75,6 +77,10 @@ class Call:
     @cached_property
     def is_admin(self) -> bool:
         return self.may("context_is_admin")
+
+    async def networks(self, project: ProjectId, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
+        """Return the networks that the requester may name: those that the project sees; for administrators, all."""
+        return await self.cloud.network.networks(None if self.is_admin else project, ids)
 
     @cached_property
     def requester(self) -> Requester:

@@ -12,7 +12,7 @@ async def add(call: Call) -> None:
     action_states.check_lock(call)
     server, network_id = call.server, str(call.body["addFixedIp"]["networkId"])
     ports = [port for port in await own_devices.ports_of(server, call.cloud) if port.network_id == network_id]
-    found = await call.cloud.network.networks(server.project_id, [network_id]) if ports else []
+    found = await call.cloud.network.networks(None, [network_id]) if ports else []
     if not found:
         raise NotFound(f"Network could not be found for instance {server.id}.")
     why = "it has no subnet"

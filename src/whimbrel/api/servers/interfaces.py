@@ -79,7 +79,7 @@ async def _requested(call: Call, sent: dict[str, Any]) -> RequestedNic:
     if port_id:
         return await _of_port(call, port_id, tag)
     if network_id:
-        known = await call.cloud.network.networks(call.server.project_id, [network_id])
+        known = await call.networks(call.server.project_id, [network_id])
         if not known:
             raise NotFound(f"Network {network_id} could not be found.")
         requested_nics.check_network(call, network_id, {network_id: known[0]}, address)

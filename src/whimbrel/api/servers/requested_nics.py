@@ -75,7 +75,7 @@ async def own_port(call: Call, port_id: str, project: ProjectId) -> Port:
 
 
 async def _networks(call: Call, ids: Sequence[str]) -> dict[str, NetworkInfo]:
-    found = await call.cloud.network.networks(call.principal.project_id, ids) if ids else []
+    found = await call.networks(call.principal.project_id, ids) if ids else []
     return {network.id: network for network in found}
 
 

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.domain.ids import ServerId
 from whimbrel.domain.ip_addresses import mac_of
 from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.server_devices import Nic
@@ -46,5 +46,5 @@ async def _moved(nic: Nic, port: Port, cloud: Cloud) -> MovedPort:
     moved = MovedPort.of(nic, port)
     if port.vnic_type != DIRECT:
         return moved
-    networks = await cloud.network.networks(ProjectId(port.project_id), [port.network_id])
+    networks = await cloud.network.networks(None, [port.network_id])
     return replace(moved, physnet=next((name for one in networks for name in one.physnets), None))

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from whimbrel.domain.ids import ProjectId
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.fleet import Fleet
@@ -18,7 +17,7 @@ async def networks_needed(facts: MoveFacts, fleet: Fleet, cloud: Cloud) -> dict[
     wanted = _networks(facts) if said else []
     if not wanted:
         return {}
-    found = await cloud.network.networks(ProjectId(facts.owner.project), wanted)
+    found = await cloud.network.networks(None, wanted)
     return {one.physnets[0]: f"network {one.name or one.id}" for one in found if len(one.physnets) == 1}
 
 

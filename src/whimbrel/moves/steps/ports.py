@@ -237,7 +237,7 @@ async def learn_nics(move: Move, cloud: Cloud) -> MoveFacts:
     facts = move.facts
     found = await cloud.network.ports_of([ServerId(move.subject)])
     await _check_taken(move, {port.id for port in found}, cloud)
-    names = await _names(facts, cloud)
+    names = await _names({port.network_id for port in found}, cloud)
     nics = []
     for requested, mac in zip(facts.requested_nics, facts.macs, strict=True):
         for port in found:
@@ -256,8 +256,8 @@ async def _check_taken(move: Move, found: Collection[str], cloud: Cloud) -> None
                     raise Refused(f"Port {requested.port_id} is still in use.")
 
 
-async def _names(facts: MoveFacts, cloud: Cloud) -> dict[str, str]:
-    networks: list[NetworkInfo] = await cloud.network.networks(facts.owner.project)
+async def _names(ids: Collection[str], cloud: Cloud) -> dict[str, str]:
+    networks: list[NetworkInfo] = await cloud.network.networks(None, sorted(ids))
     return {network.id: network.name for network in networks}
 
 

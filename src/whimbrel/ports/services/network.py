@@ -143,8 +143,12 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Network(PortHolders, NetworkProxies, Protocol):
-    async def networks(self, project: ProjectId, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
-        """Return the networks that a project sees: its own, shared and external ones. ids: only these of them."""
+    async def networks(self, project: ProjectId | None, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
+        """Return the networks that a project sees: its own, shared and external ones. ids: only these of them.
+
+        project None: all networks, as an administrator sees them. Networks in use are read so, by their ids: a server
+        may be in a private network of another project.
+        """
         ...
 
     async def segments(self, network_id: str) -> dict[str, str]:

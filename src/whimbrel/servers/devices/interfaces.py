@@ -96,7 +96,7 @@ async def learn_nic(run: InterfaceOperation, cloud: Cloud) -> InterfaceFacts:
     port = await find_port(run, cloud)
     if port is None:
         raise NotFound("The port is gone.")
-    labels = {network.id: network.name for network in await cloud.network.networks(run.project_id)}
+    labels = {network.id: network.name for network in await cloud.network.networks(None, [port.network_id])}
     is_ours = facts.requested.port_id is None
     return replace(facts, nic=port.as_nic(labels.get(port.network_id), tag=facts.requested.tag, is_ours=is_ours))
 

@@ -95,11 +95,11 @@ class SimulatedNetwork(SimulatedNetworkProxies):
     async def segments(self, network_id: str) -> dict[str, str]:
         return dict(self._segments.get(network_id, {}))
 
-    async def networks(self, project: ProjectId, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
+    async def networks(self, project: ProjectId | None, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
         return [
             network
             for network in self._networks.values()
-            if (network.is_shared or network.is_external or network.project_id == project)
+            if (network.is_shared or network.is_external or project in (None, network.project_id))
             and (ids is None or network.id in ids)
         ]
 
