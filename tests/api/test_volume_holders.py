@@ -219,6 +219,22 @@ async def test_a_user_does_not_take_a_volume_from_under_a_guest(cloud: VolumeClo
     await cloud.done("ann", "DELETE", f"/attachments/{empty['id']}")
 
 
+async def test_nor_does_he_by_the_calls_from_before_there_were_attachments(cloud: VolumeCloud) -> None:
+    volume = await cloud.volume()
+    path = f"/volumes/{volume}/action"
+    calls = ({"os-detach": {}}, {"os-terminate_connection": {"connector": connector("n1")}})
+    for call in calls:
+        assert "attachments" in await cloud.refused(400, "ann", "POST", path, call)
+    held = await attach(cloud, volume, ONE, "n1")
+    await complete(cloud, held["id"])
+    for call in calls:
+        for who in ("ann", "root"):
+            assert f"server {ONE} by the compute API" in await cloud.refused(409, who, "POST", path, call)
+        await cloud.refused(404, "bob", "POST", path, call)
+        await cloud.refused(400, "nova", "POST", path, call)
+    assert (await cloud.status(volume), len(cloud.exports.served)) == ("in-use", 1)
+
+
 class Unused:
     """Fulfils ports.volume_users.VolumeUsers: no server uses anything."""
 

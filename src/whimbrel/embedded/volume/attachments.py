@@ -14,13 +14,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, WrongState
-from whimbrel.domain.ids import ServerId
 from whimbrel.embedded.volume import views, volume_states
 from whimbrel.embedded.volume.fields import Uuid, wrapped
 from whimbrel.embedded.volume.queries import of_attachments
 from whimbrel.embedded.volume.request import Ask
 from whimbrel.embedded.volume.service import Change
-from whimbrel.embedded.volume.volume_actions import release
+from whimbrel.embedded.volume.volume_actions import check_unused, release
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
@@ -160,23 +159,10 @@ async def act(ask: Ask) -> Reply:
 
 async def delete(ask: Ask) -> Reply:
     attachment = await ask.attachment()
-    await _check_unused(ask, attachment)
+    await check_unused(ask, attachment)
     await release(ask, attachment)
     left = await ask.store.attachments(volume_ids=[attachment.volume_id])
     return Reply({"attachments": [views.attachment_summary(each) for each in left]})
-
-
-async def _check_unused(ask: Ask, attachment: AttachmentRecord) -> None:
-    """Raises: Conflict: a user detaches a volume in use, and could attach it elsewhere and read the guest's writes.
-
-    An administrator may not, either: the host would keep the device. An attachment that its server does not use belongs
-    to its creator. Source: CVE-2023-2088, Cinder's attachment_deletion_allowed.
-    """
-    server = attachment.server_id
-    if ask.is_from_service or not (server and attachment.connector):
-        return
-    if await ask.service.users.uses(ServerId(server), attachment.id):
-        raise Conflict(f"Detach volume {attachment.volume_id} from server {server} by the compute API.")
 
 
 async def show(ask: Ask) -> Reply:

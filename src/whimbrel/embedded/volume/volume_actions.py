@@ -6,7 +6,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Invalid, WrongState
+from whimbrel.domain.errors import Conflict, Invalid, WrongState
+from whimbrel.domain.ids import ServerId
 from whimbrel.embedded.volume import images, volume_states
 from whimbrel.embedded.volume.fields import Key, Size, fitted, flag
 from whimbrel.embedded.volume.request import ACCEPTED, ADMINS, Ask
@@ -60,7 +61,10 @@ async def act(ask: Ask) -> Reply:
         raise Problem(400, "The body of an action names one action.")
     [(name, raw)] = sent.items()
     if name in GONE:
-        await ask.volume()  # a missing volume is reported first
+        record = await ask.volume()  # a missing volume is reported first
+        if name in DETACHING:
+            for claim in await ask.store.attachments(volume_ids=[record.id]):
+                await check_unused(ask, claim)
         raise Invalid(f"{name} is not done here: use attachments, from version 3.27 on.")
     if name not in ACTIONS:
         raise Problem(400, f"There is no such action: {name[:50]}.")
@@ -150,6 +154,19 @@ async def _force_detach(ask: Ask, record: VolumeRecord, sent: ForcedDetach) -> R
     return ACCEPTED
 
 
+async def check_unused(ask: Ask, attachment: AttachmentRecord) -> None:
+    """Raises: Conflict: a user detaches a volume in use, and could attach it elsewhere and read the guest's writes.
+
+    An administrator may not, either: the host would keep the device. An attachment that its server does not use belongs
+    to its creator. Source: CVE-2023-2088, Cinder's attachment_deletion_allowed.
+    """
+    server = attachment.server_id
+    if ask.is_from_service or not (server and attachment.connector):
+        return
+    if await ask.service.users.uses(ServerId(server), attachment.id):
+        raise Conflict(f"Detach volume {attachment.volume_id} from server {server} by the compute API.")
+
+
 async def release(ask: Ask, attachment: AttachmentRecord) -> None:
     """Delete an attachment, closing its connection first. Idempotent. The remaining attachments determine the
     volume's state.
@@ -211,5 +228,6 @@ ACTIONS: dict[str, tuple[Action, type, Set[str]]] = {
 }
 """Action -> its function, its body type, and the roles that permit it."""
 
-GONE = ("os-attach", "os-detach", "os-initialize_connection", "os-terminate_connection")
+DETACHING = ("os-detach", "os-terminate_connection")
+GONE = ("os-attach", "os-initialize_connection", *DETACHING)
 """How volumes were attached before the attachments API."""
