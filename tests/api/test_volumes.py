@@ -295,6 +295,11 @@ async def test_actions(cloud: VolumeCloud) -> None:
     assert (await cloud.show(volume))["bootable"] == "true"
     await cloud.done("ann", "POST", path, action("os-update_readonly_flag", readonly="true"))
     assert (await cloud.show(volume))["metadata"] == {"readonly": "True"}
+    await cloud.done("ann", "POST", path, action("os-update_readonly_flag", readonly=False))
+    assert (await cloud.show(volume))["metadata"] == {"readonly": "False"}
+    await cloud.done("ann", "POST", path, action("os-update_readonly_flag", readonly=True))
+    await cloud.done("ann", "PUT", f"/volumes/{volume}/metadata", {"metadata": {"a": "b"}})
+    assert (await cloud.show(volume))["metadata"] == {"a": "b", "readonly": "True"}
     await cloud.refused(403, "ann", "POST", path, action("os-reset_status", status="error"))
     await cloud.done("root", "POST", path, action("os-reset_status", status="error"))
     assert await cloud.status(volume) == "error"

@@ -111,11 +111,12 @@ async def _set_bootable(ask: Ask, record: VolumeRecord, sent: Bootable) -> Reply
 
 
 async def _set_readonly(ask: Ask, record: VolumeRecord, sent: ReadOnly) -> Reply:
+    """Set the flag, and show it in the metadata: also False, once it was set."""
     readonly = flag(sent.readonly, "readonly")
 
     def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         volume_states.check(volume, "make read-only")
-        return Change(replace(volume, readonly=readonly))
+        return Change(replace(volume, readonly=readonly, metadata={**volume.metadata, "readonly": str(readonly)}))
 
     await ask.change(record, changed)
     return ACCEPTED
