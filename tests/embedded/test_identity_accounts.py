@@ -198,14 +198,32 @@ async def test_domains_have_no_roles(services: Opened) -> None:
     assert (await services.ask("root", "GET", f"{V3}/roles?domain_id=default")).json()["roles"] == []
 
 
+async def test_a_role_is_shown_as_it_was_spelt_and_found_in_any_case(services: Opened) -> None:
+    made = (await services.ask("root", "POST", f"{V3}/roles", {"role": {"name": "Auditor-One"}})).json()["role"]
+    assert made["name"] == "Auditor-One"
+    path = f"{V3}/roles/{made['id']}"
+    for name in ("Auditor-One", "auditor-one"):
+        [found] = (await services.ask("root", "GET", f"{V3}/roles?name={name}")).json()["roles"]
+        assert found == made
+    taken = await services.ask("root", "POST", f"{V3}/roles", {"role": {"name": "AUDITOR-one"}})
+    assert taken.status_code == 409
+    assert (await services.ask("root", "PUT", f"{IN_P2}/{made['id']}")).status_code == 204
+    named = (await services.ask("root", "GET", f"{V3}/role_assignments?role.id={made['id']}&include_names")).json()
+    assert [each["role"]["name"] for each in named["role_assignments"]] == ["Auditor-One"]
+    changed = await services.ask("root", "PATCH", path, {"role": {"name": "AuditorTwo"}})
+    assert changed.json()["role"]["name"] == "AuditorTwo"
+    await services.store.change_role(made["id"], {"name": "three"})  # as a process of an older release does
+    assert (await services.ask("root", "GET", path)).json()["role"]["name"] == "three"
+
+
 async def test_an_added_role_is_changed_and_deleted_with_its_assignments(services: Opened) -> None:
     extra = (await services.ask("root", "POST", f"{V3}/roles", {"role": {"name": "Extra"}})).json()["role"]
-    assert extra["name"] == "extra"
+    assert extra["name"] == "Extra"
     path = f"{V3}/roles/{extra['id']}"
     await services.ask("root", "PUT", f"{IN_P2}/{extra['id']}")
     changes = {"role": {"name": "Other", "description": "text"}}
     changed = (await services.ask("root", "PATCH", path, changes)).json()["role"]
-    assert changed == {**extra, "name": "other", "description": "text"}
+    assert changed == {**extra, "name": "Other", "description": "text"}
     assert (await services.ask("root", "GET", path)).json()["role"] == changed
     taken = await services.ask("root", "PATCH", path, {"role": {"name": "member"}})
     assert taken.status_code == 409

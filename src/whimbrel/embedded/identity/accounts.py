@@ -143,7 +143,7 @@ async def delete_project(ask: Ask) -> Reply:
 
 
 async def list_roles(ask: Ask) -> Reply:
-    # Names are in lower case here; Keystone's clients may use any case.
+    # Names are in lower case in the store; Keystone's clients may use any case.
     wanted = {name: value.lower() for name, value in ask.filters("name").items()}
     found = [] if ask.filters("domain_id") else await ask.store.roles(**wanted)
     return Reply(views.listing(ask.root_url, "roles", [views.role(ask.root_url, role) for role in found]))
@@ -157,7 +157,8 @@ async def create_role(ask: Ask) -> Reply:
     given = (await ask.body(NewRoleBody)).role
     if given.domain_id is not None:
         raise Problem(400, "Roles of domains are not supported: a role is one of the whole cloud.")
-    role = Role(id=new_id(ask.context.ids), name=given.name.strip().lower(), description=given.description or "")
+    name = given.name.strip()
+    role = Role(id=new_id(ask.context.ids), name=name.lower(), description=given.description or "", spelling=name)
     try:
         await ask.store.add_role(role)
     except Conflict as error:
@@ -168,7 +169,7 @@ async def create_role(ask: Ask) -> Reply:
 async def update_role(ask: Ask) -> Reply:
     role, changes = await _added_role(ask), changes_of((await ask.body(ChangedRoleBody)).role)
     if "name" in changes:
-        changes["name"] = changes["name"].lower()
+        changes |= {"name": changes["name"].lower(), "spelling": changes["name"]}
     try:
         role = await ask.store.change_role(role.id, changes)
     except Conflict as error:

@@ -165,7 +165,7 @@ async def _add_names(ask: Ask, lines: list[dict[str, Any]]) -> None:
         "group": {group.id: group for group in await ask.store.records(Group)},
         "project": {project.id: project for project in await ask.store.projects()},
     }
-    roles = {role.id: role.name for role in await ask.store.roles()}
+    roles = {role.id: role.shown_name for role in await ask.store.roles()}
     for line in lines:
         line["role"]["name"] = roles[line["role"]["id"]]
         for kind, view in {**line, **line["scope"]}.items():

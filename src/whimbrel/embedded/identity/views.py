@@ -56,7 +56,9 @@ def user(url: str, record: User) -> dict[str, Any]:
 
 def role(url: str, record: Role) -> dict[str, Any]:
     return {
-        **msgspec.structs.asdict(record),
+        "id": record.id,
+        "name": record.shown_name,
+        "description": record.description,
         "domain_id": None,
         "options": {},
         "links": {"self": f"{url}/v3/roles/{record.id}"},
@@ -74,7 +76,9 @@ def application_credential(url: str, record: ApplicationCredential, roles: Seque
         "description": record.description,
         "user_id": record.user_id,
         "project_id": record.project_id,
-        "roles": [{"id": each.id, "name": each.name, "domain_id": None} for each in roles if each.name in record.roles],
+        "roles": [
+            {"id": each.id, "name": each.shown_name, "domain_id": None} for each in roles if each.name in record.roles
+        ],
         "unrestricted": record.unrestricted,
         # without "Z", unlike in tokens: Gophercloud parses it as Keystone sends it
         "expires_at": None if record.expires_at is None else moment(record.expires_at).removesuffix("Z"),
@@ -120,7 +124,7 @@ def token(
             "domain": of_domain(principal.project_domain_id),
         }
         view["is_domain"] = False
-        view["roles"] = [{"id": role.id, "name": role.name} for role in roles if role.name in principal.roles]
+        view["roles"] = [{"id": role.id, "name": role.shown_name} for role in roles if role.name in principal.roles]
         if catalog is not None:
             view["catalog"] = catalog
     return {"token": view}

@@ -79,6 +79,15 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str  # lower case
     description: str = ""
+    spelling: str = ""  # the name as it was sent
+
+    @property
+    def shown_name(self) -> str:
+        """Return its name in the case in which it was sent, as Keystone does, which compares without case.
+
+        An older process that renames a role leaves the spelling of the former name.
+        """
+        return self.spelling if self.spelling.lower() == self.name else self.name
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,6 +53,7 @@ roles = sa.Table(
     sa.Column("id", sa.String(64), primary_key=True),
     sa.Column("name", sa.String(NAME_CHARS), nullable=False, unique=True),
     sa.Column("description", sa.Text, nullable=False),
+    sa.Column("spelling", sa.String(NAME_CHARS), nullable=False, server_default=""),  # the name as it was sent
     sa.CheckConstraint("name <> '' AND name = lower(name)", name="role_name_in_lower_case"),
 )
 
