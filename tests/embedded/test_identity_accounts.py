@@ -34,6 +34,22 @@ async def test_an_admin_makes_users_who_can_log_in(services: Opened) -> None:
     assert (await services.ask("root", "GET", f"{V3}/users/{dan['id']}")).status_code == 404
 
 
+async def test_attributes_of_a_user_without_a_meaning_are_kept(services: Opened) -> None:
+    sent = {"name": "dan", "password": "p", "project_id": "p1", "tags": ["a", {"b": None}], "password_hash": "x"}
+    answer = await services.ask("root", "POST", f"{V3}/users", {"user": {**sent, "links": 1, "extra": {"c": 1}}})
+    dan = answer.json()["user"]
+    assert (answer.status_code, dan["project_id"], dan["tags"]) == (201, "p1", ["a", {"b": None}])
+    assert not {"password", "password_hash", "extra", "c"} & set(dan)
+    path = f"{V3}/users/{dan['id']}"
+    changes = {"user": {"phone": "1", "project_id": None, "default_project_id": "p2"}}
+    changed = (await services.ask("root", "PATCH", path, changes)).json()["user"]
+    assert changed == {**dan, "phone": "1", "project_id": None, "default_project_id": "p2"}
+    await services.ask("root", "PATCH", path, {"user": {"description": "d"}})
+    assert (await services.ask("root", "GET", path)).json()["user"] == {**changed, "description": "d"}
+    for body in ({"user": 1}, {"user": {"name": ""}}, {}, []):
+        assert (await services.ask("root", "PATCH", path, body)).status_code == 400
+
+
 async def test_who_knows_his_password_changes_it(services: Opened) -> None:
     def body(old: str) -> dict[str, Any]:
         return {"user": {"original_password": old, "password": "new"}}

@@ -6,7 +6,7 @@ import msgspec
 
 from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.embedded.identity import passwords, project_tags, views
+from whimbrel.embedded.identity import passwords, project_tags, user_extras, views
 from whimbrel.embedded.identity.bodies import (
     ChangedProjectBody,
     ChangedRoleBody,
@@ -35,7 +35,8 @@ async def show_user(ask: Ask) -> Reply:
 
 
 async def create_user(ask: Ask) -> Reply:
-    given = (await ask.body(NewUserBody)).user
+    body, extra = await user_extras.read(ask, NewUserBody)
+    given = body.user
     user = User(
         id=UserId(new_id(ask.context.ids)),
         domain_id=await domain_of(ask, given.domain_id),
@@ -45,6 +46,7 @@ async def create_user(ask: Ask) -> Reply:
         enabled=given.enabled is not False,
         default_project_id=given.default_project_id,
         password_hash=None if given.password is None else await passwords.hashed(given.password),
+        extra=extra,
     )
     try:
         await ask.store.add_user(user)
@@ -54,12 +56,14 @@ async def create_user(ask: Ask) -> Reply:
 
 
 async def update_user(ask: Ask) -> Reply:
-    given = (await ask.body(ChangedUserBody)).user
-    changes = changes_of(given)
+    body, extra = await user_extras.read(ask, ChangedUserBody)
+    changes = changes_of(body.user)
     if "password" in changes:
         password = changes.pop("password")
         changes["password_hash"] = None if password is None else await passwords.hashed(password)
     user = await ask.store.user(ask.path("user_id"))
+    if extra:
+        changes["extra"] = user.extra | extra
     try:
         user = await ask.store.change_user(user.id, changes)
     except Conflict as error:

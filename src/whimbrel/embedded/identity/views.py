@@ -43,10 +43,11 @@ def project(url: str, record: Project) -> dict[str, Any]:
 
 def user(url: str, record: User) -> dict[str, Any]:
     known = msgspec.structs.asdict(record)
-    del known["password_hash"]
+    del known["password_hash"], known["extra"]
     if record.email is None:
         del known["email"]
     return {
+        **record.extra,
         **known,
         "options": {},
         "password_expires_at": None,

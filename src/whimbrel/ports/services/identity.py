@@ -73,6 +73,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     default_project_id: str | None = None
     password_hash: str | None = None  # None: no login with a password
+    extra: dict[str, Any] = {}  # attributes without a meaning here, as they were sent
 
 
 class Role(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,6 +43,7 @@ users = sa.Table(
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.Column("default_project_id", sa.String(64)),  # a preference: the project may be deleted, as in Keystone
     sa.Column("password_hash", sa.Text),
+    sa.Column("extra", sa.JSON, nullable=False, server_default="{}"),  # attribute -> value
     sa.UniqueConstraint("domain_id", "name", name="one_user_of_a_name"),
     sa.CheckConstraint("name <> ''", name="user_has_name"),
 )
