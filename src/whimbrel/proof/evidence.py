@@ -62,6 +62,14 @@ class CloudSnapshot(msgspec.Struct, kw_only=True, dict=True):
         ]
 
 
+class UnendedSwap(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume under the server is migrated to another one, which is attached too. The guest uses either of them."""
+
+    volume_id: str  # by which record and guest name both
+    target_id: str
+    is_awaited: bool  # the volume service waits for the report of its end
+
+
 class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
     """What was read under one id. Without an entry, or with a deleted one, nothing else may exist."""
 
@@ -79,6 +87,7 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
     bindings: Mapping[str, tuple[Binding, ...]] = {}  # port id -> bindings
     attachments: tuple[Attachment, ...] = ()
     uses: Mapping[str, VolumeUse] = {}  # of the volumes that its record names
+    swaps: Mapping[str, UnendedSwap] = {}  # attachment of the new volume -> swap that no open run carries out
     devices: tuple[tuple[HostName, HeldDevice], ...] = ()
     images: tuple[Image, ...] = ()  # that wait for its snapshot, carry its disk, or were made when it was shelved
     kept: Mapping[str, str | None] = {}  # images from which it would be restored -> status, None: it is not there
@@ -118,6 +127,11 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
     def named_ports(self) -> list[Port]:
         """Return the existing ports that its record names."""
         return [port for port in self.ports if port.id in self.nics]
+
+    @cached_property
+    def swapped(self) -> frozenset[str]:
+        """Return the recorded volumes of which the guest may use another one."""
+        return frozenset(swap.volume_id for swap in self.swaps.values())
 
     @cached_property
     def is_settled(self) -> bool:

@@ -22,7 +22,7 @@ from whimbrel.ports.stores.pages import Hold
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.proof.collector import Collector
 from whimbrel.proof.due_allocations import Claims
-from whimbrel.proof.evidence import CREATE, DELETE, REPAIR, ServerEvidence
+from whimbrel.proof.evidence import CREATE, DELETE, REPAIR, ServerEvidence, UnendedSwap
 from whimbrel.proof.invariants.images import SHELVED
 from whimbrel.proof.paged_reads import each, of_cells, run_of
 
@@ -47,6 +47,7 @@ async def all_seen(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) 
         one.bindings = {port.id: bindings[port.id] for port in one.ports if port.id in bindings}
         one.uses = await _uses(cloud, one, collector)
         one.kept = await _kept(cloud, one)
+        one.swaps = await _swaps(cloud, one)
         await _ask_journal(cloud, one)
         await _leave_out_claims(cloud, one, collector)
     return found
@@ -101,6 +102,23 @@ async def _uses(cloud: Cloud, one: ServerEvidence, collector: Collector) -> Mapp
     return found
 
 
+async def _swaps(cloud: Cloud, one: ServerEvidence) -> Mapping[str, UnendedSwap]:
+    """Return the swaps that no open run carries out. Only the volume service names a volume a migration's target."""
+    named = {device.volume_id for device in one.record.volumes} if one.record and one.is_still else set()
+    found: dict[str, UnendedSwap] = {}
+    for other in one.attachments if named else ():
+        if other.volume_id in named:
+            continue
+        try:
+            volume_id = (await cloud.volumes.volume(other.volume_id)).migrated_volume
+            if volume_id in named:
+                is_awaited = (await cloud.volumes.volume(volume_id)).is_migrating
+                found[other.id] = UnendedSwap(volume_id=volume_id, target_id=other.volume_id, is_awaited=is_awaited)
+        except NotFound:
+            continue
+    return found
+
+
 async def _kept(cloud: Cloud, one: ServerEvidence) -> Mapping[str, str | None]:
     """Return the status of the images from which a shelved server would be restored."""
     found: dict[str, str | None] = {}
@@ -122,7 +140,7 @@ async def _leave_out_claims(cloud: Cloud, one: ServerEvidence, collector: Collec
     if not one.projects:
         return
     nics, volumes = (one.record.nics, one.record.volumes) if one.record else ((), ())
-    named = {device.volume_id for device in volumes}
+    named = {device.volume_id for device in volumes} | {swap.target_id for swap in one.swaps.values()}
     ours = ("", *one.projects)
     held = [
         each for each in one.attachments if each.volume_id in named or await _project(cloud, each, collector) in ours

@@ -59,6 +59,7 @@ class Kind(StrEnum):
     ATTACHED_TWICE = auto()
     SAID_TO_BE_FREE = auto()
     VOLUMES_OF_GUEST = auto()
+    UNENDED_SWAP = auto()
     # I8: devices
     LEAKED_DEVICE = auto()
     DEVICES_DIFFER = auto()

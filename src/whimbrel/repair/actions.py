@@ -153,6 +153,14 @@ class DetachVolume(_Action, frozen=True, tag="detach"):
     attachment_id: str = field(name="thing")
 
 
+class EndSwap(_Action, frozen=True, tag="end_swap"):
+    """End the migration of a volume under the server with the volume that the guest uses."""
+
+    attachment_id: str = field(name="thing")  # of the new volume
+    volume_id: str = field(name="volume")
+    target_id: str = field(name="target")
+
+
 class DeleteImage(_Action, frozen=True, tag="delete_image"):
     image_id: str = field(name="thing")
 
@@ -162,5 +170,5 @@ RepairAction = (
     | CorrectQuota | Unlock | GiveLock
     | AdoptGuest | DestroyGuest | ReleaseDevices
     | ClaimDue | ReleaseClaim | NameOwner | Recount | TellZone
-    | BindPort | DeleteBinding | ReleasePort | DetachVolume | DeleteImage
+    | BindPort | DeleteBinding | ReleasePort | DetachVolume | EndSwap | DeleteImage
 )  # fmt: skip

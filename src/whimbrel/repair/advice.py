@@ -53,6 +53,8 @@ _WAITING: Mapping[Kind, str] = {
     Kind.NO_COPY: "confirm it, or restore that cell's row from a backup",
     Kind.PORT_ELSEWHERE: "activate the port's binding on the server's host, in the network service",
     Kind.UNBOUND_PORT: "activate the port's binding on the server's host, in the network service",
+    Kind.UNENDED_SWAP: "confirm it, then repair: a revert starts the guest with the old volume, which may lack what it"
+    " has written since",
     Kind.WRONG_CLAIM_OF_MOVE: "confirm it, then repair the claim",
     Kind.UNCLAIMED_GUEST: "confirm it, then repair the claim",
 }

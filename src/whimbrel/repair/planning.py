@@ -10,7 +10,18 @@ import msgspec
 
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Kind, Violation
-from whimbrel.repair import actions, advice, directory_entry, guards, guests, locks, owners, record_steps, steps
+from whimbrel.repair import (
+    actions,
+    advice,
+    directory_entry,
+    guards,
+    guests,
+    locks,
+    owners,
+    record_steps,
+    steps,
+    unended_swaps,
+)
 from whimbrel.repair import allocations as held
 from whimbrel.repair.actions import RepairAction
 from whimbrel.repair.facts import changes_cell, does
@@ -67,6 +78,7 @@ TABLE = (  # action, step, guard, proposal, violations
     Row(actions.DeleteBinding, steps.let_go_bindings, None, held.delete_binding, (Kind.ORPHAN_BINDING,)),
     Row(actions.ReleasePort, steps.let_go_ports, held.port_refusal, held.release_port,
         (Kind.ORPHAN_PORT, Kind.PORT_OF_NOBODY)),
+    Row(actions.EndSwap, unended_swaps.end_swaps, unended_swaps.refusal, unended_swaps.end_swap, (Kind.UNENDED_SWAP,)),
     Row(actions.DetachVolume, steps.detach_volumes, held.detach_refusal, held.detach_volume,
         (Kind.ORPHAN_ATTACHMENT, Kind.ATTACHMENT_OF_NOBODY)),
     Row(actions.ReleaseDevices, steps.release_devices, held.devices_refusal, held.release_devices,

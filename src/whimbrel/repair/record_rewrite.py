@@ -99,7 +99,10 @@ def is_older(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
     is_named = seen.entry.unplaced is None and seen.entry.cell == cell == snapshot.hosts[host].cell
     is_there = _place(record) == (host, guest.key.slot)
     held = {one.id for one in seen.attachments}
-    is_attached = all(device.attachment_id in held and device.host == host for device in record.volumes)
+    is_attached = all(
+        device.host == host and (device.attachment_id in held or device.volume_id in seen.swapped)
+        for device in record.volumes
+    )
     return not (is_named and is_there and is_attached) or record.vm_state in UNSETTLED
 
 

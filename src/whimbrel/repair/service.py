@@ -149,14 +149,16 @@ async def repaired(run: Repair, cloud: Cloud) -> None:
 
 _TAKEN = (Step(take, undo=release, in_request=True, after=(claim_due,)), Step(look_again))
 _LINES = tuple((row.action, row.step) for row in TABLE if row.step)
-_SINCE_2 = (actions.EraseEntry, actions.SettleRecord)
+_SINCE = {actions.EraseEntry: 2, actions.SettleRecord: 2, actions.EndSwap: 3}
+"""Kind of action -> the first version of the list with its steps, if that is not 1."""
 
-REPAIR_1 = Saga(
-    *("repair", 1, RepairFacts),
-    (*_TAKEN, *(step for action, step in _LINES if action not in _SINCE_2)),
-    (Step(repaired),),
-)
-REPAIR = Saga("repair", 2, RepairFacts, (*_TAKEN, *(step for _, step in _LINES)), (Step(repaired),))
+
+def _list(version: int) -> Saga[RepairFacts]:
+    steps = (step for action, step in _LINES if _SINCE.get(action, 1) <= version)
+    return Saga("repair", version, RepairFacts, (*_TAKEN, *steps), (Step(repaired),))
+
+
+REPAIR_1, REPAIR_2, REPAIR = _list(1), _list(2), _list(3)
 
 
 async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: ServerId) -> tuple[Run, Finding]:
@@ -181,7 +183,7 @@ async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: Se
 
 def _oldest(planned: Plan) -> int:
     """Return the first version of the list that has steps for all actions."""
-    return 2 if any(isinstance(action, _SINCE_2) for action in planned.actions) else 1
+    return max((_SINCE.get(type(action), 1) for action in planned.actions), default=1)
 
 
 def _facts(seen: ServerEvidence, planned: Plan, found: tuple[CellName, Server] | None) -> RepairFacts:

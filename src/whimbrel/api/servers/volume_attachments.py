@@ -81,7 +81,7 @@ async def update(call: Call) -> None:
 
 async def _swap(call: Call, volume_id: str, new_id: str) -> None:
     old = await call.cloud.volumes.volume(volume_id)
-    if not volume_swaps.is_migrating(old):
+    if not old.is_migrating:
         raise Conflict(f"volume {volume_id} is not migrating this api should only be called by Cinder")
     try:
         new = await call.cloud.volumes.volume(new_id)

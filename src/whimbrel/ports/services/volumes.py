@@ -29,6 +29,17 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}
     migration_status: str = ""  # "migrating" to another volume | "target:ID" of that volume ...; "": none
 
+    @property
+    def is_migrating(self) -> bool:
+        """Check whether the volume service waits until the servers of the volume use another one."""
+        return self.migration_status == "migrating"
+
+    @property
+    def migrated_volume(self) -> str:
+        """Return the id of the volume that is migrated to this one; "": none."""
+        before, mark, volume_id = self.migration_status.partition("target:")
+        return volume_id if mark and not before else ""
+
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     """An attachment of a volume to a server. Without a connector it only reserves the volume."""

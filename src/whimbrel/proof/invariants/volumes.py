@@ -23,7 +23,10 @@ def attached_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Vio
         return
     recorded = {device.attachment_id for device in seen.record.volumes}
     for one in seen.attachments:
-        if one.id not in recorded:
+        if one.id in seen.swaps:
+            yield _violation(seen, Kind.UNENDED_SWAP, one, f"volume {seen.swaps[one.id].volume_id} of server {seen.id}"
+                             f" is migrated to volume {one.volume_id}, and no run swaps them")  # fmt: skip
+        elif one.id not in recorded:
             yield _violation(seen, Kind.ORPHAN_ATTACHMENT, one, f"attachment {one.id} keeps volume {one.volume_id} for"
                              f" server {seen.id}, whose record does not name it")  # fmt: skip
     yield from used_as_recorded(seen, snapshot)
@@ -43,7 +46,7 @@ def used_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[
             yield Violation(invariant="I7", kind=Kind.LOOSE_ATTACHMENT, subject=seen.id, about=device.volume_id,
                             sentence=f"{sentence} {device.volume_id} keeps it only, and is connected to no host",
                             evidence={"status": "reserved"})  # fmt: skip
-        if there.get(device.attachment_id) != device.volume_id:
+        if there.get(device.attachment_id) != device.volume_id and device.volume_id not in seen.swapped:
             sentence = f"the attachment {device.attachment_id} by which server {seen.id} uses volume"
             yield Violation(invariant="I7", kind=Kind.LOST_ATTACHMENT, subject=seen.id, about=device.volume_id,
                             sentence=f"{sentence} {device.volume_id} is not there",

@@ -53,11 +53,6 @@ VolumeSwap = Run[SwapFacts]
 # Checks
 
 
-def is_migrating(volume: Volume) -> bool:
-    """Check whether the volume service waits until the servers of a volume use another one."""
-    return volume.migration_status == "migrating"
-
-
 async def check(cloud: Cloud, server: Server, old: Volume, new: Volume) -> None:
     """Raises: Invalid: the volumes cannot be swapped under this server."""
     if all(device.volume_id != old.id for device in server.volumes):
@@ -66,7 +61,7 @@ async def check(cloud: Cloud, server: Server, old: Volume, new: Volume) -> None:
         raise Invalid("Invalid volume: New volume must be detached in order to swap.")
     if new.size_gib < old.size_gib:
         raise Invalid("Invalid volume: New volume must be the same size or larger.")
-    if new.migration_status != f"target:{old.id}":
+    if new.migrated_volume != old.id:
         raise Invalid(f"Invalid volume: volume {new.id} is not the target of the migration of volume {old.id}.")
     await check_usable(cloud, server, new)
     if old.is_multiattach and await _writers(cloud, old) > 1:
