@@ -21,10 +21,10 @@ STEPS = 15
 
 def test_it_is_in_one_of_four_seeds_and_changes_no_other_decision() -> None:
     for seed in range(20):
-        told = story_of(seed, STEPS, Size(weights={"restore": 0})).decisions
+        told = story_of(seed, STEPS, Size()).decisions
         others = tuple(one for one in told if one.what not in VOLUME_ACTS)
         assert bool(len(told) - len(others)) == (seed % 4 == 2)
-        assert others == story_of(seed, STEPS, Size(weights={VOLUME_SERVICE: 0, "restore": 0})).decisions
+        assert others == story_of(seed, STEPS, Size(weights={VOLUME_SERVICE: 0})).decisions
 
 
 def of_acts(*whats: str, change: Callable[[World], None] | None = None) -> Outcome:
@@ -65,3 +65,14 @@ def test_every_seed_with_a_volume_service_keeps_the_invariants(part: int) -> Non
     for outcome in outcomes:
         check(outcome)
     assert together([outcome.counts for outcome in outcomes])["asked"].keys() & VOLUME_ACTS.keys()
+
+
+@pytest.mark.long
+def test_after_a_restore_each_guest_uses_the_volume_that_the_service_has() -> None:
+    size = Size(weights={VOLUME_SERVICE: 4})
+    outcomes = [run(story_of(seed, STEPS, varied(seed, size))) for seed in range(3, 73, 7)]
+    for outcome in outcomes:
+        check(outcome)
+    counts = together([outcome.counts for outcome in outcomes])
+    assert counts["asked"].keys() & VOLUME_ACTS.keys()
+    assert counts["restored"]

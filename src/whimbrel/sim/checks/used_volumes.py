@@ -10,12 +10,13 @@ from whimbrel.servers.lookup import listing
 from whimbrel.sim.cloud.cloud import World
 
 
-async def problems(world: World, given_up: Collection[str]) -> list[str]:
+async def problems(world: World, given_up: Collection[str], *, is_restored: bool = False) -> list[str]:
     """Return what has not ended, and which guests use another volume or file than the service says.
 
-    given_up: volumes of which the service does not know the files.
+    given_up: volumes of which the service does not know the files. is_restored: requests of the service may be in no
+    database that is left, so that it waits for good.
     """
-    found = list(_unended(world))
+    found = [] if is_restored else list(_unended(world))
     for server in await listing(world.cloud, ServerQuery()):
         if server.host:
             found += [problem async for problem in _differing(world, server, given_up)]

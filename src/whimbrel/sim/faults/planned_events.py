@@ -98,8 +98,8 @@ MAINTENANCES = 1
 
 VOLUME_SERVICE = "volume service"
 VOLUME_SERVICES = 1
-"""How many of four consecutive seeds have a volume service that migrates volumes and takes snapshots of files, if they
-have no restore: what a host has done for it is in no database that is put back; `weights` can override it."""
+"""How many of four consecutive seeds have a volume service that migrates volumes and takes snapshots of files;
+`weights` can override it."""
 
 PLANS = ("to its end", "paused", "aborted")
 """What an operator does with a maintenance some time after its start."""
@@ -227,7 +227,8 @@ def story_of(seed: int, steps: int, size: Size) -> Story:
         at += 0.0 if rng.random() < 0.3 else rng.expovariate(1 / size.gap_s)
         is_mishap = rng.random() < size.faults
         made.append(_mishap(rng, round(at, 3), size) if is_mishap else _act(rng, round(at, 3), size))
-    made += _restore(seed, made, size) or [*_maintenance(seed, made, size), *_volume_acts(seed, made, size)]
+    of_service = _volume_acts(seed, made, size)
+    made += [*(_restore(seed, made, size) or _maintenance(seed, made, size)), *of_service]
     made.sort(key=lambda decision: decision.at)
     return Story(seed=seed, size=size, decisions=tuple(made), order=seed)
 

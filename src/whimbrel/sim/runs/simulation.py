@@ -221,7 +221,8 @@ class _Run:
         if problems := at_once(at_rest.problems(self.world, journal_is_whole="global" not in self.restores.which)):
             raise Violated("rest: " + "; ".join(problems))
         given_up = self.users.volume_service.given_up
-        if not self.restores.which and (problems := at_once(used_volumes.problems(self.world, given_up))):
+        known = used_volumes.problems(self.world, given_up, is_restored=bool(self.restores.which))
+        if problems := at_once(known):
             raise Violated("rest: " + "; ".join(problems))
         if problems := at_once(maintenances.problems(self.world)):
             raise Violated("maintenance: " + "; ".join(problems))
