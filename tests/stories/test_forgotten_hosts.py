@@ -13,7 +13,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, ConsumerId, HostName, RunId
 from whimbrel.hosts.admission import find, retire
 from whimbrel.hosts.forgetting import forget
-from whimbrel.moves import evacuation_requests
+from whimbrel.moves import evacuation_requests, requests
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.hosts.bus_access import BusAccess
 from whimbrel.ports.placement.placement import Owner
@@ -255,6 +255,89 @@ async def killed_at(number: int, before: bool) -> bool:
     await some_time(world)
     assert await world.cloud.journal.open_run(server.id) is None
     assert bus.revoked
+    await assert_gone(world)
+    await world.close()
+    return was_killed
+
+
+# Moves whose source is the host
+
+
+async def confirmed_move(world: World) -> tuple[Any, Any]:
+    """Return a server that was migrated away before its former host died, and its confirmed move, which waits."""
+    server, engine = await boot(world), world.engine("d")
+    await requests.migrate(world.cloud, engine, world.requester(), server, None)
+    await world.settle(engine)
+    await die(world)
+    await requests.confirm(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
+    await some_time(world)
+    run = await world.cloud.journal.open_run(server.id)
+    assert run
+    assert run.at == "destroy_on_source"
+    return server, run
+
+
+async def test_a_confirmed_move_from_the_host_ends() -> None:
+    world, bus = await cloud_with_a_key(), Bus()
+    server, run = await confirmed_move(world)
+    with pytest.raises(Conflict, match="no evidence"):
+        await forget(world.cloud, bus, DEAD)
+    await declare_dead(world)
+    await some_time(world)
+    assert await world.cloud.journal.open_run(server.id), "a host that is not forgotten may come back with the guest"
+    with pytest.raises(Conflict, match=f"has the open run {run.id}"):
+        await retire(world.cloud, bus, DEAD)
+    await forget(world.cloud, bus, DEAD)
+    await some_time(world)
+    assert (await world.cloud.journal.get(run.id)).state == "done"
+    record = await lookup.find(world.cloud, server.id)
+    assert (record.vm_state, record.host != DEAD) == ("active", True)
+    await assert_gone(world)
+    await world.close()
+
+
+async def test_moves_that_need_more_of_the_host_keep_it() -> None:
+    """A move that waits for its verdict, or goes back to the host, may still need the guest there."""
+    world = await cloud_with_a_key()
+    server, engine = await boot(world), world.engine("d")
+    await requests.migrate(world.cloud, engine, world.requester(), server, None)
+    await world.settle(engine)
+    await die(world)
+    await declare_dead(world)
+    run = await world.cloud.journal.open_run(server.id)
+    assert run
+    with pytest.raises(Conflict, match=f"has the open run {run.id}: .* waits for a verdict: confirm it"):
+        await forget(world.cloud, Bus(), DEAD)
+    await requests.revert(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
+    await some_time(world)
+    with pytest.raises(Conflict, match=f"{run.id} is on its way back at .*, and goes on when h1 answers"):
+        await forget(world.cloud, Bus(), DEAD)
+    await world.close()
+
+
+@BEFORE_OR_AFTER
+async def test_a_process_may_be_killed_while_a_confirmed_move_is_left(before: bool) -> None:
+    number = 1
+    while await killed_beside_a_move(number, before):
+        number += 1
+    assert number > 6
+
+
+async def killed_beside_a_move(number: int, before: bool) -> bool:
+    world, bus = await cloud_with_a_key(), Bus()
+    _, run = await confirmed_move(world)
+    await declare_dead(world)
+    life, was_killed = [number], False
+    dying: Any = Mortal(bus, ["revoke"], life, before)
+    try:
+        await forget(mortal(world, life, before), dying, DEAD)
+    except Killed:
+        was_killed = True
+        assert (await prove(world.cloud)).violations == ()
+    if await find(world.cloud, DEAD):
+        assert await forget(world.cloud, bus, DEAD)
+    await some_time(world)
+    assert (await world.cloud.journal.get(run.id)).state == "done"
     await assert_gone(world)
     await world.close()
     return was_killed

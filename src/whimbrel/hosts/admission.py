@@ -167,15 +167,15 @@ async def open_runs(cloud: Cloud, host: Host) -> list[Run]:
 
 
 async def check_unused(cloud: Cloud, host: Host, ending: Collection[Run] = ()) -> None:
-    """Check that nothing is on a host but the subjects of runs that are `ending`.
+    """Check that nothing is on a host but runs that are `ending`: deletes of servers there, and moves away from it.
 
     Raises: Conflict: names the servers, the open runs and the other consumers of allocations on the host.
     """
-    known, subjects = {run.id for run in ending}, {run.subject for run in ending}
+    known, subjects = {run.id for run in ending}, {run.subject for run in ending if not has_facts(run, MoveFacts)}
     there = [each.id for each in await cloud.cell(host.cell).servers.find(ServerQuery(host=host.name))]
     servers = [server for server in there if server not in subjects]
     runs = [run.id for run in await open_runs(cloud, host) if run.id not in known]
-    consumers = await _consumers(cloud, host) - {*servers, *runs, *map(str, subjects)}
+    consumers = await _consumers(cloud, host) - {*servers, *runs, *map(str, subjects | known)}
     problems = [
         *named("server", servers),
         *named("open run", runs),

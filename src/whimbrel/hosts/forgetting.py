@@ -1,8 +1,8 @@
 """Forgets a host that never returns: it is retired on evidence that nothing runs on it, without its agent.
 
 Invariant: nothing is removed before there is evidence of the whole host, of the kinds that evacuations accept. So every
-guest on it is proved to be off, also those that no record names. Deletes that wait for its agent end when its row is
-gone.
+guest on it is proved to be off, also those that no record names. Deletes, and moves whose source it is, that only wait
+for its agent to destroy a guest end when its row is gone.
 """
 
 import structlog
@@ -11,9 +11,11 @@ from whimbrel.domain.errors import Conflict, WorldError
 from whimbrel.domain.evidence import Evidence
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import ConsumerId, HostName
-from whimbrel.domain.run import Run
+from whimbrel.domain.run import Run, has_facts
 from whimbrel.hosts import admission
+from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.dead_source import evidence_of_host
+from whimbrel.moves.steps.guest import destroy_on_source
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.bus_access import BusAccesses
 from whimbrel.servers.lifecycle.delete import DELETE
@@ -28,18 +30,43 @@ async def forget(cloud: Cloud, bus: BusAccesses, name: HostName) -> Evidence | N
     Raises: NotFound: neither registered nor joined; Conflict: it has servers, allocations or open runs, it answers, or
     there is no evidence that it is dead; Unavailable.
     """
-    host, evidence, deletes = await admission.find(cloud, name), None, list[Run]()
+    host, evidence, ending = await admission.find(cloud, name), None, list[Run]()
     if host:
         await _check_unreachable(cloud, host)
-        deletes = [run for run in await admission.open_runs(cloud, host) if run.saga == DELETE.name]
-        await admission.check_unused(cloud, host, deletes)
+        opened = await admission.open_runs(cloud, host)
+        ending = [run for run in opened if _ends_without(host, run)]
+        try:
+            await admission.check_unused(cloud, host, ending)
+        except Conflict as conflict:
+            advice = [_advice(host, run) for run in opened if run not in ending]
+            raise Conflict(" ".join([conflict.reason, *advice[: admission.SHOWN]])) from None
         evidence = await _evidence(cloud, host)
-        for run in deletes:  # they would do so after the guest's end, for which they wait
-            await cloud.placement.release(run.order, ConsumerId(run.subject))
-    await admission.retire(cloud, bus, name, deletes)
+        for run in ending:  # they would do so after the guest's end, for which they wait
+            await cloud.placement.release(run.order, ConsumerId(run.subject if run.saga == DELETE.name else run.id))
+    await admission.retire(cloud, bus, name, ending)
     if evidence:
         log.warning("a dead host is forgotten", host=name, evidence=evidence.kind, origin=evidence.origin)
     return evidence
+
+
+def _ends_without(host: Host, run: Run) -> bool:
+    """Check whether all that a run still needs of a host is that its guest there is destroyed."""
+    if run.saga == DELETE.name:
+        return True
+    if run.way != "forward" or run.at != destroy_on_source.__name__ or not has_facts(run, MoveFacts):
+        return False
+    source, target = run.facts.source, run.facts.target
+    return bool(source and target and source.host == host.name != target.host)
+
+
+def _advice(host: Host, run: Run) -> str:
+    """Return what a person can do about an open run that needs more of the host."""
+    what = f"{run.saga} {run.id}"
+    source = run.facts.source if has_facts(run, MoveFacts) else None
+    if run.state == "parked" and source and source.host == host.name:
+        return f"{what} waits for a verdict: confirm it, its guest on {host.name} is lost."
+    way = "on its way back " if run.way == "back" else ""
+    return f"{what} is {way}at {run.at}, and goes on when {host.name} answers: whimbrel move show {run.id}."
 
 
 async def _check_unreachable(cloud: Cloud, host: Host) -> None:

@@ -87,10 +87,26 @@ async def destroy_on_target(move: Move, cloud: Cloud) -> None:
 
 
 async def destroy_on_source(move: Move, cloud: Cloud) -> None:
-    """Destroy the source's guest and disk, once the target's guest has been seen."""
+    """Destroy the source's guest and disk, once the target's guest has been seen.
+
+    A source without a row was forgotten on evidence: nothing runs there, and its agent is refused. No other host with
+    an open run loses its row.
+    """
     source = source_of(move)
     await _see(move, cloud, target_of(move))
-    await agent_at(cloud, source).destroy(move.order, key_at(move, source))
+    try:
+        await agent_at(cloud, source).destroy(move.order, key_at(move, source))
+    except Unavailable:
+        if await _is_registered(source, cloud):
+            raise
+
+
+async def _is_registered(location: Location, cloud: Cloud) -> bool:
+    try:
+        await cloud.cell(location.cell).hosts.get(location.host)
+    except NotFound:
+        return False
+    return True
 
 
 async def see_replaced(move: Move, cloud: Cloud) -> None:
