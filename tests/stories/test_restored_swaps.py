@@ -17,6 +17,7 @@ from whimbrel.proof import ledgers
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.repair.service import survey
 from whimbrel.servers import lookup
+from whimbrel.servers.cleanup import orphans
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Crash, Fault, changes
 from whimbrel.sim.runs.operator_restore import restore
@@ -126,6 +127,19 @@ async def test_it_is_left_if_the_volume_service_does_not_wait_for_its_end() -> N
     [finding] = [one for one in (await survey(world.cloud))[1] if one.subject == play.server.id]
     assert finding.plan.actions == ()
     assert "the volume service does not wait for its end" in finding.plan.left[0]
+    await world.close()
+
+
+async def test_a_clean_up_round_leaves_the_volume_to_which_another_is_migrated() -> None:
+    number = max(number for number, name in await _touches(SWAP) if name == "volumes.reserve")
+    play = CutOff(SWAP, {number: Fault.CRASH_AFTER})
+    world = await play.until_it_dies(SERVERS_ONLY)
+    await restored._drive_often(world, world.engine("restored"), 3)
+    record = await lookup.find(world.cloud, play.server.id)
+    assert not await orphans.see(record, world.cloud)
+    volumes = world.remains.volumes
+    volumes.add_volume(replace(await volumes.volume(equipment.VOLUME), migration_status="error"))
+    assert (await orphans.see(record, world.cloud)).attachments
     await world.close()
 
 

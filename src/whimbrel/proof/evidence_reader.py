@@ -103,7 +103,10 @@ async def _uses(cloud: Cloud, one: ServerEvidence, collector: Collector) -> Mapp
 
 
 async def _swaps(cloud: Cloud, one: ServerEvidence) -> Mapping[str, UnendedSwap]:
-    """Return the swaps that no open run carries out. Only the volume service names a volume a migration's target."""
+    """Return the swaps that no open run carries out. Only the volume service names a volume a migration's target.
+
+    A reservation that is left of a migration that has ended is an orphan: no guest uses it.
+    """
     named = {device.volume_id for device in one.record.volumes} if one.record and one.is_still else set()
     found: dict[str, UnendedSwap] = {}
     for other in one.attachments if named else ():
@@ -113,7 +116,8 @@ async def _swaps(cloud: Cloud, one: ServerEvidence) -> Mapping[str, UnendedSwap]
             volume_id = (await cloud.volumes.volume(other.volume_id)).migrated_volume
             if volume_id in named:
                 is_awaited = (await cloud.volumes.volume(volume_id)).is_migrating
-                found[other.id] = UnendedSwap(volume_id=volume_id, target_id=other.volume_id, is_awaited=is_awaited)
+                swap = UnendedSwap(volume_id=volume_id, target_id=other.volume_id, is_awaited=is_awaited)
+                found |= {other.id: swap} if is_awaited or other.status != "reserved" else {}
         except NotFound:
             continue
     return found

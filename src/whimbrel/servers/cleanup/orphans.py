@@ -137,10 +137,20 @@ async def _attachments(record: Server, there: Sequence[Attachment], guests: Sequ
     by_another = {one.volume_id for one in there if one.id in known}
     used = {volume for guest in guests if guest.key.server == record.id for volume in guest.volumes} - by_another
     unused = [one for one in there if one.id not in known and one.volume_id not in used]
+    unused = [one for one in unused if not await _is_being_swapped(one, cloud)]
     connected = [one.id for one in unused if one.status == "attaching"]
     if connected and not await _is_of_former_move(record, cloud):
         connected = []
     return [one.id for one in unused if one.status == "reserved"] + connected
+
+
+async def _is_being_swapped(attachment: Attachment, cloud: Cloud) -> bool:
+    """Check whether a volume is migrated to this one, which its guest may use. Proofs report it."""
+    try:
+        migrated = (await cloud.volumes.volume(attachment.volume_id)).migrated_volume
+        return bool(migrated) and (await cloud.volumes.volume(migrated)).is_migrating
+    except NotFound:
+        return False
 
 
 async def _is_of_former_move(record: Server, cloud: Cloud) -> bool:
