@@ -8,12 +8,17 @@ import pytest
 
 from tests.sim.test_run import check
 from tools.scenarios.incarnations import ChangedSagas, with_steps
+from whimbrel.domain.errors import Refused
+from whimbrel.domain.ids import ServerId
+from whimbrel.ports.services.volumes import Volume
 from whimbrel.saga.step import Do, Step
 from whimbrel.servers.devices import volume_swaps
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.planned_events import VOLUME_ACTS, VOLUME_SERVICE, Act, Size, Story, story_of, varied
 from whimbrel.sim.record.statistics import together
 from whimbrel.sim.runs.simulation import Outcome, run
+from whimbrel.sim.world.ids import SeededIds
+from whimbrel.sim.world.volumes import SimulatedVolumes
 
 ALWAYS = Size(weights={VOLUME_SERVICE: 4, "restore": 0})
 STEPS = 15
@@ -56,6 +61,23 @@ def test_a_swap_that_forgets_a_part_is_found(step: Do) -> None:
 
     nothing.__name__ = step.__name__
     assert of_acts("migrate volume", change=plant).failure
+
+
+async def test_the_end_of_a_migration_detaches_what_no_guest_uses() -> None:
+    """Seed 274 of 15 steps: an aborted live migration attached the old volume late, and the swap waited for that."""
+    volumes, server = SimulatedVolumes(SeededIds(1)), ServerId("a server")
+    volumes.add_volume(Volume(id="old", project_id="p", name="", status="available", size_gib=1, zone="nova"))
+    before = await volumes.reserve(server, "old", [])
+    await volumes.connect(before.id, {"host": "h1"})
+    await volumes.complete(before.id)
+    await volumes.connect_another(server, "old", [before.id], {"host": "h2"})
+    volumes.begin_migration("old", "new")
+    after = await volumes.reserve(server, "new", [])
+    with pytest.raises(Refused, match="Volume old is in use"):
+        await volumes.complete_migration("old", "new")
+    await volumes.detach(before.id)
+    assert await volumes.complete_migration("old", "new") == "old"
+    assert [(one.id, one.volume_id) for one in await volumes.attachments(server)] == [(after.id, "old")]
 
 
 @pytest.mark.long

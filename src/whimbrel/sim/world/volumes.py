@@ -282,8 +282,8 @@ class SimulatedVolumes(SimulatedVolumeProxies):
             return volume_id
         if failed and self._held(new_volume_id):
             raise Refused(f"Volume {new_volume_id} is in use.")
-        if not failed and self._held(volume_id):
-            raise Refused(f"Volume {volume_id} is in use.")
+        if not failed:
+            self._detach_source(volume_id)
         for one in self._held(new_volume_id):
             self._attachments[one.id] = replace(one, volume_id=volume_id)
         del self._volumes[new_volume_id]
@@ -292,6 +292,15 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         return volume_id
 
     # Internals
+
+    def _detach_source(self, volume_id: str) -> None:
+        """Delete the attachments of a migrated volume, as Cinder does. Raises: Refused: a guest uses it by one."""
+        held = self._held(volume_id)
+        if any(one.status == "attached" for one in held):
+            raise Refused(f"Volume {volume_id} is in use.")
+        for one in held:
+            del self._attachments[one.id]
+            self._connectors.pop(one.id, None)
 
     def _set_snapshot(self, snapshot_id: str, status: str) -> None:
         self._snapshots[snapshot_id] = replace(self._snapshots[snapshot_id], status=status)
