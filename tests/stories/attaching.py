@@ -145,13 +145,16 @@ async def unsnapshotting(world: World, server: Server) -> None:
 
 
 def attached(result: Result, run: Run) -> Books:
+    """A volume of a server on no host stays reserved where the service refuses more."""
     record = result.before["servers"][run.subject]
     device = with_(run.facts.device, attachment_id="")
+    is_refused = any(one.startswith("REFUSED") and one.endswith(" volumes.complete") for one in result.fired)
+    status = "reserved" if record.host is None and is_refused else "attached"
     return {
         **result.before,
         "servers": {run.subject: with_(record, volumes=(*record.volumes, device))},
         "attachments": sorted(
-            [*result.before["attachments"], (run.subject, FREE_VOLUME, record.host, "attached")],
+            [*result.before["attachments"], (run.subject, FREE_VOLUME, record.host, status)],
             key=lambda one: one[:2],
         ),
     }
