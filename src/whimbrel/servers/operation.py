@@ -47,15 +47,6 @@ def agent(run: Operation, cloud: Cloud) -> Agent:
     return cloud.agent(cell_of(run), host_of(run))
 
 
-async def has_host(run: Operation, cloud: Cloud) -> bool:
-    """Check whether the host of the server is registered."""
-    try:
-        await cloud.cell(cell_of(run)).hosts.get(host_of(run))
-    except NotFound:
-        return False
-    return True
-
-
 def key(run: Operation) -> GuestKey:
     assert run.facts.slot, "the server is on a host"
     return GuestKey(run.subject, run.facts.slot)

@@ -3,11 +3,14 @@
 Invariant: nothing is destroyed before its replacement was seen, in the same step.
 """
 
+from contextlib import suppress
+
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound, Unavailable
-from whimbrel.domain.guest import GuestSpec
+from whimbrel.domain.guest import GuestKey, GuestSpec, Order
 from whimbrel.domain.guest_agent import has_agent, requires_quiesce
+from whimbrel.domain.ids import CellName, HostName
 from whimbrel.moves import needs
 from whimbrel.moves.facts import Location, Move, key_at, old_flavor_of, source_of, target_of, target_spec, was_running
 from whimbrel.moves.steps import config_drives, pci_devices, plugging, shelved_images, volumes
@@ -87,26 +90,23 @@ async def destroy_on_target(move: Move, cloud: Cloud) -> None:
 
 
 async def destroy_on_source(move: Move, cloud: Cloud) -> None:
-    """Destroy the source's guest and disk, once the target's guest has been seen.
-
-    A source without a row was forgotten on evidence: nothing runs there, and its agent is refused. No other host with
-    an open run loses its row.
-    """
+    """Destroy the source's guest and disk, once the target's guest has been seen."""
     source = source_of(move)
     await _see(move, cloud, target_of(move))
+    await destroy_at(source.cell, source.host, move.order, key_at(move, source), cloud)
+
+
+async def destroy_at(cell: CellName, host: HostName, order: Order, key: GuestKey, cloud: Cloud) -> None:
+    """Destroy a guest. A host without a row was forgotten on evidence: nothing runs there, and its agent is refused.
+
+    No other host with an open run loses its row.
+    """
     try:
-        await agent_at(cloud, source).destroy(move.order, key_at(move, source))
+        await cloud.agent(cell, host).destroy(order, key)
     except Unavailable:
-        if await _is_registered(source, cloud):
+        with suppress(NotFound):
+            await cloud.cell(cell).hosts.get(host)
             raise
-
-
-async def _is_registered(location: Location, cloud: Cloud) -> bool:
-    try:
-        await cloud.cell(location.cell).hosts.get(location.host)
-    except NotFound:
-        return False
-    return True
 
 
 async def see_replaced(move: Move, cloud: Cloud) -> None:

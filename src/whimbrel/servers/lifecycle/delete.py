@@ -15,7 +15,7 @@ from whimbrel.domain.server import Server
 from whimbrel.moves import live_requests, requests
 from whimbrel.moves.live_migrate import LIVE_MIGRATE
 from whimbrel.moves.migration_status import MOVE_SAGAS
-from whimbrel.moves.steps import claims, ports, shelved_images, volumes
+from whimbrel.moves.steps import claims, guest, ports, shelved_images, volumes
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
@@ -32,15 +32,7 @@ async def mark_deleting(run: Operation, cloud: Cloud) -> None:
 
 
 async def destroy_guest(run: Operation, cloud: Cloud) -> None:
-    """Destroy the guest. A host without a row was forgotten on evidence: nothing runs there, and its agent is refused.
-
-    No other host with an open run loses its row.
-    """
-    try:
-        await operation.agent(run, cloud).destroy(run.order, operation.key(run))
-    except Unavailable:
-        if await operation.has_host(run, cloud):
-            raise
+    await guest.destroy_at(operation.cell_of(run), operation.host_of(run), run.order, operation.key(run), cloud)
 
 
 async def let_go_volumes(run: Operation, cloud: Cloud) -> None:
