@@ -8,8 +8,9 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.prerequisites import missing
@@ -19,7 +20,7 @@ from whimbrel.adapters.bus.account_store import push_accounts
 from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
 from whimbrel.adapters.bus.nats_keys import Key, new_key
 from whimbrel.adapters.bus.nats_subjects import cell_account
-from whimbrel.adapters.bus.server_configuration import ServerOptions, server_configuration
+from whimbrel.adapters.bus.server_configuration import Hub, ServerOptions, server_configuration
 from whimbrel.adapters.clock import SystemClock
 from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
@@ -33,6 +34,7 @@ class NatsServer:
     """One process of nats-server."""
 
     def __init__(self, directory: Path, number: int, port: int) -> None:
+        self.directory = directory
         self._configuration = directory / f"nats{number}.conf"
         self._log = directory / f"nats{number}.log"
         self.port = port
@@ -73,8 +75,11 @@ class NatsServer:
 class CloudBus:
     """The bus of one cloud: its servers, and the keys that are in its database."""
 
-    def __init__(self, servers: list[NatsServer], accounts: SqlBusAccounts, settings: BusServers) -> None:
+    def __init__(
+        self, servers: list[NatsServer], accounts: SqlBusAccounts, settings: BusServers, leaf_ports: Sequence[int] = ()
+    ) -> None:
         self.servers = servers
+        self.leaf_ports = leaf_ports
         self.accounts = accounts
         self.keys = AccountKeys(accounts, SystemClock())
         self.settings = settings
@@ -110,7 +115,8 @@ async def cloud_bus(
         await create_all(database, "global")
         accounts = SqlBusAccounts(database)
         keys = AccountKeys(accounts, SystemClock())
-        ports, cluster = free_ports(count), free_ports(count) if count > 1 else []
+        found = free_ports(3 * count)
+        ports, leaf_ports, cluster = found[:count], found[count : 2 * count], found[2 * count :] if count > 1 else []
         servers = [NatsServer(directory, number, port) for number, port in enumerate(ports)]
         for number, server in enumerate(servers):
             options = ServerOptions(
@@ -121,6 +127,7 @@ async def cloud_bus(
                 key=tls and tls / "nats.key",
                 cluster_listen=f"127.0.0.1:{cluster[number]}" if cluster else "",
                 routes=tuple(f"nats-route://127.0.0.1:{port}" for port in cluster),
+                leaf_listen=f"127.0.0.1:{leaf_ports[number]}",
             )
             server.configure(await server_configuration(keys, options))
             server.start()
@@ -128,11 +135,46 @@ async def cloud_bus(
         for server in servers:
             await server.until_ready()
         urls = tuple(f"nats://127.0.0.1:{server.port}" for server in servers)
-        bus = CloudBus(servers, accounts, BusServers(urls=urls, ca_file=tls and tls / "ca.crt"))
+        bus = CloudBus(servers, accounts, BusServers(urls=urls, ca_file=tls and tls / "ca.crt"), leaf_ports)
         for cell in cells:
             await keys.account(cell_account(cell))
         await bus.push()
         yield bus
+
+
+@dataclass
+class Leaf:
+    """A leaf server. bus: the cloud's, as it is reached through this server."""
+
+    server: NatsServer
+    bus: CloudBus
+    key: Key
+
+
+@asynccontextmanager
+async def leaf_server(hub: CloudBus, directory: Path, cells: tuple[CellName, ...] = (C1,)) -> AsyncIterator[Leaf]:
+    """Start a leaf server for hosts of these cells. directory: empty, for its files."""
+    [port] = free_ports(1)
+    addresses = tuple(f"127.0.0.1:{each}" for each in hub.leaf_ports)
+    joined = Hub(addresses=addresses, cells=cells, insecure=True, credentials=directory)
+    options = ServerOptions(name="leaf", listen=f"127.0.0.1:{port}", directory=directory / "accounts")
+    key, server = new_key("user"), NatsServer(directory, 9, port)
+    for account, text in (await hub.keys.leaf_credentials("leaf", key, joined.accounts)).items():
+        (directory / joined.file(account)).write_text(text)
+    server.configure(await server_configuration(hub.keys, options, joined))
+    server.start()
+    try:
+        await server.until_ready()
+        yield Leaf(server, CloudBus([server], hub.accounts, BusServers(urls=(f"nats://127.0.0.1:{port}",))), key)
+    finally:
+        server.kill()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for what another process brings about."""
+    async with asyncio.timeout(HANG_S):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 def free_ports(count: int) -> list[int]:

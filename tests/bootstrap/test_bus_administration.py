@@ -11,15 +11,15 @@ from whimbrel.adapters.bus.account_keys import AccountKeys, agent_logins
 from whimbrel.adapters.bus.bus_view import BusView
 from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
 from whimbrel.adapters.bus.nats_keys import new_key
-from whimbrel.adapters.bus.server_configuration import ServerOptions
+from whimbrel.adapters.bus.server_configuration import Hub, ServerOptions
 from whimbrel.adapters.clock import SystemClock
 from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.global_.bus_accounts import SqlBusAccounts
 from whimbrel.adapters.sql.global_.cells import SqlCells
-from whimbrel.bootstrap.bus_administration import make_configuration, push, show
+from whimbrel.bootstrap.bus_administration import make_configuration, make_leaf, push, show
 from whimbrel.bootstrap.process_base import prepare_stores
 from whimbrel.cli import main
-from whimbrel.domain.errors import Invalid, Refused, Unavailable
+from whimbrel.domain.errors import Invalid, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.settings.sections import BusTable
@@ -87,6 +87,29 @@ def test_a_server_runs_by_its_configuration(tmp_path: Path, capsys: pytest.Captu
         server.kill()
 
 
+def test_a_leaf_server_gets_a_directory_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url, directory = f"sqlite:///{tmp_path / 'db'}", tmp_path / "leaf"
+    prepare_stores(url)
+    asyncio.run(add_cell(url))
+    settings = tmp_path / "whimbrel.toml"
+    settings.write_text(f'[database]\nurl = "{url}"\n')
+    words = ("bus", "leaf", directory, "--settings", settings, "--name", "l1", "--hub", "hub.example:7422", "--cell")
+    assert "nats-server -c /etc/nats/nats-server.conf" in run(capsys, *words, "c1")
+    text = (directory / "nats-server.conf").read_text()
+    assert 'urls: ["tls://hub.example:7422"]' in text
+    assert 'credentials: "/etc/nats/cell-c1.creds"' in text
+    assert sorted(file.name for file in directory.iterdir()) == ["SYS.creds", "cell-c1.creds", "nats-server.conf"]
+    assert {file.stat().st_mode & 0o777 for file in directory.iterdir()} == {0o600}
+    assert (directory / "SYS.creds").read_text().split("SEED-----\n")[1].split()[0] not in text
+
+
+async def test_a_leaf_server_is_of_cells_that_exist(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}"
+    prepare_stores(url)
+    with pytest.raises(NotFound, match="there is no cell far"):
+        await make_leaf(url, ServerOptions(name="l1"), Hub(addresses=("hub:7422",), cells=(CellName("far"),)))
+
+
 async def test_what_is_missing_is_said(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}"
     with pytest.raises(Refused, match="whimbrel db upgrade"):
@@ -105,6 +128,7 @@ WITH_TLS = {"certificate": Path("nats.crt"), "key": Path("nats.key")}
         ({"listen": "0.0.0.0:4222"}, "others on the network could read"),
         ({"listen": "[::]:4222"}, "others on the network could read"),
         ({"certificate": Path("nats.crt")}, "needs its key"),
+        ({"leaf_listen": "10.0.0.1:7422"}, "others on the network could read"),
         ({"cluster_listen": "10.0.0.1:6222"}, "any server could join"),
         ({"cluster_listen": "10.0.0.1:6222", **WITH_TLS}, "any server could join"),
     ],

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from nats.aio.msg import Msg
 
 from tests.host_room import H1, Room, spec
-from tests.nats_servers import C1, CloudBus, cloud_bus
+from tests.nats_servers import C1, CloudBus, cloud_bus, until
 from tests.processes import HANG_S
 from whimbrel.adapters.bus.compressed import LARGE, compress, decompress
 from whimbrel.adapters.bus.nats_agents import SENT_AT, TIMEOUT, NatsAgents, serve_agent
@@ -30,13 +30,6 @@ from whimbrel.ports.hosts.agent import Agent
 
 KEY = spec().key
 SESSION = 7
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for what another process brings about."""
-    async with asyncio.timeout(HANG_S):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
 
 
 class Counting:

@@ -1,7 +1,7 @@
 """What an operator does with the bus: the keys and the configuration of its servers, and what is on it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -9,14 +9,15 @@ from whimbrel.adapters.bus.account_keys import AccountKeys
 from whimbrel.adapters.bus.account_store import push_accounts
 from whimbrel.adapters.bus.bus_view import BusView, read_bus
 from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
+from whimbrel.adapters.bus.nats_keys import new_key
 from whimbrel.adapters.bus.nats_subjects import cell_account
-from whimbrel.adapters.bus.server_configuration import ServerOptions, server_configuration
+from whimbrel.adapters.bus.server_configuration import Hub, ServerOptions, server_configuration
 from whimbrel.adapters.clock import SystemClock
 from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.engine.schema import check
 from whimbrel.adapters.sql.global_.bus_accounts import SqlBusAccounts
 from whimbrel.adapters.sql.global_.cells import SqlCells
-from whimbrel.domain.errors import Invalid
+from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.settings.sections import BusTable
 
 CONNECTS_S = 10.0
@@ -33,6 +34,29 @@ async def make_configuration(url: str, options: ServerOptions) -> str:
     """Return the configuration of a server; keys that the database lacks are made, also those of its cells."""
     async with _keys(url) as keys:
         return await server_configuration(keys, options)
+
+
+async def make_leaf(url: str, options: ServerOptions, hub: Hub) -> tuple[str, Mapping[str, str]]:
+    """Make a key for a leaf server. Return the public key, and its files by name: configuration and credentials.
+
+    Raises: NotFound: no such cell.
+    """
+    key = new_key("user")
+    async with _keys(url) as keys:
+        known = {each.name for each in await keys.all()}
+        for cell in hub.cells:
+            if cell_account(cell) not in known:
+                raise NotFound(f"there is no cell {cell}: `whimbrel cell list` lists them")
+        credentials = await keys.leaf_credentials(options.name, key, hub.accounts)
+        files = {hub.file(account): text for account, text in credentials.items()}
+        return key.public, {"nats-server.conf": await server_configuration(keys, options, hub), **files}
+
+
+async def revoke_leaf(url: str, table: BusTable, public_key: str) -> None:
+    """Revoke the key of a leaf server on all servers, which end its connections."""
+    async with _keys(url) as keys, _system(keys, table) as system:
+        await keys.revoke_leaf(public_key)
+        await push_accounts(system, keys)
 
 
 async def push(url: str, table: BusTable) -> list[str]:

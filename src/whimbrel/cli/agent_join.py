@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from whimbrel.adapters.bus.nats_connection import BusServers
 from whimbrel.adapters.bus.nats_keys import new_key
 from whimbrel.api.views.hosts import HostJoin, HostJoinAnswer
 from whimbrel.cli.client import NEWEST
@@ -28,7 +29,13 @@ TIMEOUT_S = 30.0
 
 
 def join(
-    token: str | None = None, /, *, token_file: Path | None = None, dir: Path = DEFAULT, insecure: bool = False
+    token: str | None = None,
+    /,
+    *,
+    token_file: Path | None = None,
+    dir: Path = DEFAULT,
+    bus: tuple[str, ...] = (),
+    insecure: bool = False,
 ) -> None:
     """Join a cloud: make this host's key, and store what its agent needs.
 
@@ -42,6 +49,9 @@ def join(
         A file with the token: it is not shown to other users of this machine, as one on the command line is.
     dir
         Directory of the agent.
+    bus
+        URL of the server of NATS to use, such as a leaf server near this host; may be given several times. Default: the
+        cloud's.
     insecure
         Send the secret over plain HTTP to another machine.
     """
@@ -51,12 +61,17 @@ def join(
             f"the cloud is at {invitation.url}, to which the secret would be sent without TLS: have the cloud serve"
             " HTTPS, or say --insecure if the network is trusted"
         )
+    if bus:
+        BusServers(urls=bus, insecure=insecure)  # checked before the invitation is used up
     home, key = AgentDir(dir), new_key("user")
     home.keep_new_seed(key.seed.encode())
     joined = _admitted(invitation, key.public)
     home.complete(
         Membership(
-            host=HostName(joined.host), cell=CellName(joined.cell), bus_urls=tuple(joined.bus_urls), jwt=joined.jwt
+            host=HostName(joined.host),
+            cell=CellName(joined.cell),
+            bus_urls=bus or tuple(joined.bus_urls),
+            jwt=joined.jwt,
         ),
         joined.bus_ca,
     )

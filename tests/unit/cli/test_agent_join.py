@@ -84,6 +84,16 @@ async def test_a_host_joins_over_tls_with_a_key_of_its_own(tmp_path: Path, capsy
     assert home.ca_file.read_text() == cloud.ca.ca_pem
 
 
+async def test_a_host_can_use_a_bus_server_near_it(tmp_path: Path) -> None:
+    home = AgentDir(tmp_path / "agent")
+    async with serving(tmp_path) as cloud:
+        token = await cloud.token()
+        with pytest.raises(Invalid, match="without TLS"):
+            await joined(token, home.path, bus=("nats://leaf:4222",))
+        await joined(token, home.path, bus=("tls://leaf:4222",))
+    assert home.membership().bus_urls == ("tls://leaf:4222",)
+
+
 async def test_a_used_token_admits_nobody_and_keeps_the_earlier_key(tmp_path: Path) -> None:
     home = AgentDir(tmp_path / "agent")
     async with serving(tmp_path) as cloud:

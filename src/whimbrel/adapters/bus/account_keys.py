@@ -3,7 +3,7 @@
 Each is made once, whichever process needs it first. Whoever can read the global database can sign for the bus.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from whimbrel.adapters.bus.nats_keys import (
@@ -12,6 +12,7 @@ from whimbrel.adapters.bus.nats_keys import (
     Login,
     Permissions,
     account_jwt,
+    credentials_file,
     new_key,
     operator_jwt,
     read_claims,
@@ -25,6 +26,8 @@ from whimbrel.adapters.bus.nats_subjects import (
     of_agent,
     of_cell_process,
     of_control_process,
+    of_leaf_in_cell,
+    of_leaf_in_system,
     of_system_user,
     process_inbox,
 )
@@ -36,6 +39,12 @@ OPERATOR: Final = "operator"
 
 VALID_S: Final = 30 * 86400.0
 """How long claims of users count. Agents have theirs renewed before."""
+
+LEAF_VALID_S: Final = 365 * 86400.0
+"""How long claims of leaf servers count; an operator renews their files. Revocations are kept as long."""
+
+LEAF_NAME: Final = "leaf "
+"""How the names of leaf servers' claims begin; the server's name follows."""
 
 AGENT_NAME: Final = "agent "
 """How the names of agents' claims begin; the host's name follows."""
@@ -103,6 +112,21 @@ class AccountKeys:
 
         return login
 
+    async def leaf_credentials(self, name: str, key: Key, accounts: Sequence[str]) -> dict[str, str]:
+        """Return files of credentials by account, secret, with which a leaf server joins others in these accounts."""
+        files = {}
+        for account in accounts:
+            may = of_leaf_in_system() if account == SYSTEM_ACCOUNT else of_leaf_in_cell()
+            signer, now = key_of(await self.account(account)), self._clock.now()
+            jwt = user_jwt(signer, LEAF_NAME + name, key.public, now, LEAF_VALID_S, may, "LEAFNODE")
+            files[account] = credentials_file(jwt, key.seed)
+        return files
+
+    async def revoke_leaf(self, public_key: str) -> None:
+        """Revoke all claims of a leaf server that were signed until now. Takes effect when it is pushed."""
+        for account in await self.all():
+            await self._sign_again(account.name, {public_key: int(self._clock.now())})
+
     async def revoke(self, cell: CellName, public_key: str) -> None:
         """Revoke all claims for a key of a cell that were signed until now. Takes effect when it is pushed."""
         await self._sign_again(cell_account(cell), {public_key: int(self._clock.now())})
@@ -122,7 +146,7 @@ class AccountKeys:
             account = await self.account(name)
             claims, now = read_claims(account.jwt), int(self._clock.now())
             both = {**_revocations(account.jwt), **revoked}
-            still = {key: at for key, at in both.items() if at > now - VALID_S}
+            still = {key: at for key, at in both.items() if at > now - LEAF_VALID_S}
             # Servers keep the newest: two changes within a second need two times.
             signed_at = max(now, claims.iat + 1, after + 1)
             jwt = account_jwt(operator, name, account.public_key, signed_at, still)

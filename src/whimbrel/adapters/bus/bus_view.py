@@ -8,6 +8,7 @@ import msgspec
 from whimbrel.adapters.bus.account_keys import AGENT_NAME, AccountKeys
 from whimbrel.adapters.bus.account_store import outdated
 from whimbrel.adapters.bus.nats_connection import BusConnection
+from whimbrel.adapters.bus.nats_subjects import SYSTEM_ACCOUNT
 from whimbrel.domain.errors import Unavailable
 
 QUIET_S = 0.5
@@ -41,10 +42,20 @@ class ConnectionView(msgspec.Struct, frozen=True):
     host: str | None = None  # whose agent it is
 
 
+class LeafView(msgspec.Struct, frozen=True):
+    """A connection of a leaf server. Who is connected to the leaf server itself is not known here."""
+
+    account: str
+    server: str  # which it has joined
+    address: str
+    round_trip: str  # as the server writes it, such as "1.2ms"
+
+
 class BusView(msgspec.Struct, frozen=True):
     servers: list[ServerView]
     accounts: list[AccountView]
     connections: list[ConnectionView]
+    leaf_servers: list[LeafView] = []
 
 
 class _Server(msgspec.Struct):
@@ -81,7 +92,23 @@ class _Connz(msgspec.Struct):
     data: _Connections
 
 
-Answer = TypeVar("Answer", _Ping, _Connz)
+class _Leaf(msgspec.Struct):
+    ip: str = ""
+    port: int = 0
+    account: str = ""
+    rtt: str = ""
+
+
+class _Leaves(msgspec.Struct):
+    leafs: list[_Leaf] | None = None
+
+
+class _Leafz(msgspec.Struct):
+    server: _Server
+    data: _Leaves
+
+
+Answer = TypeVar("Answer", _Ping, _Connz, _Leafz)
 
 
 async def read_bus(system: BusConnection, keys: AccountKeys) -> BusView:
@@ -90,6 +117,7 @@ async def read_bus(system: BusConnection, keys: AccountKeys) -> BusView:
     names = {each.public_key: each.name for each in accounts}
     pings = await _gather(system, "$SYS.REQ.SERVER.PING", {}, _Ping)
     tables = await _gather(system, "$SYS.REQ.SERVER.PING.CONNZ", {"auth": True, "limit": 1_000_000}, _Connz)
+    leaves = await _gather(system, "$SYS.REQ.SERVER.PING.LEAFZ", {}, _Leafz)
     connected = [(each.server, one) for each in tables for one in each.data.connections]
     missing = {account.name for account, _ in await outdated(system, accounts)}
     return BusView(
@@ -127,6 +155,12 @@ async def read_bus(system: BusConnection, keys: AccountKeys) -> BusView:
             ),
             key=lambda each: (each.account, each.name),
         ),
+        leaf_servers=[
+            LeafView(names[leaf.account], each.server.name, f"{leaf.ip}:{leaf.port}", leaf.rtt)
+            for each in leaves
+            for leaf in each.data.leafs or ()
+            if names.get(leaf.account, SYSTEM_ACCOUNT) != SYSTEM_ACCOUNT
+        ],
     )
 
 

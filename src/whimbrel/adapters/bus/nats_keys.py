@@ -15,6 +15,7 @@ import msgspec
 import nkeys
 
 KeyKind = Literal["operator", "account", "user"]
+ConnectionKind = Literal["STANDARD", "LEAFNODE"]
 
 _PREFIXES: dict[KeyKind, int] = {
     "operator": nkeys.PREFIX_BYTE_OPERATOR,
@@ -73,18 +74,34 @@ def account_jwt(operator: Key, name: str, account: str, now: float, revoked: Map
     return _signed(operator, name, account, now, claims)
 
 
-def user_jwt(account: Key, name: str, user: str, now: float, valid_s: float, may: Permissions) -> str:
-    """user: its public key. It connects as a client only, not as a server that joins others."""
+def user_jwt(
+    account: Key,
+    name: str,
+    user: str,
+    now: float,
+    valid_s: float,
+    may: Permissions,
+    connects_as: ConnectionKind = "STANDARD",
+) -> str:
+    """user: its public key. connects_as: a client, or a leaf server that joins others."""
     claims: dict[str, Any] = {
         "type": "user",
         "pub": {"allow": list(may.publish)},
         "sub": {"allow": list(may.subscribe)},
-        "allowed_connection_types": ["STANDARD"],
+        "allowed_connection_types": [connects_as],
         **_UNLIMITED,
     }
     if may.answer_s:
         claims["resp"] = {"max": 1, "ttl": int(may.answer_s * 1e9)}
     return _signed(account, name, user, now, claims, expires_at=now + valid_s)
+
+
+def credentials_file(jwt: str, seed: str) -> str:
+    """Return the text of a file with which a server or a tool of NATS connects as a user. It is secret."""
+    return (
+        f"-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n"
+        f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+    )
 
 
 class Claims(msgspec.Struct, frozen=True):

@@ -88,3 +88,17 @@ def of_control_process(public_key: str) -> Permissions:
 def of_system_user(public_key: str) -> Permissions:
     """A process of the control plane, in the system account: it stores accounts and asks servers who they are."""
     return Permissions(["$SYS.REQ.>"], [f"{process_inbox(public_key)}.>"])
+
+
+def of_leaf_in_cell() -> Permissions:
+    """A leaf server, in the account of a cell whose hosts connect to it: it relays for all of them."""
+    return Permissions([">"], [">"])
+
+
+def of_leaf_in_system() -> Permissions:
+    """A leaf server, in the system account: it hears accounts that change, and asks for those that it lacks.
+
+    It answers nothing there: it cannot pretend that a server has stored an account or has other claims of it.
+    """
+    changes = ("$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE", "$SYS.ACCOUNT.*.CLAIMS.UPDATE")
+    return Permissions(["$SYS.REQ.CLAIMS.PACK"], [*changes, "$SYS._INBOX.>"])

@@ -1,13 +1,16 @@
 """The configuration of nats-server for a cloud. It names the operator only: adding cells and hosts never changes it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from whimbrel.adapters.bus.account_keys import AccountKeys
-from whimbrel.adapters.bus.nats_subjects import CONTROL_ACCOUNT, SYSTEM_ACCOUNT
+from whimbrel.adapters.bus.nats_subjects import CONTROL_ACCOUNT, SYSTEM_ACCOUNT, cell_account
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.ids import CellName
 from whimbrel.domain.ip_addresses import is_loopback
+from whimbrel.ports.stores.bus_accounts import BusAccount
 
 MAX_PAYLOAD = 8 * 1024 * 1024
 """Larger than NATS's default, 1 MiB, for the guests and ledgers of large hosts."""
@@ -28,13 +31,16 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     cluster_listen: str = ""  # empty: a server alone
     routes: tuple[str, ...] = ()  # the other servers of the cluster, nats-route://HOST:PORT
+    leaf_listen: str = ""  # empty: no leaf servers join it
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise Invalid("a certificate needs its key: give --certificate and --key")
-        if not (self.certificate or self.insecure or _is_here(self.listen)):
+        for address in (self.listen, self.leaf_listen or self.listen):
+            if self.certificate or self.insecure or _is_here(address):
+                continue
             raise Invalid(
-                f"at {self.listen} others on the network could read and change orders: give a certificate and its key"
+                f"at {address} others on the network could read and change orders: give a certificate and its key"
                 " (`whimbrel pki` makes them), or allow it with --insecure"
             )
         if (
@@ -52,12 +58,43 @@ def _is_here(address: str) -> bool:
     return is_loopback(address.rpartition(":")[0].strip("[]"))
 
 
-async def server_configuration(keys: AccountKeys, options: ServerOptions) -> str:
-    """Return the text of the configuration file. Keys that are missing are made. It contains no secret."""
+class Hub(msgspec.Struct, frozen=True, kw_only=True):
+    """The servers that a leaf server joins, in the accounts of some cells.
+
+    Raises: Invalid: others on the network could read what is sent.
+    """
+
+    addresses: tuple[str, ...]  # HOST:PORT for leaf servers
+    cells: tuple[CellName, ...]
+    ca: Path | None = None  # what their certificates are checked with; None: the system's
+    insecure: bool = False  # without TLS
+    credentials: Path = Path("/etc/nats")  # the directory of the files of credentials, on the leaf's machine
+
+    def __post_init__(self) -> None:
+        for address in self.addresses:
+            if self.ca and self.insecure:
+                raise Invalid("a CA is used with TLS, and --insecure is without TLS: give one of them")
+            if not address.rpartition(":")[2].isdigit():
+                raise Invalid(f"{address} is not HOST:PORT; give where a server of the hub listens for leaf servers")
+
+    @property
+    def accounts(self) -> list[str]:
+        return [SYSTEM_ACCOUNT, *(cell_account(cell) for cell in self.cells)]
+
+    def file(self, account: str) -> str:
+        """Return the name of the file with the credentials of an account."""
+        return f"{account.replace('/', '-')}.creds"
+
+
+async def server_configuration(keys: AccountKeys, options: ServerOptions, hub: Hub | None = None) -> str:
+    """Return the text of the configuration file. Keys that are missing are made. It contains no secret.
+
+    hub: of a leaf server, what it joins.
+    """
     operator, system = await keys.operator(), await keys.account(SYSTEM_ACCOUNT)
-    known = [system, await keys.account(CONTROL_ACCOUNT)]
+    known = [await keys.account(name) for name in (hub.accounts if hub else (SYSTEM_ACCOUNT, CONTROL_ACCOUNT))]
     lines = [
-        "# nats-server for Whimbrel, made by `whimbrel bus init`. It contains no secret.",
+        f"# nats-server for Whimbrel, made by `whimbrel bus {'leaf' if hub else 'init'}`. It contains no secret.",
         f"listen: {_text(options.listen)}",
         *([f"server_name: {_text(options.name)}"] if options.name else []),
         f"max_payload: {MAX_PAYLOAD}",
@@ -74,6 +111,8 @@ async def server_configuration(keys: AccountKeys, options: ServerOptions) -> str
         "}",
         *_tls(options),
         *_cluster(options),
+        *_leaf_servers(options),
+        *(_remotes(hub, known) if hub else []),
     ]
     return "\n".join(lines) + "\n"
 
@@ -99,6 +138,26 @@ def _cluster(options: ServerOptions) -> list[str]:
         *tls,
         "}",
     ]
+
+
+def _leaf_servers(options: ServerOptions) -> list[str]:
+    if not options.leaf_listen:
+        return []
+    tls = ["  tls: {", *_certificate(options), "  }"] if options.certificate else []
+    return ["leafnodes: {", f"  listen: {_text(options.leaf_listen)}", *tls, "}"]
+
+
+def _remotes(hub: Hub, accounts: Sequence[BusAccount]) -> list[str]:
+    """Join the hub once in each account."""
+    scheme = "nats-leaf" if hub.insecure else "tls"
+    urls = ", ".join(_text(f"{scheme}://{address}") for address in hub.addresses)
+    tls = [f"    tls: {{ ca_file: {_text(str(hub.ca))} }}"] if hub.ca else []
+    remotes = []
+    for each in accounts:
+        file = _text(str(hub.credentials / hub.file(each.name)))
+        about = [f"    urls: [{urls}]", f"    account: {_text(each.public_key)}", f"    credentials: {file}"]
+        remotes += ["  {", *about, *tls, "  }"]
+    return ["leafnodes: {", "remotes: [", *remotes, "]", "}"]
 
 
 def _text(value: str) -> str:
