@@ -15,7 +15,7 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server_devices import BlockDevice
 from whimbrel.moves.facts import Move, MoveFacts, source_of
 from whimbrel.moves.steps.lease_check import check_in_hand
-from whimbrel.moves.steps.volumes import POLL_S
+from whimbrel.moves.steps.volumes import POLL_S, without_leftovers
 from whimbrel.ports.cloud import Cloud
 
 Facts = TypeVar("Facts", bound=MoveFacts)
@@ -33,7 +33,9 @@ def is_loose(device: BlockDevice) -> bool:
 async def reserve_root(move: Run[Facts], cloud: Cloud) -> Facts:
     """Reserve the volume by another attachment, beside that of the old guest."""
     root, server = _root(move), ServerId(move.subject)
-    made = await cloud.volumes.reserve(server, root.volume_id, [root.attachment_id])
+    known = [root.attachment_id]
+    held = await without_leftovers(move, await cloud.volumes.attachments(server, root.volume_id), known, cloud)
+    made = await cloud.volumes.reserve(server, root.volume_id, known, held)
     return replace(move.facts, target_attachments={root.volume_id: made.id})
 
 

@@ -44,7 +44,7 @@ async def attach_target(move: Move, cloud: Cloud) -> MoveFacts:
     server, at_source = ServerId(move.subject), await _held_at_source(move, cloud)
     recorded = {*at_source.values(), *(device.attachment_id for device in facts.volumes)}
     held = [one for one in await cloud.volumes.attachments(server) if one.volume_id in _volume_ids(move)]
-    held = await _without_leftovers(move, held, recorded, cloud)
+    held = await without_leftovers(move, held, recorded, cloud)
     connector = await _connector(target_of(move), cloud) if move.saga in SOURCE_STAYS_CONNECTED else None
     made = {}
     for device in facts.volumes:
@@ -145,12 +145,12 @@ async def _at_source(move: Move, device: BlockDevice, cloud: Cloud, *, anew: boo
     if device.host == source.host and is_held and device.attachment_id not in given_up:
         return device.attachment_id
     targets = [one for one in (device.attachment_id, move.facts.target_attachments.get(device.volume_id)) if one]
-    held = await _without_leftovers(move, held, targets, cloud)
+    held = await without_leftovers(move, held, targets, cloud)
     return (await cloud.volumes.reserve(server, device.volume_id, targets, held)).id
 
 
-async def _without_leftovers(
-    move: Move, held: Sequence[Attachment], recorded: Collection[str], cloud: Cloud
+async def without_leftovers(
+    run: Run, held: Sequence[Attachment], recorded: Collection[str], cloud: Cloud
 ) -> list[Attachment]:
     """Delete the attachments that are connected, not completed, and not recorded. Return the others.
 
@@ -159,7 +159,7 @@ async def _without_leftovers(
     """
     leftovers = [one for one in held if one.id not in recorded and one.status == "attaching"]
     if leftovers:
-        await _detach(move, leftovers, cloud)
+        await _detach(run, leftovers, cloud)
     return [one for one in held if one not in leftovers]
 
 
@@ -308,7 +308,9 @@ def marks(move: Move) -> list[str]:
 async def reserve_all(run: Run, devices: Sequence[BlockDevice], records: Servers, cloud: Cloud) -> None:
     """Keep the volumes by attachments without a host, and delete all others. The record first names the new ones."""
     server, kept = ServerId(run.subject), []
-    held = await cloud.volumes.attachments(server)
+    recorded = {device.volume_id: device.attachment_id for device in devices}
+    held = [one for one in await cloud.volumes.attachments(server) if one.volume_id in recorded]
+    held = await without_leftovers(run, held, recorded.values(), cloud)
     for device in devices:
         if device.host:
             reserved = await cloud.volumes.reserve(server, device.volume_id, [device.attachment_id], held)

@@ -123,8 +123,10 @@ async def check_attached(run: Run[Kind], cloud: Cloud) -> Kind:
 
 
 async def reserve_volume(run: VolumeOperation, cloud: Cloud) -> None:
+    volume_id = run.facts.device.volume_id
+    held = await volumes.without_leftovers(run, await cloud.volumes.attachments(run.subject, volume_id), (), cloud)
     await check_in_hand(run, cloud)
-    await cloud.volumes.reserve(run.subject, run.facts.device.volume_id, ())
+    await cloud.volumes.reserve(run.subject, volume_id, (), held)
 
 
 async def reserve_volume_later(run: VolumeOperation, cloud: Cloud) -> None:
