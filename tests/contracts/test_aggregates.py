@@ -35,6 +35,15 @@ async def test_gives_what_was_created(open_store: Opener) -> None:
             await aggregates.get(99)
 
 
+async def test_gives_the_names_of_all_zones_with_the_aggregates(open_store: Opener) -> None:
+    async with open_store("global") as db:
+        aggregates, zones = SqlAggregates(db), SqlZones(db)
+        east = await aggregates.create("racks-east", "uuid-1", zone("z1"), 1.0)
+        await zones.ensure(Zone(id="z1", name="east"))
+        await zones.ensure(Zone(id="z2", name="without hosts"))
+        assert await aggregates.with_zone_names() == ([east], {"z1": "east", "z2": "without hosts"})
+
+
 async def test_a_name_is_taken_once(open_store: Opener) -> None:
     async with open_store("global") as db:
         aggregates = SqlAggregates(db)

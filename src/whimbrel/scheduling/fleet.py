@@ -37,6 +37,7 @@ class _Read:
     """What one read found."""
 
     aggregates: Sequence[Aggregate]
+    zone_names: Mapping[str, str]
     infos: Mapping[CellName, CellInfo]
     cells: Mapping[CellName, CellHosts | None]
     properties: int  # how many images' are known
@@ -52,10 +53,11 @@ class _Read:
         return same and all(mine.loads is its.loads and mine.images is its.images for mine, its in pairs)
 
     def has_hosts_of(self, other: "_Read") -> bool:
-        """Check whether both have the same hosts, in the same aggregates and cells."""
+        """Check whether both have the same hosts, in the same aggregates, zones and cells."""
         return (
             [_hosts_of(cell) for cell in self.cells.items()] == [_hosts_of(cell) for cell in other.cells.items()]
             and self.aggregates == other.aggregates
+            and self.zone_names == other.zone_names
             and self.infos == other.infos
         )
 
@@ -111,14 +113,14 @@ class KnownFleet:
         return fleet
 
     async def _read_cells(self) -> Fleet:
-        aggregates = await self._aggregates.all()
+        aggregates, zone_names = await self._aggregates.with_zone_names()
         weighs_images = self._weighs_images(aggregates)
         cells = self._known_ones()
         found = dict(
             zip(cells, await asyncio.gather(*(cell.hosts(weighs_images) for cell in cells.values())), strict=True)
         )
         infos = {cell.name: cell for cell in await self._infos.all()}
-        read = _Read(aggregates, infos, found, len(self._properties))
+        read = _Read(aggregates, zone_names, infos, found, len(self._properties))
         before, self._last = self._last, read
         if self._known and before and read.is_like(before):
             return self._known
@@ -132,7 +134,7 @@ class KnownFleet:
         hosts = [host for cell in read.reachable for host in cell.hosts]
         unreachable = frozenset(name for name, cell in found.items() if cell is None)
         zone = self._rules.default_availability_zone
-        return Fleet(hosts, aggregates, zone, loads, infos, unreachable, images, properties)
+        return Fleet(hosts, aggregates, zone, loads, infos, unreachable, images, properties, zone_names)
 
     def _known_ones(self) -> dict[CellName, KnownCell]:
         """Return the KnownCell of each current cell."""

@@ -88,11 +88,15 @@ class Written:
     has: list[Any] = field(default_factory=list)
     changes: int = 0
     is_down: bool = False
+    zone_names: dict[str, str] = field(default_factory=dict)
 
     async def all(self) -> list[Any]:
         if self.is_down:
             raise Unavailable("no answer")
         return self.has
+
+    async def with_zone_names(self) -> tuple[list[Any], dict[str, str]]:
+        return await self.all(), dict(self.zone_names)
 
 
 async def all_is_done() -> None:
@@ -136,6 +140,15 @@ async def test_it_is_read_again_when_it_has_aged_or_was_changed_here() -> None:
         written.changes += 1
         await reading.now()
         assert reading.one.asked == number
+
+
+async def test_names_of_zones_are_read_with_it() -> None:
+    reading = Reading()
+    reading.aggregates.zone_names = {"z1": "east"}
+    fleet = await reading.now()
+    assert (fleet.zone_name("z1"), fleet.zone_name("nova")) == ("east", "nova")
+    reading.aggregates.zone_names = {"z1": "sunrise"}
+    assert (await reading.later(MAX_AGE_S * 1.1)).zone_name("z1") == "sunrise"
 
 
 async def test_only_what_changed_is_read() -> None:

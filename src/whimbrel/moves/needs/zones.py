@@ -14,7 +14,6 @@ from whimbrel.domain.ids import HostName
 from whimbrel.moves.facts import Location, MoveFacts, ZoneRequest
 from whimbrel.ports.cloud import Cloud, ZonePolicy
 from whimbrel.ports.placement.placement import HostRule
-from whimbrel.ports.stores.zones import name_of
 
 EXTRA_SPEC: Final = "whimbrel:az_on_move"
 METADATA_KEY: Final = "az_on_move"
@@ -32,12 +31,12 @@ async def zone_request(facts: MoveFacts, cloud: Cloud) -> ZoneRequest:
     if volumes is None:
         requested = requested or await _by_policy(facts, cloud)
     elif requested is None:
-        name = await name_of(cloud.zones, volumes)
+        name = await _name_of(volumes, cloud)
         requested = ZoneRequest(zone=volumes, because=f"its volumes are in zone {name} (cross_az_attach = false)")
     elif requested.zone != volumes:
         raise Refused(
             f"No valid host was found: {requested.because}, but its volumes are in zone"
-            f" {await name_of(cloud.zones, volumes)}, and servers use volumes of their own zone only"
+            f" {await _name_of(volumes, cloud)}, and servers use volumes of their own zone only"
             " (cross_az_attach = false)."
         )
     if requested.zone is not None and not await _has_hosts(requested.zone, cloud):
@@ -54,12 +53,10 @@ def host_rule(target: Location, cloud: Cloud) -> HostRule:
 async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneRequest | None:
     if facts.asked_zone is not None:
         return ZoneRequest(
-            zone=facts.asked_zone, because=f"it is to move to zone {await name_of(cloud.zones, facts.asked_zone)}"
+            zone=facts.asked_zone, because=f"it is to move to zone {await _name_of(facts.asked_zone, cloud)}"
         )
     if facts.zone_pin is not None and not facts.leaves_zone:
-        return ZoneRequest(
-            zone=facts.zone_pin, because=f"it is pinned to zone {await name_of(cloud.zones, facts.zone_pin)}"
-        )
+        return ZoneRequest(zone=facts.zone_pin, because=f"it is pinned to zone {await _name_of(facts.zone_pin, cloud)}")
     return None
 
 
@@ -105,7 +102,7 @@ async def _by_policy(facts: MoveFacts, cloud: Cloud) -> ZoneRequest:
     if facts.leaves_zone:
         return ZoneRequest(because="it may leave its zone")
     policy, by = await _policy(facts, home.host, cloud)
-    name = await name_of(cloud.zones, home.zone)
+    name = await _name_of(home.zone, cloud)
     if policy == "keep":
         return ZoneRequest(zone=home.zone, because=f"it stays in zone {name} ({by})")
     if policy == "prefer":
@@ -149,6 +146,11 @@ async def _has_hosts(zone: str, cloud: Cloud) -> bool:
     if zone == cloud.rules.default_availability_zone:
         return True
     return any(each.hosts for each in (await cloud.fleets.now()).aggregates if each.zone == zone)
+
+
+async def _name_of(zone: str, cloud: Cloud) -> str:
+    """Return the display name, of the fleet that is read for the choice anyway."""
+    return (await cloud.fleets.now()).zone_name(zone)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -181,6 +181,10 @@ class Aggregates(Protocol):
         """Return all, by number."""
         ...
 
+    async def with_zone_names(self) -> tuple[list[Aggregate], dict[str, str]]:
+        """Return all, by number, and the names of all zones by id, both of one moment."""
+        ...
+
     async def get(self, number: int) -> Aggregate:
         """Raises: NotFound."""
         ...

@@ -43,6 +43,7 @@ class Fleet:
     unreachable: frozenset[CellName] = frozenset()  # their hosts are missing
     images: Mapping[HostName, Mapping[str, int]] = field(default_factory=dict)  # servers by image, if needed
     image_properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # image -> properties
+    zone_names: Mapping[str, str] = field(default_factory=dict)  # zone id -> name
 
     def __len__(self) -> int:
         return len(self.hosts)
@@ -76,6 +77,10 @@ class Fleet:
     def zones(self) -> tuple[str, ...]:
         of_host = {name: each.zone for each in self.aggregates if each.zone for name in each.hosts}
         return tuple(of_host.get(name) or self.default_zone for name in self.names)
+
+    def zone_name(self, zone: str) -> str:
+        """Return the display name. An id without a row predates zone ids: it is the name."""
+        return self.zone_names.get(zone, zone)
 
     @cached_property
     def enabled(self) -> Mask:

@@ -53,6 +53,7 @@ READS = frozenset(
         "volume_use",
         "volume_uses",
         "with_properties",
+        "with_zone_names",
         "zoned_hosts",
         "newest_ends",
         "highest_ticket",

@@ -30,7 +30,7 @@ _LOCK_ALL = _ALL.with_for_update()
 _GET = sa.select(aggregates).where(_ID)
 _HOSTS = fixed(sa.select(aggregate_hosts).order_by(aggregate_hosts.c.host))
 _HOSTS_OF_ONE = _HOSTS.where(_MEMBER[0])
-_ZONES = sa.select(zones)
+_ZONES = fixed(sa.select(zones))
 _INSERT = sa.insert(aggregates).returning(aggregates.c.id)
 _CHANGE = (
     sa.update(aggregates)
@@ -54,9 +54,14 @@ class SqlAggregates(Counting):
     """Implements ports.stores.catalog.Aggregates."""
 
     async def all(self) -> list[Aggregate]:
-        async with self._db.urgent.read() as tx:  # all decisions wait for it
+        async with self._db.read() as tx:
             found, hosts = await tx.ask((_ALL, None), (_HOSTS, None))
         return _joined(found, hosts)
+
+    async def with_zone_names(self) -> tuple[list[Aggregate], dict[str, str]]:
+        async with self._db.urgent.read() as tx:  # all decisions wait for it
+            found, hosts, named = await tx.ask((_ALL, None), (_HOSTS, None), (_ZONES, None))
+        return _joined(found, hosts), {zone.id: zone.name for zone in named}
 
     async def get(self, number: int) -> Aggregate:
         async with self._db.read() as tx:
