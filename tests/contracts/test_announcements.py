@@ -100,7 +100,7 @@ async def test_parking_and_the_last_save_mark_too(store: Marking) -> None:
     await store.journal.park(parked)
     assert await store.marks() == {"server-a": [("run-a", 1, 0)]}
     woken = with_entries(replace(parked, state="open", epoch=run.epoch + 1, verdict="confirm", parked_at=None), "two")
-    assert await store.journal.judge(woken, replace(an_action(run), name="confirmResize"))
+    assert await store.journal.judge(run.id, replace(an_action(run), name="confirmResize"), lambda _: woken)
     assert await store.marks() == {"server-a": [("run-a", 2, 0)]}
     over = with_entries(replace(woken, state="done", finished_at=NOW), "three")
     await store.journal.save(over)

@@ -625,9 +625,16 @@ async def test_a_parked_run_is_saved_awake_with_its_verdict(store: Store) -> Non
     more: dict[str, Any] = {"at": "after", "owner": "me", "due_at": NOW + 3, "parked_at": None, "facts": Facts("h2")}
     woken = replace(run, state="open", epoch=run.epoch + 1, verdict="confirm", action="req-2", status="s", **more)
     action = an_action(run, "c", request_id="req-2")
-    assert await store.journal.judge(replace(woken, epoch=run.epoch + 2), action) is None
-    assert await store.journal.judge(woken, action) == woken == await store.journal.get(run.id)
-    assert await store.journal.judge(woken, action) is None
+
+    def wake(read: Run) -> Run:
+        return replace(woken, epoch=read.epoch + 1)
+
+    for refused in (lambda _: None, lambda read: replace(wake(read), epoch=read.epoch + 2)):
+        assert await store.journal.judge(run.id, action, refused) is None
+    assert await store.journal.judge(RunId("another"), action, wake) is None
+    assert await store.journal.get(run.id) == run
+    assert await store.journal.judge(run.id, action, wake) == woken == await store.journal.get(run.id)
+    assert await store.journal.judge(run.id, action, wake) is None
     assert [one.request_id for one in await store.journal.actions(run.subject)] == ["req-2", "req-a"]
 
 
@@ -635,7 +642,7 @@ async def test_a_run_is_not_woken_beside_another(store: Store) -> None:
     move = await parked(store)
     await beside(store, move)
     woken = replace(move, state="open", epoch=move.epoch + 1, verdict="confirm", parked_at=None, owner="me")
-    assert await store.journal.judge(woken, an_action(move, "c", request_id="req-2")) is None
+    assert await store.journal.judge(move.id, an_action(move, "c", request_id="req-2"), lambda _: woken) is None
     assert await store.journal.get(move.id) == move
 
 

@@ -35,7 +35,7 @@ from whimbrel.domain.errors import Conflict, LockLost, NotFound, Superseded, Una
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
-from whimbrel.ports.stores.servers import ServerQuery, Servers
+from whimbrel.ports.stores.servers import Record, ServerQuery, Servers
 
 NOBODY = ServerId("nobody")
 SLOT = Slot("slot")
@@ -120,6 +120,7 @@ async def test_a_lock_is_one_runs_until_it_gives_it_up(store: SqlServers) -> Non
         await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, now)
         locked = await store.get(SERVER)
         assert locked == replace(before, task_state="resize_prep", updated_at=NOW + 1, generation=2)
+        assert await store.record(SERVER) == Record(locked, FIRST.run)
     with pytest.raises(WrongState, match="task_state resize_prep"):
         await store.lock(Order(OTHER, 1), SERVER, "deleting", "active", SLOT, NOW)
     await store.unlock(Order(OTHER, 1), SERVER, {"name": "by somebody else"})
@@ -129,6 +130,7 @@ async def test_a_lock_is_one_runs_until_it_gives_it_up(store: SqlServers) -> Non
         await store.show_task(Order(OTHER, 1), SERVER, "deleting", NOW)
     assert await store.get(SERVER) == locked
     await store.unlock(FIRST, SERVER, {"vm_state": "stopped"})
+    assert (await store.record(SERVER)).locked_by is None
     free = await store.get(SERVER)
     assert free == replace(locked, vm_state="stopped", task_state=None, generation=3)
     await store.unlock(FIRST, SERVER, {"vm_state": "error"})

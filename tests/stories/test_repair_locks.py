@@ -13,6 +13,8 @@ from tests.stories.test_proof_sees import its_lock_is_lost, park
 from tests.stories.test_repair import repair_all
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.domain.errors import Conflict
+from whimbrel.domain.ids import RunId
+from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.stores.journal import RunFilter
@@ -60,6 +62,39 @@ async def test_who_waits_has_its_lock_again_and_takes_its_verdict(
     assert (server.vm_state, server.host) == ("active", "h3" if verdict is requests.confirm else "h2")
     assert (await prove(world.cloud)).holds
     await Invariants(world).check()
+
+
+async def its_lock_is_held(scene: Scene) -> None:
+    await park(scene, scene.plain)
+
+
+@pytest.mark.parametrize("verdict", [requests.confirm, requests.revert], ids=lambda act: act.__name__)
+@pytest.mark.parametrize(
+    "act", [its_lock_is_held, its_lock_is_lost, a_run_that_is_over_has_its_lock], ids=lambda act: act.__name__
+)
+async def test_only_a_move_with_its_lock_goes_on_where_its_verdict_is_given(
+    scene: Scene, act: Act, verdict: Callable[..., Awaitable[None]]
+) -> None:
+    world, taken = scene.world, list[Run]()
+    engine = world.engine("api", adopt=lambda run: bool(taken.append(run)) or True)
+    await act(scene)
+    found = await lookup.record(world.cloud, scene.plain.id)
+    await verdict(world.cloud, engine, world.requester(), found.server, found.locked_by)
+    move = await world.cloud.journal.open_run(scene.plain.id)
+    assert move
+    assert taken == ([move] if act is its_lock_is_held else [])
+    await world.settle(world.engine("other"), rounds=2) if taken else await _is_stopped(scene, move.id)
+    await Invariants(world).check()
+
+
+async def _is_stopped(scene: Scene, move: RunId) -> None:
+    """Check that a conductor stops this run at once."""
+    world = scene.world
+    other = world.engine("other")
+    [run] = await world.cloud.journal.take(other.name, world.cloud.clock.now(), other.lease_s, 10)
+    assert run.id == move
+    await other.drive(run)
+    assert "does not hold the lock" in str((await world.cloud.journal.get(move)).problem)
 
 
 async def test_a_repair_that_is_rolled_back_leaves_the_lock_as_it_was(scene: Scene) -> None:

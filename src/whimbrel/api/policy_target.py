@@ -20,10 +20,11 @@ async def server_in_path(call: Call) -> Mapping[str, str]:
 
 async def find_server(call: Call, server_id: ServerId) -> Mapping[str, str]:
     """Return the target of a server. Raises: NotFound: also if it is another project's, except for administrators."""
-    server = await lookup.find(call.cloud, server_id)
+    found = await lookup.record(call.cloud, server_id)
+    server = found.server
     if server.project_id != call.principal.project_id and not call.is_admin:
         raise NotFound(f"Instance {server_id} could not be found.")
-    call.found = server
+    call.found, call.locked_by = server, found.locked_by
     return {"project_id": server.project_id, "user_id": server.user_id}
 
 

@@ -168,8 +168,8 @@ def _put_back(item: MaintenanceItem) -> MaintenanceItem:
 async def _confirm(cloud: Cloud, engine: Engine, found: Maintenance, run: Run) -> str | None:
     """Confirm a cold move. Return why that is not possible now."""
     try:
-        server = await lookup.find(cloud, run.subject)
-        await requests.confirm(cloud, engine, _requester(cloud, found), server)
+        moved = await lookup.record(cloud, run.subject)
+        await requests.confirm(cloud, engine, _requester(cloud, found), moved.server, moved.locked_by)
     except (Refused, Conflict, NotFound, Unavailable) as no:
         return f"it has arrived and is not confirmed yet: {no.reason}"
     return None

@@ -86,14 +86,24 @@ async def move(cloud: Cloud, engine: Engine, requester: Requester, server: Serve
     return await _accept(cloud, engine, requester, server, saga, facts)
 
 
-async def confirm(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
-    """Raises: Invalid: the server was not resized; WrongState; Conflict: it is being reverted; Unavailable."""
-    await _judge(cloud, engine, requester, server, "confirm")
+async def confirm(
+    cloud: Cloud, engine: Engine, requester: Requester, server: Server, locked_by: RunId | None = None
+) -> None:
+    """locked_by: the run that locks the record, if the caller has read that: a parked move is then driven here.
+
+    Raises: Invalid: the server was not resized; WrongState; Conflict: it is being reverted; Unavailable.
+    """
+    await _judge(cloud, engine, requester, server, locked_by, "confirm")
 
 
-async def revert(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
-    """Raises: Invalid: the server was not resized; WrongState; Conflict: it is being confirmed; Unavailable."""
-    await _judge(cloud, engine, requester, server, "revert")
+async def revert(
+    cloud: Cloud, engine: Engine, requester: Requester, server: Server, locked_by: RunId | None = None
+) -> None:
+    """locked_by: as for `confirm`.
+
+    Raises: Invalid: the server was not resized; WrongState; Conflict: it is being confirmed; Unavailable.
+    """
+    await _judge(cloud, engine, requester, server, locked_by, "revert")
 
 
 async def awaits_verdict(cloud: Cloud, server: Server) -> bool:
@@ -318,28 +328,32 @@ async def _check_increase(cloud: Cloud, server: Server, facts: MoveFacts) -> Non
         await quota_checks.check_usage(cloud, server.project_id, Usage(cores=cores, ram_mib=ram_mib))
 
 
-async def _is_locked_by(run: Run, server: Server, cloud: Cloud) -> bool:
-    """Check that the run may be woken here; a conductor finds out what is wrong with any other."""
-    if server.cell is None or run.state != "parked":
-        return False
-    held = (await cloud.cell(server.cell).servers.holds([server.id])).get(server.id)
-    return held is not None and held.run == run.id
+async def _judge(
+    cloud: Cloud, engine: Engine, requester: Requester, server: Server, locked_by: RunId | None, verdict: Verdict
+) -> None:
+    run = await _wake(cloud, engine, requester, server, locked_by, verdict) if locked_by else None
+    run = run or await _give_verdict(cloud, engine, requester, server, verdict)
+    if verdict == "revert" and has_facts(run, MoveFacts):
+        # The conductor shows it too; done here, the user's next request already sees it.
+        with suppress(Superseded):
+            await record.show_reverting(run, cloud)
 
 
-async def _judge(cloud: Cloud, engine: Engine, requester: Requester, server: Server, verdict: Verdict) -> None:
+async def _wake(
+    cloud: Cloud, engine: Engine, requester: Requester, server: Server, locked_by: RunId, verdict: Verdict
+) -> Run | None:
+    """Wake a parked move that holds the lock, to be driven here. None: it is left to a conductor."""
+    action = new_action(cloud, requester, server, _ACTION[verdict], locked_by)
+    return await engine.judge(locked_by, verdict, _STATUS[verdict], action)
+
+
+async def _give_verdict(cloud: Cloud, engine: Engine, requester: Requester, server: Server, verdict: Verdict) -> Run:
+    """Save the verdict for any conductor, which finds out whether the move still holds the lock."""
     run = await cloud.journal.open_run(server.id)
     arrived = run is not None and (run.state == "parked" or run.verdict or server.vm_state == "resized")
     if run is None or run.saga not in MOVE_SAGAS or not arrived:
         raise Invalid("Instance has not been resized.")
     action = new_action(cloud, requester, server, _ACTION[verdict], run.id)
-    if await _is_locked_by(run, server, cloud) and (
-        woken := await engine.judge(run, verdict, _STATUS[verdict], action)
-    ):
-        run = woken
-    else:
-        run = await cloud.journal.give_verdict(run.id, verdict, _STATUS[verdict], action, cloud.clock.now(), _HEARD_AT)
-        engine.ring()
-    if verdict == "revert" and has_facts(run, MoveFacts):
-        # The conductor shows it too; done here, the user's next request already sees it.
-        with suppress(Superseded):
-            await record.show_reverting(run, cloud)
+    run = await cloud.journal.give_verdict(run.id, verdict, _STATUS[verdict], action, cloud.clock.now(), _HEARD_AT)
+    engine.ring()
+    return run

@@ -23,7 +23,8 @@ async def _confirm(cloud: Cloud, engine: Engine, run: Run) -> int:
         user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True
     )
     try:
-        await requests.confirm(cloud, engine, requester, await lookup.find(cloud, run.subject))
+        found = await lookup.record(cloud, run.subject)
+        await requests.confirm(cloud, engine, requester, found.server, found.locked_by)
     except (Conflict, Invalid, NotFound):
         return 0  # its owner was faster
     except Unavailable:

@@ -27,6 +27,7 @@ from whimbrel.domain.errors import (
     WorldError,
     WrongState,
 )
+from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import Action, Facts, LogEntry, Run, Verdict
 from whimbrel.ports.stores.journal import Evidence, QuotaUsage, RunFilter
 from whimbrel.saga.backoff import pause_s, warnings_due
@@ -188,13 +189,21 @@ class Engine:
             return False
         return True
 
-    async def judge(self, run: Run, verdict: Verdict, status: str, action: Action) -> Run | None:
-        """Wake a parked run with a verdict, leased to this engine, and drive it.
+    async def judge(self, run_id: RunId, verdict: Verdict, status: str, action: Action) -> Run | None:
+        """Wake a parked run with a verdict, leased to this engine, and drive it. The caller has seen its lock.
 
-        Return None, and change nothing, if it is not parked any more as it was read, or if no conductor is here.
+        Return None, and change nothing, if it does not wait for a verdict, or if no conductor is here.
         Raises: Unavailable.
         """
-        if run.state != "parked" or run.is_foreign or self.parts.adopt is None:
+        if self.parts.adopt is None:
+            return None
+        woken = await self._journal.judge(run_id, action, lambda run: self._woken(run, verdict, status, action))
+        if woken is not None and not self.parts.adopt(woken):
+            await self._hand_on(woken)
+        return woken
+
+    def _woken(self, run: Run, verdict: Verdict, status: str, action: Action) -> Run | None:
+        if run.state != "parked" or run.is_foreign:
             return None
         saga, now = self.registry.of(run), self._clock.now()
         woken = replace(
@@ -212,13 +221,6 @@ class Engine:
         )
         if verdict == "confirm":
             woken = self._past_idle(self._advanced(woken, saga, saga.step(run.at), now, None), saga)
-        judged = await self._journal.judge(woken, action)
-        if judged is None:
-            return None
-        woken = judged
-        if not self.parts.adopt(woken):
-            await self._journal.save(replace(woken, owner=None, due_at=0.0))
-            self.ring()
         return woken
 
     # Drive: what a conductor does

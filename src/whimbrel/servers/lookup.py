@@ -4,24 +4,32 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.ports.stores.servers import Record, ServerQuery
 from whimbrel.servers.listing import cell_fanout
 from whimbrel.servers.listing.all_cells import AllCells
 
 
 async def find(cloud: Cloud, server_id: ServerId) -> Server:
-    """Raises: NotFound: unknown or deleted; Unavailable: its cell does not answer."""
+    """Raises: as `record`."""
+    return (await record(cloud, server_id)).server
+
+
+async def record(cloud: Cloud, server_id: ServerId) -> Record:
+    """Return a server with the run that locks its record.
+
+    Raises: NotFound: unknown or deleted; Unavailable: its cell does not answer.
+    """
     entry = await cloud.directory.entry(server_id)
     while entry.unplaced is None:
         assert entry.cell, "an entry has a record or a cell"
         try:
-            return await cell_fanout.ask(cloud, entry.cell, lambda cell: cell.servers.get(server_id))
+            return await cell_fanout.ask(cloud, entry.cell, lambda cell: cell.servers.record(server_id))
         except NotFound:
             # It was displaced or moved between the two reads: ask the directory again.
             before, entry = entry, await cloud.directory.entry(server_id)
             if entry.cell == before.cell:
                 raise
-    return entry.unplaced
+    return Record(entry.unplaced)
 
 
 async def listing(cloud: Cloud, query: ServerQuery) -> list[Server]:

@@ -441,7 +441,7 @@ async def test_a_parked_run_goes_on_where_its_verdict_is_given(room: Room, given
     engine = room.engine(adopt=lambda run: bool(taken.append(run)) or True)
     await engine.drive(await room.accept(engine))
     parked = await room.stored()
-    woken = await engine.judge(parked, given, "judged", room.action(given))
+    woken = await engine.judge(parked.id, given, "judged", room.action(given))
     assert woken
     assert [woken] == taken
     stored = await room.stored()
@@ -456,7 +456,7 @@ async def test_without_room_any_conductor_carries_a_verdict_out(room: Room) -> N
     rung: list[str] = []
     engine = room.engine(adopt=lambda _: False, ring=lambda: rung.append("now"))
     await engine.drive(await room.accept(engine))
-    assert await engine.judge(await room.stored(), "confirm", "judged", room.action("confirm"))
+    assert await engine.judge((await room.stored()).id, "confirm", "judged", room.action("confirm"))
     assert rung == ["now"]
     await room.take(room.engine("other"))
     assert (await room.stored()).status == "fine"
@@ -465,14 +465,14 @@ async def test_without_room_any_conductor_carries_a_verdict_out(room: Room) -> N
 async def test_a_verdict_on_what_is_not_parked_here_is_left_to_the_journal(room: Room) -> None:
     engine = room.engine(adopt=lambda _: True)
     run = await room.accept(engine)
-    assert await engine.judge(run, "confirm", "judged", room.action("confirm")) is None
+    assert await engine.judge(run.id, "confirm", "judged", room.action("confirm")) is None
     await engine.drive(run)
     parked = await room.stored()
-    assert await room.engine().judge(parked, "confirm", "judged", room.action("confirm")) is None  # no conductor
+    assert await room.engine().judge(parked.id, "confirm", "judged", room.action("confirm")) is None  # no conductor
     assert await room.stored() == parked
     await room.judge("revert")
     judged = await room.stored()
-    assert await engine.judge(parked, "confirm", "judged", room.action("confirm")) is None
+    assert await engine.judge(parked.id, "confirm", "judged", room.action("confirm")) is None
     assert await room.stored() == judged
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from whimbrel.api.http.schema import NO_QUERY, Body, Query
-from whimbrel.domain.ids import ProjectId
+from whimbrel.domain.ids import ProjectId, RunId
 from whimbrel.domain.server import Server
 from whimbrel.http import routes
 from whimbrel.http.problem import Problem
@@ -58,6 +58,7 @@ class Call:
         self.path = path  # of the request below /v2.1 and the project, e.g. /servers/detail
         self._token = token
         self.found: Server | None = None  # the server in the path, set by the route's target
+        self.locked_by: RunId | None = None  # the run that locked its record then
         self.absent: Entry | None = None  # set instead if its cell does not answer and the route permits that
 
     @property

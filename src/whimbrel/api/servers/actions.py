@@ -112,14 +112,14 @@ async def confirm_resize(call: Call) -> None:
     """Confirm a move. Repeatable: it continues from its present step."""
     action_states.check_lock(call)
     await _check_awaits_verdict(call, "confirmResize")
-    await requests.confirm(call.cloud, call.engine, call.requester, call.server)
+    await requests.confirm(call.cloud, call.engine, call.requester, call.server, call.locked_by)
 
 
 async def revert_resize(call: Call) -> None:
     """Revert a move. Repeatable: it continues from its present step."""
     action_states.check_lock(call)
     await _check_awaits_verdict(call, "revertResize", tasks=(None, "resize_reverting"))
-    await requests.revert(call.cloud, call.engine, call.requester, call.server)
+    await requests.revert(call.cloud, call.engine, call.requester, call.server, call.locked_by)
 
 
 async def _check_awaits_verdict(call: Call, action: str, *, tasks: tuple[str | None, ...] = (None,)) -> None:

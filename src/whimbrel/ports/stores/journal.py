@@ -3,7 +3,7 @@
 Invariant: every change of a run names the epoch under which it was read; an older epoch raises Superseded.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -292,11 +292,12 @@ class Journal(Protocol):
         """
         ...
 
-    async def judge(self, run: Run, action: Action) -> Run | None:
-        """Save a run that its verdict wakes, with the verdict and its action: open, under the next epoch.
+    async def judge(self, run_id: RunId, action: Action, wake: Callable[[Run], Run | None]) -> Run | None:
+        """Read a parked run, and save what `wake` makes of it: open, under the next epoch, with a verdict; and the
+        action.
 
-        Return None, and change nothing, unless it was parked under the epoch before, without a verdict and without
-        another open run beside it. Raises: Unavailable: all runs are held.
+        Return None, and change nothing, if there is no such run or `wake` returns None, and unless the run is parked
+        without a verdict and without another open run beside it. Raises: Unavailable: all runs are held.
         """
         ...
 

@@ -65,7 +65,18 @@ class Reading(msgspec.Struct, frozen=True):
     copied: frozenset[ServerId] = frozenset()
 
 
+class Record(msgspec.Struct, frozen=True):
+    """A server's record. locked_by: the run that locks it; None: none."""
+
+    server: Server
+    locked_by: RunId | None = None
+
+
 class Servers(ServerIds, Holds, Protocol):
+    async def record(self, server_id: ServerId) -> Record:
+        """Return a server with the run that locks it. Raises: NotFound."""
+        ...
+
     async def get(self, server_id: ServerId) -> Server:
         """Raises: NotFound."""
         ...

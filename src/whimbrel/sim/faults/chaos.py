@@ -43,7 +43,7 @@ READS = frozenset(
     | {"attachment", "attachments", "bindings", "connector", "networks", "port", "ports_of", "security_groups"}
     | {"made", "made_snapshots", "of", "snapshot_volume", "volume"}
     | {"group_places", "of_server"}
-    | {"read", "residents", "switched_since", "unplaced_ids"}
+    | {"read", "record", "residents", "switched_since", "unplaced_ids"}
     | {"all_attachments", "all_images", "all_assignments", "consumers", "counts", "holds", "ids", "now", "port_holders"}
     | {"ledger", "orders_of", "examine", "compare_cpu", "uptime", "diagnostics"}
     | {"due", "is_wanted"}

@@ -21,7 +21,7 @@ from whimbrel.domain.errors import Conflict, LockLost, NotFound, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
-from whimbrel.ports.stores.servers import Reading, RecordState, ServerQuery
+from whimbrel.ports.stores.servers import Reading, Record, RecordState, ServerQuery
 
 _by_id = fixed(
     sa.select(servers.c.record, servers.c.locked_by_run, servers.c.standing).where(servers.c.id == bindparam("b_id"))
@@ -46,11 +46,14 @@ class SqlServers(RecordIds):
     # Read
 
     async def get(self, server_id: ServerId) -> Server:
+        return (await self.record(server_id)).server
+
+    async def record(self, server_id: ServerId) -> Record:
         async with self._db.look() as tx:
             row = await tx.row(_by_id, {"b_id": server_id})
         if row is None:
             raise NotFound(f"Instance {server_id} could not be found.")
-        return read_record(row.record, server_id)
+        return Record(read_record(row.record, server_id), row.locked_by_run)
 
     async def find(self, query: ServerQuery) -> list[Server]:
         return (await self.read(query)).servers

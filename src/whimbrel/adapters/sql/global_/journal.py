@@ -1,6 +1,6 @@
 """The journal in the global database: runs and actions, and the quota usage that an accepted run adds."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -436,16 +436,20 @@ class SqlJournal:
             raise Conflict(f"move {run_id} does not wait for this verdict")
         return run
 
-    async def judge(self, run: Run, action: Action) -> Run | None:
-        values = run_values(run)
-        bound = {name: values[name] for name in (*_CHANGING, "verdict", "action")} | self._to_announce(run)
+    async def judge(self, run_id: RunId, action: Action, wake: Callable[[Run], Run | None]) -> Run | None:
         async with self._db.write() as tx:
-            done = await tx.tell(_judge, {**bound, "b_id": run.id, "b_epoch": run.epoch - 1})
-            self._incarnation = (await check_not_held(tx, run.saga)).incarnation
+            rows = await tx.tell(_by_id, {"b_id": run_id})
+            self._incarnation = (await check_not_held(tx, "")).incarnation
+            woken = next((wake(self._run(row)) for row in rows.all()), None)
+            if woken is None:
+                return None
+            values = run_values(woken)
+            bound = {name: values[name] for name in (*_CHANGING, "verdict", "action")} | self._to_announce(woken)
+            done = await tx.run(_judge, {**bound, "b_id": run_id, "b_epoch": woken.epoch - 1})
             if not done.rowcount:
                 return None
             await tx.tell(_insert_action, asdict(action))
-        return replace(run, incarnation=self._incarnation)
+        return woken
 
     async def turn_back(self, run: Run, now: float) -> Run:
         # The epoch may have risen meanwhile; the run's step and its verdict decide whether it may roll back.
