@@ -132,8 +132,11 @@ class Cloud:
 
     # Its users
 
+    def password(self, name: str) -> str:
+        return str(json.loads((self._path / "data" / "passwords.json").read_text())[name])
+
     async def user(self, name: str = "admin", project: str = "admin") -> "User":
-        password = json.loads((self._path / "data" / "passwords.json").read_text())[name]
+        password = self.password(name)
         client = httpx.AsyncClient(base_url=self.url, timeout=120, limits=httpx.Limits(max_connections=64))
         domain = {"id": "default"}
         scope = {"project": {"name": project, "domain": domain}}
