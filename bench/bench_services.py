@@ -19,9 +19,8 @@ FLAVORS = (("b1", 512), ("b2", 1024))
 KEYSTONE = """
 [keystone]
 auth_url = "{url}/identity/v3"
-username = "admin"
+username = "whimbrel"
 password_file = "{file}"
-project_name = "admin"
 """
 
 
@@ -89,6 +88,6 @@ async def boot(side: Side, number: int) -> str:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="whimbrel-bench-") as directory, Cloud() as embedded, Cloud() as services:
         file = Path(directory) / "password"
-        file.write_text(services.password("admin"))
+        file.write_text(services.password("whimbrel"))
         with Cloud(settings=KEYSTONE.format(url=services.url, file=file)) as external:
             asyncio.run(main(embedded, external, services))

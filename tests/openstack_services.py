@@ -12,8 +12,8 @@ that has it, such as REAL; by it CI finds them.
 import fcntl
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,8 +27,11 @@ from keystoneauth1 import session as keystone
 from keystoneauth1.identity import v3
 
 from tests.prerequisites import missing
+from whimbrel.adapters.openstack.connections import Connections
+from whimbrel.adapters.openstack.http_service import HttpService
 from whimbrel.adapters.openstack.own_token import Login
 from whimbrel.adapters.openstack.session import Session
+from whimbrel.adapters.openstack.steady_transport import SteadyTransport
 from whimbrel.domain.host_nics import AGENTS
 
 CLOUDS = os.environ.get("WHIMBREL_TEST_OPENSTACK", "")
@@ -84,19 +87,37 @@ class RealCloud:
         assert url, f"the catalog has no {service_type}"
         return url
 
-    def as_service(self, service_type: str) -> httpx.AsyncClient:
-        """Return a client with this login's token also as a service token, as this cloud's own login has it."""
-        return httpx.AsyncClient(base_url=self.url(service_type), auth=Session(_Token(self)), timeout=TIMEOUT_S)
+    @asynccontextmanager
+    async def service(self, service_type: str, as_user: "RealCloud | None" = None) -> AsyncIterator[HttpService]:
+        """Yield this cloud's own client of a service. as_user: for whom the requests are."""
 
-    def as_user(self, service_type: str, service: "RealCloud") -> httpx.AsyncClient:
-        """Return a client with this user's token, beside the token of a service that acts for it."""
-        auth = Session(_Token(service), as_user=self.token)
-        return httpx.AsyncClient(base_url=self.url(service_type), auth=auth, timeout=TIMEOUT_S)
+        async def place() -> str:
+            return self.url(service_type)
+
+        async with _connections() as connections:
+            session = Session(_Token(self), place, as_user.token if as_user else None)
+            yield HttpService(connections, session, service_type)
+
+    @asynccontextmanager
+    async def as_service(self, service_type: str) -> AsyncIterator[httpx.AsyncClient]:
+        """Yield this cloud's own client of a service that is not only asked for JSON."""
+        async with _connections() as connections:
+            transport, auth = SteadyTransport(connections), Session(_Token(self))
+            yield httpx.AsyncClient(base_url=self.url(service_type), auth=auth, transport=transport, timeout=TIMEOUT_S)
 
     def client(self, service_type: str) -> httpx.Client:
         """Return a client with this user's token."""
         headers = {"X-Auth-Token": self.token}
         return httpx.Client(base_url=self.url(service_type), headers=headers, timeout=TIMEOUT_S)
+
+
+@asynccontextmanager
+async def _connections() -> AsyncIterator[Connections]:
+    connections = Connections(False, timeout_s=TIMEOUT_S)
+    try:
+        yield connections
+    finally:
+        await connections.close()
 
 
 @dataclass(frozen=True)

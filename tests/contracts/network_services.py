@@ -16,9 +16,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.api.network_service import HOSTS, Events, Tokens
+from tests.httpx_service import HttpxService
 from tests.openstack_services import real_services
 from whimbrel.adapters.openstack.network import HttpNetwork
-from whimbrel.adapters.openstack.service_client import HttpService
+from whimbrel.adapters.openstack.service_client import Service
 from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.network import SqlNetworks
@@ -115,7 +116,7 @@ async def simulated() -> AsyncIterator[Around]:
 
 @asynccontextmanager
 async def over_http(
-    client: httpx.AsyncClient, hosts: tuple[HostName, HostName], rng: Random, *, is_real: bool = False
+    client: httpx.AsyncClient, hosts: tuple[HostName, HostName], rng: Random, real_service: Service | None = None
 ) -> AsyncIterator[Around]:
     projects = [ProjectId(f"{rng.getrandbits(128):032x}") for _ in range(2)]
     made = await client.post("/v2.0/networks", json={"network": {"name": "net", "project_id": projects[0]}})
@@ -132,8 +133,8 @@ async def over_http(
 
     try:
         (await client.post("/v2.0/subnets", json={"subnet": subnet})).raise_for_status()
-        network = HttpNetwork(HttpService(client, "network"))
-        yield Around(network, network_id, hosts, rng, route, *projects, client, is_real)
+        network = HttpNetwork(real_service or HttpxService(client, "network"))
+        yield Around(network, network_id, hosts, rng, route, *projects, client, real_service is not None)
     finally:
         for port in (await client.get("/v2.0/ports", params={"network_id": network_id})).json()["ports"]:
             await client.delete(f"/v2.0/ports/{port['id']}")
@@ -165,12 +166,13 @@ async def embedded(url: str, schema: str) -> AsyncIterator[Around]:
 async def real() -> AsyncIterator[Around]:
     cloud = real_services().cloud("service")
     headers = {"X-Auth-Token": cloud.token}
-    async with httpx.AsyncClient(base_url=cloud.url("network"), headers=headers, timeout=60) as client:
+    async with (
+        httpx.AsyncClient(base_url=cloud.url("network"), headers=headers, timeout=60) as client,
+        cloud.service("network") as service,
+    ):
         agents = (await client.get("/v2.0/agents")).raise_for_status().json()["agents"]
         hosts = sorted({each["host"] for each in agents if each["alive"] and each["agent_type"] == AGENTS["normal"]})
-        async with over_http(
-            client, (HostName(hosts[0]), HostName(hosts[1])), Random(uuid4().int), is_real=True
-        ) as around:
+        async with over_http(client, (HostName(hosts[0]), HostName(hosts[1])), Random(uuid4().int), service) as around:
             yield around
 
 

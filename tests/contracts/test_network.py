@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from tests.contracts.http_statuses import EVERYWHERE
 from tests.contracts.network_services import MISSING, NOWHERE, OWNER, Around
+from tests.httpx_service import HttpxService
 from whimbrel.adapters.openstack.network import HttpNetwork
-from whimbrel.adapters.openstack.service_client import HttpService
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.domain.server_devices import FixedIp
@@ -190,7 +190,7 @@ async def test_what_an_http_status_means(status: int, error: type[Exception], bo
     transport = httpx.MockTransport(lambda request: httpx.Response(status, text=body))
     async with httpx.AsyncClient(transport=transport, base_url="http://network") as client:
         with pytest.raises(error, match=f"{status}: <no>"):
-            await HttpNetwork(HttpService(client, "network")).port(MISSING)
+            await HttpNetwork(HttpxService(client, "network")).port(MISSING)
 
 
 async def test_a_host_that_cannot_connect_a_port_is_a_no() -> None:
@@ -199,7 +199,7 @@ async def test_a_host_that_cannot_connect_a_port_is_a_no() -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(500, json=body))
     async with httpx.AsyncClient(transport=transport, base_url="http://network") as client:
         with pytest.raises(Refused, match="Binding failed"):
-            await HttpNetwork(HttpService(client, "network")).create_binding(MISSING, NOWHERE, "normal", {})
+            await HttpNetwork(HttpxService(client, "network")).create_binding(MISSING, NOWHERE, "normal", {})
 
 
 @pytest.mark.parametrize("answer", ["nothing", "nonsense"])
@@ -210,7 +210,7 @@ async def test_no_answer_is_unavailable(answer: str) -> None:
         return httpx.Response(200, text="[]")
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(reply), base_url="http://network") as client:
-        network = HttpNetwork(HttpService(client, "network"))
+        network = HttpNetwork(HttpxService(client, "network"))
         for call in (
             network.port(MISSING),
             network.ports_of([ServerId(MISSING)]),
@@ -233,7 +233,7 @@ async def test_both_forms_of_a_request_are_read() -> None:
         lambda request: httpx.Response(200, json={"port": {**port, "resource_request": next(shown)}})
     )
     async with httpx.AsyncClient(transport=transport, base_url="http://network") as client:
-        grouped, alone, nothing = [await HttpNetwork(HttpService(client, "network")).port(MISSING) for _ in forms]
+        grouped, alone, nothing = [await HttpNetwork(HttpxService(client, "network")).port(MISSING) for _ in forms]
     assert (grouped.has_groups, grouped.same_subtree, [each.id for each in grouped.requests]) == (
         True,
         ("g",),

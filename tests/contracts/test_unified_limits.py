@@ -12,9 +12,9 @@ import pytest
 
 from tests.contracts.test_identity import LOGIN
 from tests.embedded.opened import Opened, opened
+from tests.httpx_service import HttpxService
 from whimbrel.adapters.openstack.keystone_quotas import KeystoneLimits
 from whimbrel.adapters.openstack.own_token import OwnToken
-from whimbrel.adapters.openstack.service_client import HttpService
 from whimbrel.adapters.openstack.session import Session
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ProjectId
@@ -40,7 +40,7 @@ def keystone(services: Opened) -> KeystoneLimits:
     transport = services.client._transport
     token = OwnToken(httpx.AsyncClient(transport=transport, base_url=LOGIN.auth_url), lambda: LOGIN, services.clock)
     client = httpx.AsyncClient(transport=transport, base_url=LOGIN.auth_url, auth=Session(token))
-    return KeystoneLimits(HttpService(client, "identity"), token, "RegionOne")
+    return KeystoneLimits(HttpxService(client, "identity"), token, "RegionOne")
 
 
 async def register(services: Opened, name: str, limit: int, region: str | None = None, service: str = COMPUTE) -> None:
@@ -97,4 +97,4 @@ async def test_a_keystone_that_does_not_answer_is_no_answer() -> None:
     async with httpx.AsyncClient(transport=httpx.MockTransport(broken), base_url="http://keystone") as client:
         token = OwnToken(client, lambda: LOGIN, JumpingClock())
         with pytest.raises(Unavailable):
-            await KeystoneLimits(HttpService(client, "identity"), token, None).registered()
+            await KeystoneLimits(HttpxService(client, "identity"), token, None).registered()

@@ -17,8 +17,8 @@ import pytest
 
 from tests.api.volume_cloud import IMAGE, volume_cloud
 from tests.contracts.http_statuses import EVERYWHERE
+from tests.httpx_service import HttpxService
 from tests.openstack_services import REAL, real_services
-from whimbrel.adapters.openstack.service_client import HttpService
 from whimbrel.adapters.openstack.volumes import HttpVolumes
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
@@ -150,11 +150,11 @@ async def embedded(directory: Path) -> AsyncIterator[Served]:
             await cloud.done("root", "POST", f"/types/{made}/action", {"addProjectAccess": {"project": project}})
             return name
 
-        def service(token: str, **more: str) -> HttpService:
+        def service(token: str, **more: str) -> HttpxService:
             headers = {"X-Auth-Token": token, **more}
             transport = cloud.client._transport
             client = httpx.AsyncClient(transport=transport, base_url="http://cloud/volume/v3", headers=headers)
-            return HttpService(client, "volume")
+            return HttpxService(client, "volume")
 
         settle = cloud.worker.settle
         volumes = HttpVolumes(service("nova", **{"X-Service-Token": "nova"}), lambda project, grant: service("ann"))
@@ -172,7 +172,7 @@ async def cinder(directory: Path) -> AsyncIterator[Served]:
     async def settle() -> None:
         await asyncio.sleep(0.2)
 
-    async with service.as_service(TYPE) as own, demo.as_user(TYPE, service) as member:
+    async with service.service(TYPE) as own, service.service(TYPE, as_user=demo) as member:
         with service.client("image") as images, admin.client(TYPE) as administrator:
 
             async def spoil(volume_id: str) -> None:
@@ -180,15 +180,15 @@ async def cinder(directory: Path) -> AsyncIterator[Served]:
                 assert administrator.post(f"volumes/{volume_id}/action", json=sent).is_success
 
             [image] = images.get("v2/images?name=tick").json()["images"]
-            alone = httpx.AsyncClient(base_url=own.base_url, headers={"X-Auth-Token": service.token}, timeout=60)
+            alone = httpx.AsyncClient(base_url=service.url(TYPE), headers={"X-Auth-Token": service.token}, timeout=60)
             opened = Served(
-                HttpVolumes(HttpService(own, "volume"), lambda project, grant: HttpService(member, "volume")),
+                HttpVolumes(own, lambda project, grant: member),
                 ProjectId(demo.project_id),
                 settle,
                 spoil,
                 snapshots_in_use=False,
                 asks_compute=True,
-                alone=HttpVolumes(HttpService(alone, "volume")),
+                alone=HttpVolumes(HttpxService(alone, "volume")),
                 image=image["id"],
                 shared_type=None,
             )
@@ -602,7 +602,7 @@ async def test_a_snapshot_leads_to_its_volume(tmp_path: Path) -> None:
         made = await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": volume}})
         cloud.client.headers["X-Auth-Token"] = "nova"
         cloud.client.base_url = httpx.URL("http://cloud/volume/v3")
-        found = await HttpVolumes(HttpService(cloud.client, "volume")).snapshot_volume(made["snapshot"]["id"])
+        found = await HttpVolumes(HttpxService(cloud.client, "volume")).snapshot_volume(made["snapshot"]["id"])
         assert (found.id, found.name, found.zone) == (volume, "origin", "nova")
 
 
@@ -612,7 +612,7 @@ async def test_what_an_http_status_means(status: int, error: type[Exception]) ->
     transport = httpx.MockTransport(lambda request: httpx.Response(status, json=said))
     async with httpx.AsyncClient(transport=transport, base_url="http://volume") as client:
         with pytest.raises(error, match=f"{status}: so it is"):
-            await HttpVolumes(HttpService(client, "volume")).volume(NOWHERE)
+            await HttpVolumes(HttpxService(client, "volume")).volume(NOWHERE)
 
 
 @pytest.mark.parametrize("answer", [None, b"<html>", b"{}", b'{"volume": 5}'])
@@ -624,7 +624,7 @@ async def test_no_answer_and_one_that_cannot_be_read_are_unavailable(answer: byt
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(respond), base_url="http://volume") as client:
         with pytest.raises(Unavailable):
-            await HttpVolumes(HttpService(client, "volume")).volume(NOWHERE)
+            await HttpVolumes(HttpxService(client, "volume")).volume(NOWHERE)
 
 
 async def test_the_attachments_of_all_servers_come_page_by_page(opened: Opened) -> None:

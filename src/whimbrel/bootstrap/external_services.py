@@ -13,14 +13,16 @@ from typing import Any
 import httpx
 
 from whimbrel.adapters.openstack.catalog_entries import CatalogEntries
+from whimbrel.adapters.openstack.connections import MOST, Connections
+from whimbrel.adapters.openstack.http_service import HttpService
 from whimbrel.adapters.openstack.identity import KeystoneIdentity
 from whimbrel.adapters.openstack.images import HttpImages
 from whimbrel.adapters.openstack.keystone_quotas import KeystoneLimits
 from whimbrel.adapters.openstack.own_token import CredentialLogin, Login, OwnToken, unversioned
 from whimbrel.adapters.openstack.sealed_grants import SealedGrants
-from whimbrel.adapters.openstack.service_client import Answer, HttpService, Query, Service
+from whimbrel.adapters.openstack.service_client import Answer, Query, Service
 from whimbrel.adapters.openstack.session import Session
-from whimbrel.adapters.openstack.steady_transport import DEFAULT_LIMITS, SteadyTransport
+from whimbrel.adapters.openstack.steady_transport import SteadyTransport
 from whimbrel.domain.errors import Invalid, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId
 from whimbrel.ports.clock import Clock
@@ -71,7 +73,7 @@ class ExternalServices:
 
     @property
     def limits(self) -> KeystoneLimits:
-        keystone = HttpService(self._client(unversioned(self.table.auth_url), Session(self.token)), "identity")
+        keystone = HttpService(self._connections, Session(self.token, self._keystone_url), "identity")
         return KeystoneLimits(keystone, self.token, self.table.region)
 
     @property
@@ -88,8 +90,7 @@ class ExternalServices:
 
     def relayed_images(self) -> HttpImages:
         """Return the image service for the relay: transfers do not use up the connections of other requests."""
-        connections = self._transport_with(httpx.Limits(max_connections=None, max_keepalive_connections=20))
-        return HttpImages(self._client("http://image.invalid", self._session("image"), connections))
+        return HttpImages(self._client("http://image.invalid", self._session("image"), self._opened(most=0)))
 
     def volumes_of(self, project: ProjectId, grant: str) -> Service:
         """Return the volume service as the user of a grant; without one as this cloud itself."""
@@ -97,29 +98,35 @@ class ExternalServices:
 
     def service(self, name: str, version: str = "", as_user: str | None = None) -> HttpService:
         """Return the client of a JSON API. version: "/v3". as_user: the token of the user for whom the requests are."""
-        return HttpService(self.http(name, version, as_user), name)
+        return HttpService(self._connections, self._session(name, as_user), name, version)
 
-    def http(self, name: str, version: str = "", as_user: str | None = None) -> httpx.AsyncClient:
-        """Return a client of a service; all share their connections."""
-        return self._client(f"http://{name}.invalid{version}", self._session(name, as_user))
+    def http(self, name: str, as_user: str | None = None) -> httpx.AsyncClient:
+        """Return a client of a service that is not only asked for JSON; all share their connections."""
+        return self._client(f"http://{name}.invalid", self._session(name, as_user))
 
     def _session(self, name: str, as_user: str | None = None) -> Session:
         return Session(self.token, partial(self.endpoint, name), as_user)
 
+    async def _keystone_url(self) -> str:
+        return unversioned(self.table.auth_url)
+
     def _client(
-        self, url: str, auth: httpx.Auth | None = None, transport: SteadyTransport | None = None
+        self, url: str, auth: httpx.Auth | None = None, connections: Connections | None = None
     ) -> httpx.AsyncClient:
-        transport = transport or self._transport
+        transport = SteadyTransport(connections or self._connections)
         return httpx.AsyncClient(base_url=url, auth=auth, transport=transport, timeout=self.table.timeout_s)
 
     @cached_property
-    def _transport(self) -> SteadyTransport:
-        return self._transport_with(DEFAULT_LIMITS)
+    def _connections(self) -> Connections:
+        return self._opened(MOST)
 
-    def _transport_with(self, limits: httpx.Limits) -> SteadyTransport:
-        transport = SteadyTransport(self._trusted(), self.table.retries, limits=limits)
-        self._closing.push_async_callback(transport.aclose)
-        return transport
+    def _opened(self, most: int) -> Connections:
+        """most: connections at a time; 0: any number."""
+        connections = Connections(
+            self._trusted(), timeout_s=self.table.timeout_s, retries=self.table.retries, most=most
+        )
+        self._closing.push_async_callback(connections.close)
+        return connections
 
     def _trusted(self) -> ssl.SSLContext:
         """Raises: Invalid: a file has no certificates, or not those that it should."""

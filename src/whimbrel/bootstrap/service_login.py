@@ -7,11 +7,13 @@ the cloud's own user is needed anywhere.
 import secrets
 import ssl
 from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING
 
 import httpx
 from starlette.types import ASGIApp
 
-from whimbrel.adapters.openstack.service_client import HttpService, InnerService
+from whimbrel.adapters.openstack.service_client import InnerService, Service
 from whimbrel.adapters.openstack.session import Session, Token
 from whimbrel.bootstrap.service_urls import ServiceUrls
 from whimbrel.domain.errors import Unavailable
@@ -19,6 +21,9 @@ from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity.initial_accounts import DEFAULT_DOMAIN
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.services.identity import IdentityStore, NewToken, Principal
+
+if TYPE_CHECKING:
+    from whimbrel.adapters.openstack.connections import Connections
 
 SERVICE_USER = "whimbrel"
 SERVICE_PROJECT = "service"
@@ -86,18 +91,36 @@ class ServiceClients:
 
     def __init__(self, urls: ServiceUrls, token: Token, ca_file: str | None, closing: AsyncExitStack) -> None:
         self.urls = urls
-        self._auth = Session(token)
+        self._token = token
         self._ca_file = ca_file
         self._closing = closing
 
-    async def service(self, name: str, version: str, timeout_s: float) -> HttpService:
+    async def service(self, name: str, version: str, timeout_s: float) -> Service:
         """Return the client of a JSON API. version: "/v3"."""
-        return HttpService(await self.http(name, timeout_s, version), name)
+        from whimbrel.adapters.openstack.http_service import HttpService
 
-    async def http(self, name: str, timeout_s: float, version: str = "") -> httpx.AsyncClient:
-        url: str = getattr(self.urls, name) + version
-        client = httpx.AsyncClient(base_url=url, timeout=timeout_s, auth=self._auth, verify=self._verify(url))
-        return await self._closing.enter_async_context(client)
+        return HttpService(
+            self._connections(name, timeout_s), Session(self._token, partial(self._url, name)), name, version
+        )
+
+    async def http(self, name: str, timeout_s: float) -> httpx.AsyncClient:
+        """Return a client that is not only asked for JSON."""
+        from whimbrel.adapters.openstack.steady_transport import SteadyTransport
+
+        transport = SteadyTransport(self._connections(name, timeout_s))
+        url = await self._url(name)
+        return httpx.AsyncClient(base_url=url, timeout=timeout_s, auth=Session(self._token), transport=transport)
+
+    def _connections(self, name: str, timeout_s: float) -> "Connections":
+        from whimbrel.adapters.openstack.connections import Connections
+
+        connections = Connections(self._verify(getattr(self.urls, name)), timeout_s=timeout_s, settings="[services]")
+        self._closing.push_async_callback(connections.close)
+        return connections
+
+    async def _url(self, name: str) -> str:
+        url: str = getattr(self.urls, name)
+        return url
 
     def _verify(self, url: str) -> "ssl.SSLContext | bool":
         if not url.startswith("https:"):

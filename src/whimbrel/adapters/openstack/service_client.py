@@ -1,18 +1,14 @@
-"""A client of one service of a cloud, over HTTP or in the same process.
+"""A client of one service of a cloud, over HTTP (`http_service.py`) or in the same process.
 
-Both implementations call the same applications in the same protocol. The one in the process omits sockets, and a
-client's redirects, cookies and URL merging, which take more time than the services themselves.
+Both implementations call the same applications in the same protocol. The one in the process omits the sockets.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-import httpx
 import msgspec
 from starlette.types import ASGIApp, Message
-
-from whimbrel.adapters.unanswered import unanswered
 
 Query = Sequence[tuple[str, str]]
 
@@ -37,23 +33,6 @@ class Service(Protocol):
     ) -> Answer:
         """Send one request. body: sent as JSON; None: no body. Raises: Unavailable: no response."""
         ...
-
-
-class HttpService:
-    """Implements Service. client: has the service's address as base URL, and adds tokens. name: for error messages."""
-
-    def __init__(self, client: httpx.AsyncClient, name: str) -> None:
-        self._client = client
-        self._name = name
-
-    async def ask(
-        self, method: str, path: str, *, query: Query = (), body: Any = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        content = None if body is None else msgspec.json.encode(body)
-        sent = {"Content-Type": "application/json", **(headers or {})}
-        with unanswered(f"the {self._name} service does not answer"):
-            answer = await self._client.request(method, path, params=list(query) or None, content=content, headers=sent)
-        return Answer(answer.status_code, answer.content)
 
 
 class InnerService:

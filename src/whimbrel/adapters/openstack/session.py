@@ -22,9 +22,10 @@ class Token(Protocol):
 
 
 class Session(httpx.Auth):
-    """Add the token to a client's requests: `httpx.AsyncClient(base_url=..., auth=Session(token))`.
+    """The tokens of requests to a service, and its place.
 
-    A request with a body that cannot be sent twice is not repeated: the caller gets the 401.
+    Of a client of httpx it is the `auth`: `httpx.AsyncClient(base_url=..., auth=Session(token))`. There a request with
+    a body that cannot be sent twice is not repeated: the caller gets the 401.
     """
 
     def __init__(self, token: Token, place: Place | None = None, as_user: str | None = None) -> None:
@@ -35,24 +36,33 @@ class Session(httpx.Auth):
         self._place = place
         self._as_user = as_user
 
+    async def token(self, ended: str | None = None) -> str:
+        """Return the token of this process. ended: one that is no longer accepted. Raises: Unavailable."""
+        return await self._token.get(ended)
+
+    async def root(self) -> str:
+        """Return the URL of the service, without a slash at its end. Raises: Unavailable."""
+        assert self._place, "the client has a base URL"
+        return (await self._place()).rstrip("/")
+
+    def signature(self, token: str) -> dict[str, str]:
+        """Return the headers of a request. token: of this process."""
+        return {"X-Auth-Token": self._as_user or token, "X-Service-Token": token}
+
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        token = await self._token.get()
-        self._sign(request, token)
+        token = await self.token()
+        request.headers.update(self.signature(token))
         if self._place:
-            _move(request, await self._place())
+            _move(request, await self.root())
         can_be_repeated = isinstance(request.stream, httpx.ByteStream)
         response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED and can_be_repeated:
-            self._sign(request, await self._token.get(ended=token))
+            request.headers.update(self.signature(await self.token(ended=token)))
             yield request
-
-    def _sign(self, request: httpx.Request, token: str) -> None:
-        request.headers["X-Auth-Token"] = self._as_user or token
-        request.headers["X-Service-Token"] = token
 
 
 def _move(request: httpx.Request, root: str) -> None:
     """Send a request to the service at this URL instead of the host that it names."""
-    url = httpx.URL(root.rstrip("/"))
+    url = httpx.URL(root)
     request.url = url.copy_with(raw_path=url.raw_path.rstrip(b"/") + request.url.raw_path)
     request.headers["Host"] = request.url.netloc.decode("ascii")

@@ -1,76 +1,96 @@
-"""Connections to services that others run: requests that certainly had no effect, or only read, are repeated."""
+"""The transport of httpx's clients of services that others run: the connections of all requests to them."""
 
-import ssl
-from types import TracebackType
-from typing import Self
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
+import aiohttp
 import httpx
 
-from whimbrel.domain.errors import Unavailable
-
-READING = ("GET", "HEAD")
-DEFAULT_LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20)
-
-
-WANTED = (
-    "CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA",
-    "CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "CERTIFICATE_UNKNOWN",
-)  # fmt: skip
-"""Alerts of servers that want another certificate of the client, or one at all. With TLS 1.3 they may get lost: the
-connection then ends without one."""
-
-
-def _refusal(url: httpx.URL, trouble: str) -> str:
-    """Return why one side does not accept the other's certificate, with what to do; "": it is something else."""
-    where = f"{url.scheme}://{url.netloc.decode('ascii')}"
-    if "CERTIFICATE_VERIFY_FAILED" in trouble:
-        hint = "see 'ca_file' in [keystone], and the name in the URL"
-        return f"the certificate at {where} is not accepted: {trouble}; {hint}"
-    if any(f"ALERT_{alert}" in trouble for alert in WANTED):
-        return f"{where} does not accept this client: {trouble}; see 'cert_file' and 'key_file' in [keystone]"
-    return ""
+from whimbrel.adapters.openstack.connections import Connections, limits
 
 
 class SteadyTransport(httpx.AsyncBaseTransport):
-    """Sends requests, and repeats them after a broken connection: every one that was not sent, and those that read.
+    """Sends requests over these connections, which it does not close, with the time-outs of its client."""
 
-    The caller repeats the others: it knows what they change.
-    """
-
-    def __init__(
-        self,
-        verify: ssl.SSLContext | bool,
-        retries: int,
-        transport: httpx.AsyncBaseTransport | None = None,
-        limits: httpx.Limits = DEFAULT_LIMITS,
-    ) -> None:
-        """retries: after the first try. transport: None: the network. limits: of its connections."""
-        self._retries = retries
-        self._transport = transport or httpx.AsyncHTTPTransport(verify=verify, retries=retries, limits=limits)
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises: Unavailable: one side does not accept the certificate of the other one, with what to do."""
-        left = self._retries if request.method in READING else 0
-        while True:
-            try:
-                return await self._transport.handle_async_request(request)
-            except (httpx.ConnectError, ssl.SSLError) as error:
-                if refusal := _refusal(request.url, str(error)):
-                    raise Unavailable(refusal) from error
-                raise
-            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-                if not left:
-                    raise
-                left -= 1
+        """Raises: Unavailable: as Connections; httpx.TransportError; errors of the body's source."""
+        wait_s = request.extensions.get("timeout", {})
+        timeout = limits(wait_s.get("connect"), wait_s.get("read"))
+        headers = [each for each in request.headers.multi_items() if each[0] != "transfer-encoding"]
+        sent = (request.method, str(request.url), headers)
+        with _translated():
+            if isinstance(request.stream, httpx.ByteStream):
+                answer = await self._connections.open(*sent, request.content or None, timeout)
+            else:
+                assert isinstance(request.stream, AsyncIterable), "the client is asynchronous"
+                answer = await _Upload(request.stream, wait_s.get("write")).send(
+                    lambda content: self._connections.open(*sent, content, timeout)
+                )
+        return httpx.Response(answer.status, headers=answer.raw_headers, stream=_Body(answer), request=request)
 
-    async def __aenter__(self) -> Self:
-        await self._transport.__aenter__()
-        return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        await self._transport.__aexit__(exc_type, exc_value, traceback)
+class _Upload:
+    """A body that is read while it is sent. write_s: how long the service may take to accept a part."""
+
+    def __init__(self, source: AsyncIterable[bytes], write_s: float | None) -> None:
+        self._source = source
+        self._write_s = write_s
+        self._limit: asyncio.Timeout | None = None
+        self._failure: Exception | None = None
+
+    async def send(
+        self, send: Callable[[AsyncIterator[bytes]], Awaitable[aiohttp.ClientResponse]]
+    ) -> aiohttp.ClientResponse:
+        try:
+            async with asyncio.timeout(None) as self._limit:
+                return await send(self._parts())
+        except aiohttp.ClientError:
+            if self._failure:  # aiohttp shows it as one of the connection
+                raise self._failure from None
+            raise
+        finally:
+            self._limit = None
+
+    async def _parts(self) -> AsyncIterator[bytes]:
+        try:
+            async for part in self._source:
+                self._expire_in(self._write_s)
+                yield part
+                self._expire_in(None)
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def _expire_in(self, seconds: float | None) -> None:
+        if self._limit:  # otherwise the answer came before the end of the body
+            self._limit.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _translated():
+            async for part in self._answer.content.iter_any():
+                yield part
+
+    async def aclose(self) -> None:
+        self._answer.release()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raise the errors of aiohttp as those of httpx, and those of a request's source as they are."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise httpx.TimeoutException(str(error)) from error
+    except aiohttp.ClientConnectorError as error:
+        raise httpx.ConnectError(str(error)) from error
+    except aiohttp.ClientError as error:
+        raise httpx.ReadError(str(error)) from error

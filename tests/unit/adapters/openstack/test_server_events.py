@@ -8,8 +8,8 @@ import httpx
 import msgspec
 import pytest
 
+from tests.httpx_service import HttpxService
 from whimbrel.adapters.openstack.server_events import MOST_AT_ONCE, HttpServerEvents
-from whimbrel.adapters.openstack.service_client import HttpService
 from whimbrel.domain.errors import Unavailable
 from whimbrel.ports.services.server_events import ServerEvent
 from whimbrel.sim.world.clock import JumpingClock
@@ -43,7 +43,7 @@ async def settled(compute: Compute, told: list[list[ServerEvent]]) -> float:
     clock = JumpingClock()
     base_url = "http://cloud/compute/v2.1"
     async with httpx.AsyncClient(transport=httpx.MockTransport(compute), base_url=base_url) as client:
-        events = HttpServerEvents(HttpService(client, "compute"), clock, Random(1))
+        events = HttpServerEvents(HttpxService(client, "compute"), clock, Random(1))
         begun = clock.now()
         running = asyncio.create_task(events.run())
         for news in told:

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from whimbrel.adapters.openstack.service_client import HttpService
+from tests.httpx_service import HttpxService
 from whimbrel.adapters.openstack.volumes import HttpVolumes
 from whimbrel.domain.errors import Unavailable
 
@@ -43,7 +43,7 @@ class Cinder:
 
     def volumes(self) -> HttpVolumes:
         client = httpx.AsyncClient(transport=httpx.MockTransport(self), base_url="http://cinder/v3")
-        return HttpVolumes(HttpService(client, "volume"))
+        return HttpVolumes(HttpxService(client, "volume"))
 
 
 @pytest.mark.parametrize("failed", [False, True])
