@@ -6,6 +6,7 @@ import pytest
 
 from tests.api.devices import network, port, volume
 from tests.api.front import OTHER_PROJECT, Front, fault
+from tests.api.test_rebuild import NEW_IMAGE, add_image
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
@@ -224,6 +225,20 @@ async def test_a_server_that_boots_from_a_volume_has_no_image_and_needs_no_disk(
         record = await lookup.find(front.world.cloud, answer.json()["server"]["id"])
         assert (record.image_id, record.has_local_root) == (None, False)
         assert (await front.show(record.id))["image"] == ""
+
+
+async def test_an_image_beside_a_root_volume_describes_the_server(front: Front) -> None:
+    await add_image(front, properties={"hw_vif_model": "e1000"}, min_disk_gib=9)
+    small = {
+        "imageRef": NEW_IMAGE,
+        "block_device_mapping_v2": [device("blank", None, "volume", boot_index=0, volume_size=1)],
+    }
+    assert "Volume is smaller" in await refused(front, small, "badRequest", 400)
+    root = volume(front, image_metadata={"min_ram": "4096", "hw_vif_model": "ne2k_pci"})
+    devices = [device("volume", root, "volume", boot_index=0)]
+    server = await made(front, imageRef=NEW_IMAGE, block_device_mapping_v2=devices)
+    assert server.image_properties == {"hw_vif_model": "e1000"}
+    assert not server.has_local_root
 
 
 async def test_the_first_form_says_volumes_and_snapshots(front: Front) -> None:

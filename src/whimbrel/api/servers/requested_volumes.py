@@ -57,8 +57,9 @@ async def read(call: Call, requested: Mapping[str, Any], flavor: Flavor, *, seve
         flavor_and_image.check_fit(call, flavor, image)
         found = Disks(image=image, root_properties=image.properties)
     await check_types(call, {device.volume_type for device in volumes if device.volume_type})
+    beside = named if image_id and not root_image else None
     for device in volumes:
-        found = await _with(call, found, device, flavor)
+        found = await _with(call, found, device, flavor, beside)
     return found
 
 
@@ -73,8 +74,12 @@ async def check_types(call: Call, names: Iterable[str]) -> None:
 # Sources
 
 
-async def _with(call: Call, found: Disks, device: Device, flavor: Flavor) -> Disks:
-    """Look up the source of one volume and add the volume."""
+async def _with(call: Call, found: Disks, device: Device, flavor: Flavor, beside: Image | None) -> Disks:
+    """Look up the source of one volume and add the volume.
+
+    beside: an image that imageRef names although the root is a volume. It describes the server, as in Nova, so that the
+    volume may be one without an operating system.
+    """
     properties: Mapping[str, str] = {}
     needs: tuple[int, int] = (0, 0)  # MiB of memory, GiB of disk
     size = device.size_gib
@@ -93,9 +98,14 @@ async def _with(call: Call, found: Disks, device: Device, flavor: Flavor) -> Dis
         elif not call.cloud.rules.cross_az_attach:
             # Volume services usually create a volume in the zone of its snapshot.
             found = replace(found, zone_of_snapshots=found.zone_of_snapshots or volume.zone)
-        if device.boot_index == 0 and not volume.is_bootable:
+        if device.boot_index == 0 and not volume.is_bootable and not beside:
             raise Invalid(f"Block Device {device.id} is not bootable.")
     if device.boot_index == 0:
+        if beside:
+            properties, needs = (
+                beside.properties,
+                (beside.min_ram_mib, 0 if device.source == "volume" else beside.min_disk_gib),
+            )
         _check_root(flavor, size, needs)
         found = replace(found, root_properties=dict(properties))
     elif device.source == "image":
