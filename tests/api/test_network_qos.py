@@ -20,6 +20,13 @@ async def rule(service: Service, policy: Any, kind: str, **fields: Any) -> Any:
     return answer.json()[f"{kind}_rule"]
 
 
+async def test_tags_of_a_policy_are_where_neutron_has_them(service: Service) -> None:
+    policy = await service.make("policy", name="gold")
+    tagged = await service.ask("ann", "PUT", f"/policies/{policy['id']}/tags", {"tags": ["blue"]})
+    assert tagged.json() == {"tags": ["blue"]}
+    assert (await service.get(f"/qos/policies/{policy['id']}", "ann"))["policy"]["tags"] == ["blue"]
+
+
 async def test_policies_and_rules(service: Service) -> None:
     policy = await service.make("policy", name="gold")
     assert (policy["rules"], policy["shared"], policy["is_default"]) == ([], False, False)

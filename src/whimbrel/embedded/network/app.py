@@ -83,6 +83,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("PUT", POLICIES + "/{id}", qos.update),
     *routes(POLICIES, qos.POLICIES),
     *tags.routes(POLICIES, QosPolicy),
+    *tags.routes("/v2.0/policies", QosPolicy),  # Neutron has them here only
     ("GET", "/v2.0/qos/rule-types", qos.rule_types),
     ("GET", "/v2.0/qos/rule-types/{type}", qos.rule_type),
     *(route for kind in qos.BODIES for route in qos.Rules(kind).routes()),
