@@ -58,6 +58,22 @@ async def test_tags(defined: Opened) -> None:
     assert (await defined.ask("ann", "GET", f"{ONE}/tags")).json() == {"tags": [{"name": "a"}, {"name": "c"}]}
 
 
+async def test_tags_are_added_or_replaced_as_the_header_says(defined: Opened) -> None:
+    async def send(*names: str, **headers: str) -> int:
+        body = {"tags": [{"name": name} for name in names]}
+        return (await defined.ask("root", "POST", f"{ONE}/tags", body, **headers)).status_code
+
+    async def tags() -> list[str]:
+        return [tag["name"] for tag in (await defined.ask("ann", "GET", f"{ONE}/tags")).json()["tags"]]
+
+    assert await send("a", "b") == 201
+    assert await send("c", X_OpenStack_Append="True") == 201
+    assert await tags() == ["a", "b", "c"]
+    assert await send("d", "c", X_OpenStack_Append="True") == 409
+    assert await send("d", X_OpenStack_Append="False") == 201
+    assert await tags() == ["d"]
+
+
 async def test_a_private_or_protected_namespace(defined: Opened) -> None:
     private = {"namespace": BODY["namespace"], "visibility": "private", "protected": True}
     assert (await defined.ask("root", "PUT", ONE, private)).status_code == 200

@@ -223,10 +223,14 @@ async def list_tags(ask: Ask) -> Reply:
 
 
 async def replace_tags(ask: Ask) -> Reply:
+    """Replace the tags, or add these if the header X-OpenStack-Append is true."""
     namespace = await _owned(ask)
-    tags = sorted(_by_name((await ask.body(dict[str, list[dict[str, Any]]])).get("tags", [])))
-    await _retag(ask, namespace, lambda _: tags)
-    return Reply({"tags": [{"name": tag} for tag in tags]}, 201)
+    sent = sorted(_by_name((await ask.body(dict[str, list[dict[str, Any]]])).get("tags", [])))
+    kept = namespace.tags if ask.request.headers.get("x-openstack-append", "").lower() == "true" else []
+    if both := set(sent) & set(kept):
+        raise Conflict(f"The namespace {namespace.namespace} has the tags {', '.join(sorted(both))} already.")
+    await _retag(ask, namespace, lambda _: sorted([*kept, *sent]))
+    return Reply({"tags": [{"name": tag} for tag in sent]}, 201)
 
 
 async def clear_tags(ask: Ask) -> Reply:
