@@ -99,6 +99,22 @@ async def test_a_port_of_ones_own_in_such_a_network_has_its_name(front: Front) -
     assert list((await front.show(server_id))["addresses"]) == ["theirs"]
 
 
+async def test_a_port_and_its_server_are_of_one_project_also_for_an_administrator(front: Front) -> None:
+    """As in Nova: 400 for an administrator, who sees the port, and 404 for others."""
+    there = theirs(front)
+    foreign, mine = port(front, there, project_id=OTHER_PROJECT), port(front, there)
+    server_id = await front.boot()
+    path, body = f"/servers/{server_id}/os-interface", {"interfaceAttachment": {"port_id": foreign.id}}
+    sentence = f"Port {foreign.id} not usable for instance"
+    assert sentence in fault(await front.ask("POST", path, body, who=ADMIN), "badRequest", 400)
+    fault(await front.ask("POST", path, body), "itemNotFound", 404)
+    requested = {"name": "one", "flavorRef": "1", "imageRef": IMAGE, "networks": [{"port": foreign.id}]}
+    refused = await front.ask("POST", "/servers", {"server": requested}, who=ADMIN)
+    assert sentence in fault(refused, "badRequest", 400)
+    body = {"interfaceAttachment": {"port_id": mine.id}}
+    assert (await front.ask("POST", path, body, who=f"{ADMIN}@{OTHER_PROJECT}")).status_code == 200
+
+
 async def test_others_name_no_private_network_of_another_project(front: Front) -> None:
     there = theirs(front)
     requested = {"name": "one", "flavorRef": "1", "imageRef": IMAGE, "networks": [{"uuid": there}]}

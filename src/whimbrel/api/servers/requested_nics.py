@@ -65,9 +65,15 @@ async def _checked(call: Call, nic: RequestedNic, networks: Mapping[str, Network
 
 
 async def own_port(call: Call, port_id: str, project: ProjectId) -> Port:
-    """Return a free port of a project. Raises: NotFound; Conflict: it is in use."""
+    """Return a free port of a project, of which its server must be.
+
+    Raises: NotFound; Invalid: an administrator names a port of another project, which Nova refuses too; Conflict: it is
+    in use.
+    """
     port = await call.cloud.network.port(port_id)
     if port.project_id != project:
+        if call.is_admin:
+            raise Invalid(f"Port {port_id} not usable for instance: they are of different projects.")
         raise NotFound(f"Port id {port_id} could not be found.")
     if port.device_id:
         raise Conflict(f"Port {port_id} is still in use.")
