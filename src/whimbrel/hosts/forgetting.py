@@ -1,8 +1,8 @@
 """Forgets a host that never returns: it is retired on evidence that nothing runs on it, without its agent.
 
 Invariant: nothing is removed before there is evidence of the whole host, of the kinds that evacuations accept. So every
-guest on it is proved to be off, also those that no record names. Deletes, and moves whose source it is, that only wait
-for its agent to destroy a guest end when its row is gone.
+guest on it is proved to be off, also those that no record names. Deletes, offloads of shelved servers, and moves whose
+source it is, that only wait for its agent to destroy a guest end when its row is gone.
 """
 
 import structlog
@@ -11,14 +11,17 @@ from whimbrel.domain.errors import Conflict, WorldError
 from whimbrel.domain.evidence import Evidence
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import ConsumerId, HostName
+from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.hosts import admission
 from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.steps import shelved_images
 from whimbrel.moves.steps.dead_source import evidence_of_host
 from whimbrel.moves.steps.guest import destroy_on_source
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.bus_access import BusAccesses
 from whimbrel.servers.lifecycle.delete import DELETE
+from whimbrel.servers.lifecycle.shelve import destroy_shelved
 
 log = structlog.get_logger(__name__)
 
@@ -34,37 +37,41 @@ async def forget(cloud: Cloud, bus: BusAccesses, name: HostName) -> Evidence | N
     if host:
         await _check_unreachable(cloud, host)
         opened = await admission.open_runs(cloud, host)
-        ending = [run for run in opened if _ends_without(host, run)]
+        troubles = {run.id: await _need(cloud, host, run) for run in opened}
+        ending = [run for run in opened if troubles[run.id] is None]
         try:
             await admission.check_unused(cloud, host, ending)
         except Conflict as conflict:
-            advice = [_advice(host, run) for run in opened if run not in ending]
+            advice = [words for words in troubles.values() if words]
             raise Conflict(" ".join([conflict.reason, *advice[: admission.SHOWN]])) from None
         evidence = await _evidence(cloud, host)
         for run in ending:  # they would do so after the guest's end, for which they wait
-            await cloud.placement.release(run.order, ConsumerId(run.subject if run.saga == DELETE.name else run.id))
+            await cloud.placement.release(run.order, ConsumerId(run.id if has_facts(run, MoveFacts) else run.subject))
     await admission.retire(cloud, bus, name, ending)
     if evidence:
         log.warning("a dead host is forgotten", host=name, evidence=evidence.kind, origin=evidence.origin)
     return evidence
 
 
-def _ends_without(host: Host, run: Run) -> bool:
-    """Check whether all that a run still needs of a host is that its guest there is destroyed."""
+async def _need(cloud: Cloud, host: Host, run: Run) -> str | None:
+    """Return what a run needs of a host beyond the end of its guest there, and what a person can do; None: nothing.
+
+    Raises: Unavailable: the image service does not answer.
+    """
     if run.saga == DELETE.name:
-        return True
-    if run.way != "forward" or run.at != destroy_on_source.__name__ or not has_facts(run, MoveFacts):
-        return False
-    source, target = run.facts.source, run.facts.target
-    return bool(source and target and source.host == host.name != target.host)
-
-
-def _advice(host: Host, run: Run) -> str:
-    """Return what a person can do about an open run that needs more of the host."""
+        return None
     what = f"{run.saga} {run.id}"
-    source = run.facts.source if has_facts(run, MoveFacts) else None
-    if run.state == "parked" and source and source.host == host.name:
-        return f"{what} waits for a verdict: confirm it, its guest on {host.name} is lost."
+    if run.at == destroy_shelved.__name__ and has_facts(run, OperationFacts):
+        trouble = await shelved_images.trouble(run.facts.shelved_images, cloud)
+        return trouble and f"{what} waits: {trouble}; nothing is destroyed."
+    source = target = None
+    if has_facts(run, MoveFacts):
+        source, target = run.facts.source, run.facts.target
+    if source and target and source.host == host.name != target.host:
+        if run.way == "forward" and run.at == destroy_on_source.__name__:
+            return None
+        if run.state == "parked":
+            return f"{what} waits for a verdict: confirm it, its guest on {host.name} is lost."
     way = "on its way back " if run.way == "back" else ""
     return f"{what} is {way}at {run.at}, and goes on when {host.name} answers: whimbrel move show {run.id}."
 

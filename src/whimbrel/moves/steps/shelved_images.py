@@ -24,16 +24,22 @@ Images = Mapping[DiskName, str]
 
 async def see(images: Images, cloud: Cloud) -> None:
     """Raises: Unavailable: an image is not there or not whole; destroy nothing."""
-    for disk, image_id in images.items():
-        if words := await _trouble(disk, image_id, cloud):
-            raise Unavailable(f"{words}; nothing is destroyed")
+    if words := await trouble(images, cloud):
+        raise Unavailable(f"{words}; nothing is destroyed")
 
 
 async def check(images: Images, cloud: Cloud) -> None:
     """Raises: Refused: an image is not there or not whole."""
+    if words := await trouble(images, cloud):
+        raise Refused(words)
+
+
+async def trouble(images: Images, cloud: Cloud) -> str | None:
+    """Return which image is not there or not whole; None: all are."""
     for disk, image_id in images.items():
         if words := await _trouble(disk, image_id, cloud):
-            raise Refused(words)
+            return words
+    return None
 
 
 async def delete(images: Images, cloud: Cloud) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from whimbrel.domain.ids import CellName
+from whimbrel.domain.operation_facts import OperationFacts, offloads
+from whimbrel.domain.run import has_facts
 from whimbrel.moves.facts import MoveFacts, source_of
-from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
+from whimbrel.proof.evidence import DELETE, CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Kind, Violation
 
 
@@ -16,12 +18,13 @@ def count(seen: ServerEvidence) -> int:
 def one_home(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     if seen.runs and not seen.is_alive:
         return  # it is being deleted; leftovers are checked once that is over
-    is_ending = any(run.saga == "delete" for run in seen.runs)
+    is_ending = any(run.saga == DELETE for run in seen.runs)
+    is_leaving = is_ending or any(has_facts(run, OperationFacts) and offloads(run.facts) for run in seen.runs)
     if seen.is_alive and seen.record is None and not is_ending:
         assert seen.entry
         yield _violation(seen, Kind.NO_RECORD, f"the directory has server {seen.id} in cell {seen.entry.cell}, which"
                          " has no record of it")  # fmt: skip
-    if seen.record and seen.record.host and not is_ending and not _has_host(seen, snapshot):
+    if seen.record and seen.record.host and not is_leaving and not _has_host(seen, snapshot):
         record = seen.record
         yield _violation(seen, Kind.NO_HOST, f"server {seen.id} is said to be on {record.host}, which is no host of"
                          f" cell {record.cell}")  # fmt: skip

@@ -18,7 +18,7 @@ from whimbrel.domain.operation_facts import (
     offloads_devices,
 )
 from whimbrel.domain.server import NOT_SHELVED, Server
-from whimbrel.moves.steps import claims, ports, shelved_images, volumes
+from whimbrel.moves.steps import claims, guest, ports, shelved_images, volumes
 from whimbrel.moves.steps.disk import finished
 from whimbrel.moves.steps.shelved_images import SERVER, SHELVED_BY
 from whimbrel.ports.cloud import Cloud, Requester
@@ -45,8 +45,8 @@ async def register_images(run: Operation, cloud: Cloud) -> None:
 
 async def withdraw_images(run: Operation, cloud: Cloud) -> None:
     """Delete the images of a shelve that is undone, once its guest was seen whole."""
-    guest = await operation.agent(run, cloud).look(operation.key(run))
-    if guest is None or not guest.has_disk:
+    seen = await operation.agent(run, cloud).look(operation.key(run))
+    if seen is None or not seen.has_disk:
         raise Unavailable(f"its guest is not seen whole on {run.facts.host}; no image is deleted")
     await delete_images(run, cloud)
 
@@ -100,7 +100,7 @@ async def check_images(run: Operation, cloud: Cloud) -> None:
 async def destroy_shelved(run: Operation, cloud: Cloud) -> None:
     """Destroy the guest and its disks, once all images were seen active."""
     await shelved_images.see(run.facts.shelved_images, cloud)
-    await operation.agent(run, cloud).destroy(run.order, operation.key(run))
+    await guest.destroy_at(operation.cell_of(run), operation.host_of(run), run.order, operation.key(run), cloud)
 
 
 async def unbind_ports(run: Operation, cloud: Cloud) -> None:
