@@ -14,6 +14,7 @@ from whimbrel.cli.assumed_rates import DIRTY_MIB_S, LINK_MIB_S, Assume
 from whimbrel.cli.client import Api
 from whimbrel.cli.progress_bar import bar
 from whimbrel.domain.errors import Refused
+from whimbrel.domain.maintenance_plan import servers_by_state
 from whimbrel.maintenance.cloud_snapshot import CloudSnapshot, MeasuredRates
 from whimbrel.sim.maintenances.copied_cloud import Assumed
 from whimbrel.sim.maintenances.plan_simulation import LostHost, SimulatedServer, Simulation, simulate
@@ -158,9 +159,9 @@ def _losses(losses: list[LostHost]) -> Iterator[Text]:
 
 
 def summary(found: Simulation) -> str:
-    moved = sum(one.state == "moved" for one in found.servers)
+    counts = servers_by_state((one.server_id, one.state) for one in found.servers)
     copied = gib(sum(one.copied_bytes for one in found.servers))
-    words = f"{moved} of {len(found.servers)} servers leave in {span(found.duration_s)}"
+    words = f"{counts['moved']} of {counts.total()} servers leave in {span(found.duration_s)}"
     words = f"{words}, {copied} copied"
     ends = "" if found.state == "done" else f"; it ends {found.state}"
     return f"{words}{ends}" + (f"\n{found.message}" if found.message else "")

@@ -1,6 +1,7 @@
 """Maintenances: servers are moved off or among hosts by a plan, which is stored with its progress."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -31,6 +32,9 @@ AFTER_OTHERS: Final = 1e15
 
 ItemState = Literal["planned", "moving", "moved", "failed", "left", "stays"]
 """left: the server left the host without this maintenance. stays: the plan knows no way to move it."""
+
+_OF_SERVER: Final[tuple[str, ...]] = ("moving", "failed", "planned", "stays", "moved", "left")
+"""The state of a server with several moves is the first of these that one of them has."""
 
 
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,3 +148,11 @@ class MaintenanceItem(msgspec.Struct, frozen=True, kw_only=True):
     def is_due(self, now: float) -> bool:
         """Check whether the time has come. Whether its `waits_for` have ended is another question."""
         return self.due_at <= now or (bool(self.waits_for) and self.due_at == AFTER_OTHERS)
+
+
+def servers_by_state(moves: Iterable[tuple[str, str]]) -> Counter[str]:
+    """Return how many servers are in each state, by the states of their moves: a server with two moves counts once."""
+    of_server: dict[str, str] = {}
+    for server, state in moves:
+        of_server[server] = min(of_server.get(server, state), state, key=_OF_SERVER.index)
+    return Counter(of_server.values())

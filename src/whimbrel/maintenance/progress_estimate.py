@@ -1,12 +1,11 @@
 """How far a maintenance is, in numbers and in words."""
 
-from collections import Counter
 from collections.abc import Sequence
 from statistics import mean
 
 import msgspec
 
-from whimbrel.domain.maintenance_plan import Budgets, Maintenance, MaintenanceItem
+from whimbrel.domain.maintenance_plan import Budgets, Maintenance, MaintenanceItem, servers_by_state
 from whimbrel.maintenance.budget_use import ANYWHERE, BudgetUse, HostLocations
 
 
@@ -33,9 +32,9 @@ def progress_of(
     now: float | None = None,
 ) -> Progress:
     """locations: of the hosts, for the estimate by budgets of zones and aggregates. now: None: without its windows."""
-    counts = Counter(item.state for item in items)
+    counts = servers_by_state((item.server_id, item.state) for item in items)
     return Progress(
-        total=len(items),
+        total=counts.total(),
         **{state: counts[state] for state in ("moved", "moving", "planned", "failed", "left", "stays")},
         remaining_s=_remaining_s(maintenance, items, locations, now),
     )

@@ -6,7 +6,7 @@ from typing import get_args
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from whimbrel.domain.maintenance_plan import HOLDING, ItemState, Maintenance, MaintenanceItem
+from whimbrel.domain.maintenance_plan import HOLDING, ItemState, Maintenance, MaintenanceItem, servers_by_state
 from whimbrel.ports.cloud import Cloud
 
 Maintenances = Sequence[tuple[Maintenance, Sequence[MaintenanceItem]]]
@@ -29,7 +29,7 @@ def of_maintenances(found: Maintenances) -> Iterator[Metric]:
     states = Counter(one.state for one, _ in found)
     for state in HOLDING:
         count.add_metric((state,), states[state])
-    items = Counter(item.state for _, each in found for item in each)
-    for of_item in get_args(ItemState):
-        servers.add_metric((of_item,), items[of_item])
+    counts = [servers_by_state((item.server_id, item.state) for item in each) for _, each in found]
+    for of_server in get_args(ItemState):
+        servers.add_metric((of_server,), sum(each[of_server] for each in counts))
     yield from (count, servers)
