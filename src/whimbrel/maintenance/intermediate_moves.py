@@ -16,9 +16,9 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
 from whimbrel.domain.maintenance_plan import AFTER_OTHERS, MaintenanceItem, MaintenanceOptions
 from whimbrel.domain.server import Server
+from whimbrel.maintenance.planned_capacity import UnusedCapacity
 from whimbrel.maintenance.room_search import MOST_MOVES, Amounts, MovableServer, PlannedMove, Prospects, RoomSearch
 from whimbrel.maintenance.target_planning import Examined, Planner, Way, examine, examine_all, in_order, planner_of
-from whimbrel.maintenance.unused_capacity import UnusedCapacity
 from whimbrel.moves import needs
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.target import Choice, decide_on

@@ -17,7 +17,7 @@ from whimbrel.domain.ids import GroupId, HostName, ProviderId, ServerId
 from whimbrel.domain.maintenance_plan import HOLDING, MaintenanceItem, MaintenanceOptions, MoveKind
 from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.server import Server
-from whimbrel.maintenance.reserved_capacity import ReservedCapacity
+from whimbrel.maintenance.planned_capacity import ReservedCapacity
 from whimbrel.moves import live_requests, needs, requests
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.live import examined
