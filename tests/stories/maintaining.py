@@ -1,5 +1,6 @@
 """Maintenances in simulated clouds: their plans, their rounds, and processes that are killed in them."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace as with_fields
 from typing import Any
 
@@ -94,17 +95,25 @@ def mortal(world: World, life: list[int], before: bool) -> Cloud:
 
 async def ends_though_killed(world: World, found: Maintenance, number: int, before: bool) -> bool:
     """Kill a process at a write of the start or of a round, and let another one go on. Return whether it was killed."""
-    life, was_killed = [number], False
+    was_killed = await killed_in(world, requests.start, found, number, before)
+    if (await world.cloud.maintenances.get(found.id)).state == "planned":
+        await requests.start(world.cloud, found.id)
+    assert (await rounds(world, found)).state == "done"
+    return was_killed
+
+
+async def killed_in(
+    world: World, request: Callable[[Cloud, str], Awaitable[Any]], found: Maintenance, number: int, before: bool
+) -> bool:
+    """Kill a process at a write of a request or of the rounds after it. Return whether it was killed."""
+    life = [number]
     try:
-        await requests.start(mortal(world, life, before), found.id)
+        await request(mortal(world, life, before), found.id)
         for _ in range(6):
             cloud = mortal(world, life, before)
             await carry_on_all(cloud, world.engine("victim", cloud))
             await world.settle(world.engine("steps"))
             await world.cloud.clock.sleep(2.0)
     except Killed:
-        was_killed = True
-    if (await world.cloud.maintenances.get(found.id)).state == "planned":
-        await requests.start(world.cloud, found.id)
-    assert (await rounds(world, found)).state == "done"
-    return was_killed
+        return True
+    return False

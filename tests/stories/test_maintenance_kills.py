@@ -8,12 +8,12 @@ from tests.stories.maintaining import (
     ends_though_killed,
     home,
     items_of,
-    mortal,
+    killed_in,
     moves_of,
     planned,
     rounds,
 )
-from tests.stories.mortal import BEFORE_OR_AFTER, Killed
+from tests.stories.mortal import BEFORE_OR_AFTER
 from whimbrel.domain.maintenance_plan import Budgets, MaintenanceOptions
 from whimbrel.maintenance import operator_requests as requests
 from whimbrel.maintenance.execution import carry_on_all
@@ -61,15 +61,7 @@ async def killed_in_abort(number: int, before: bool) -> bool:
     await requests.start(world.cloud, found.id)
     engine = world.engine("conductor")
     await carry_on_all(world.cloud, engine)
-    life, was_killed = [number], False
-    try:
-        await requests.abort(mortal(world, life, before), found.id)
-        for _ in range(3):
-            cloud = mortal(world, life, before)
-            await carry_on_all(cloud, world.engine("victim", cloud))
-            await world.settle(world.engine("steps"))
-    except Killed:
-        was_killed = True
+    was_killed = await killed_in(world, requests.abort, found, number, before)
     if (await world.cloud.maintenances.get(found.id)).state == "running":
         await requests.abort(world.cloud, found.id)
     assert (await rounds(world, found)).state == "aborted"
