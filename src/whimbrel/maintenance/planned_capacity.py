@@ -64,7 +64,7 @@ class _AsItIs:
 
 
 class UnusedCapacity(_AsItIs):
-    """Capacity as if nothing were used, for requests that a root alone can satisfy: only rules make hosts unsuitable."""
+    """Capacity as if nothing were used, for requests that a root alone can satisfy: only rules exclude hosts."""
 
     def free(self, resource_class: str) -> Numbers:
         return self._capacity.capacity(resource_class)
