@@ -1,5 +1,7 @@
 """Where servers are recorded: mappings, build requests, copies in two cells, request specs."""
 
+import pytest
+
 from tests.doctor.nova_copy import OLD, NovaCopy, migration, server
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 
@@ -16,6 +18,27 @@ def test_mappings(copy: NovaCopy) -> None:
         ("mapping_to_wrong_cell", server(1)),
         ("mapping_of_nothing", server(3)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "is_wrong"),
+    [
+        ({}, True),
+        ({"vm_state": "stopped"}, True),
+        ({"vm_state": "error"}, False),
+        ({"vm_state": "soft-delete"}, False),
+    ],
+)
+def test_a_mapping_of_a_live_server_that_says_it_is_being_deleted(
+    copy: NovaCopy, values: dict[str, object], is_wrong: bool
+) -> None:
+    """Rows as a Nova left them whose API died in a restore, after it had asked nova-compute."""
+    copy.change("api", nova.instance_mappings, {"instance_uuid": server(1)}, queued_for_delete=True)
+    copy.change("one", nova.instances, {"uuid": server(1)}, **values)
+    assert copy.kinds() == [("mapping_queued_for_delete", server(1))] * is_wrong
+    if is_wrong:
+        copy.execute("api", copy.look().findings[0].commands[0].line)
+        assert copy.kinds() == []
 
 
 def test_a_build_request_that_is_left(copy: NovaCopy) -> None:

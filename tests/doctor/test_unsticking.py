@@ -54,6 +54,17 @@ def test_how_an_operation_that_stands_still_is_ended(
     assert commands(copy) == verbs
 
 
+def test_a_restore_that_stands_still_never_leaves_a_deleted_server_without_a_task(copy: NovaCopy) -> None:
+    """Nova destroys such a server within a minute: its time of deletion is gone since the restore began."""
+    copy.add_server(3, vm_state="soft-delete", task_state="restoring")
+    assert commands(copy) == ["--state active", "--hard"]
+    copy.change("api", nova.instance_mappings, {"instance_uuid": server(3)}, queued_for_delete=True)
+    (found,) = copy.look().findings
+    assert copy.execute("api", found.commands[1].line) == 1
+    copy.change("one", nova.instances, {"uuid": server(3)}, vm_state="active", task_state=None)
+    assert copy.kinds() == []
+
+
 def test_commands_can_be_run_one_after_another_by_a_script(copy: NovaCopy) -> None:
     copy.add_server(3, task_state="powering-on", vm_state="stopped")
     (found,) = copy.look().findings

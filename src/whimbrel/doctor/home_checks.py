@@ -8,6 +8,8 @@ from whimbrel.doctor.nova_records import Fleet, Instance, Subject
 from whimbrel.doctor.record_words import evidence_of
 from whimbrel.doctor.stuck_limits import StuckLimits
 
+DELETED_OR_FAILED = ("soft-delete", "deleted", "building", "error")
+"""States of servers whose mapping may say that they are being deleted: a delete that fails leaves one in error."""
 MOVES = ", and an open move between them: what stands still is named when one of the two is hidden"
 
 
@@ -50,6 +52,18 @@ def mappings(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Findi
                        f"is in {server.cell}, and its mapping names {named or 'no cell'}",
                        "the conductor died before it had written the cell, or a move between cells was interrupted",
                        [mending.map_to_cell(server)])  # fmt: skip
+    elif server.task_state is None and server.vm_state not in DELETED_OR_FAILED:
+        yield from _queued(subject, server, fleet)
+
+
+def _queued(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
+    """Judge a server that is in use, and whose mapping says that it is being deleted."""
+    if any(each.is_queued_for_delete for each in subject.mappings):
+        yield _finding("mapping_queued_for_delete", subject, fleet,
+                       f"is {server.vm_state}, and its mapping says that it is being deleted: quotas do not count it,"
+                       " and it is not found while its cell is down",
+                       "a restore or a delete of it was interrupted, or its state was reset after a delete",
+                       [mending.keep_mapping(server.uuid)])  # fmt: skip
 
 
 def build_request(

@@ -69,6 +69,10 @@ def map_to_cell(server: Instance) -> Command:
     return sql(API, f"UPDATE instance_mappings SET cell_id = {cell} WHERE instance_uuid = '{server.uuid}';")
 
 
+def keep_mapping(server: str) -> Command:
+    return sql(API, f"UPDATE instance_mappings SET queued_for_delete = false WHERE instance_uuid = '{server}';")
+
+
 def delete_request(server: str) -> Command:
     return sql(API, f"DELETE FROM build_requests WHERE instance_uuid = '{server}';")
 

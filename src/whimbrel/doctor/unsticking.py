@@ -16,7 +16,7 @@ KEPT = ("shelved_offloaded", "shelved", "suspended", "paused", "rescued", "soft-
 AGAIN: Mapping[str, str] = {
     "unshelving": "unshelve", "shelving": "shelve", "shelving_image_pending_upload": "shelve",
     "shelving_image_uploading": "shelve", "shelving_offloading": "shelve --offload", "resuming": "resume",
-    "unpausing": "unpause", "unrescuing": "unrescue", "restoring": "restore", "rebooting_hard": "reboot --hard",
+    "unpausing": "unpause", "unrescuing": "unrescue", "rebooting_hard": "reboot --hard",
     "reboot_pending_hard": "reboot --hard", "reboot_started_hard": "reboot --hard", "powering-off": "stop",
 }  # fmt: skip
 """What is asked for again, by task state, of a server that keeps its state. The others have left its guest alone."""
@@ -41,6 +41,8 @@ def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Comma
         if subject.build_request is not None:
             yield mending.delete_request(server.uuid)  # the delete may leave it, and lists would have the server still
         yield mending.delete(server.uuid)
+    elif server.task_state == "restoring":
+        yield from _restore(subject, server)
     elif not subject.open_migrations and server.vm_state in KEPT:
         yield from _again(subject, server)
     elif undone := [
@@ -61,6 +63,18 @@ def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Comma
             yield Command(f"openstack server resize revert {server.uuid}")
     else:
         yield from _stop_the_operation(subject, server, fleet)
+
+
+def _restore(subject: Subject, server: Instance) -> Iterator[Command]:
+    """Make a soft-deleted server active. Its task state is never cleared alone: nova-compute would destroy the server.
+
+    Source: ComputeManager._reclaim_queued_deletes, which takes soft-deleted servers without a task whose time of
+    deletion is NULL, and API.restore, which has set it to that.
+    """
+    if any(each.is_queued_for_delete for each in subject.mappings):
+        yield mending.keep_mapping(server.uuid)
+    yield mending.reset(server.uuid)
+    yield mending.hard_reboot(server.uuid)
 
 
 def _copy_that_runs(subject: Subject, server: Instance) -> Instance | None:
