@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace as with_fields
 from typing import Any
 
-from tests.stories.mortal import Killed, Mortal
+from tests.stories.mortal import Killed, Mortal, die
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.maintenance_plan import Budgets, Maintenance, MaintenanceItem, MaintenanceOptions
@@ -79,16 +79,20 @@ async def assert_switched(world: World, found: Maintenance, *, enabled: bool) ->
     assert (DISABLED not in await traits_of(world, "h1")) == enabled
 
 
-def mortal(world: World, life: list[int], before: bool) -> Cloud:
-    maintenances = Mortal(world.cloud.maintenances, ["save"], life, before)
-    journal = Mortal(world.cloud.journal, ["accept", "forget", "save", "judge", "give_verdict"], life, before)
-    placement = Mortal(world.cloud.placement, ["set_disabled"], life, before)
-    cells = {
-        name: with_fields(cell, hosts=Mortal(cell.hosts, ["set_service"], life, before))  # type: ignore[arg-type]
-        for name, cell in world.cloud.cells.items()
-    }
+def mortal(world: World, life: list[int], before: bool, then: Callable[[], Awaitable[None]] = die) -> Cloud:
+    """Return the cloud for a process that is killed at a write, or during which something else happens there."""
+
+    def of(store: Any, *writes: str) -> Any:
+        return Mortal(store, writes, life, before, then)
+
+    cloud = world.cloud
+    cells = {name: with_fields(cell, hosts=of(cell.hosts, "set_service")) for name, cell in cloud.cells.items()}
     changed: Any = with_fields(
-        world.cloud, maintenances=maintenances, journal=journal, placement=placement, cells=cells
+        cloud,
+        maintenances=of(cloud.maintenances, "save"),
+        journal=of(cloud.journal, "accept", "forget", "save", "judge", "give_verdict"),
+        placement=of(cloud.placement, "set_disabled"),
+        cells=cells,
     )
     return changed  # type: ignore[no-any-return]
 

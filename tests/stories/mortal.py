@@ -1,6 +1,6 @@
 """Stores whose process is killed at one of its writes."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,14 +12,29 @@ class Killed(BaseException):
     """The end of a process."""
 
 
-class Mortal:
-    """A store that kills its process before or after its n-th write, counted with the others."""
+async def die() -> None:
+    raise Killed
 
-    def __init__(self, inner: Any, writes: Sequence[str], life: list[int], before: bool) -> None:
+
+class Mortal:
+    """A store that kills its process before or after its n-th write, counted with the others.
+
+    then: what happens at this write instead.
+    """
+
+    def __init__(
+        self,
+        inner: Any,
+        writes: Sequence[str],
+        life: list[int],
+        before: bool,
+        then: Callable[[], Awaitable[None]] = die,
+    ) -> None:
         self._inner = inner
         self._writes = writes
         self._life = life
         self._before = before
+        self._then = then
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._inner, name)
@@ -28,12 +43,13 @@ class Mortal:
 
         async def written(*arguments: Any, **named: Any) -> Any:
             self._life[0] -= 1
-            if self._life[0] == 0 and self._before:
-                raise Killed
+            is_last = self._life[0] == 0
+            if is_last and self._before:
+                await self._then()
             try:
                 return await method(*arguments, **named)
             finally:
-                if self._life[0] == 0:
-                    raise Killed
+                if is_last and not self._before:
+                    await self._then()
 
         return written

@@ -113,6 +113,16 @@ class Maintenance(msgspec.Struct, frozen=True, kw_only=True):
         hosts = self.options.goal.to_become_empty if self.options.goal else self.hosts
         return {host.name: host.cell for host in hosts}
 
+    def why_not(self, source: HostName | None, target: HostName) -> str | None:
+        """Return why another maintenance may not move a server so while this one has its hosts; None: it may.
+
+        source: None: a host of the other one.
+        """
+        which = f"maintenance {self.name} ({self.id})"
+        if target in self.emptied:
+            return f"{which} empties host {target}"
+        return f"{which} has host {source}" if source in self.named else None
+
     @property
     def disabled_reason(self) -> str:
         """Return the reason with which its hosts are disabled."""

@@ -11,6 +11,7 @@ import structlog
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Superseded, Unavailable, WorldError
+from whimbrel.domain.ids import HostName
 from whimbrel.domain.maintenance_plan import HOLDING, Maintenance, MaintenanceItem
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
@@ -289,9 +290,8 @@ class Round:
         cloud, leaves = self._cloud, self._found.options.leaves_cell
         if item.target is None:
             return "no target was found before"
-        for other in await cloud.maintenances.find(HOLDING):
-            if other.id != self._found.id and item.target in other.emptied:
-                return f"maintenance {other.name} ({other.id}) empties host {item.target}"
+        if why := await self._why_others_object(item, item.target):
+            return why
         try:
             if item.kind == "live":
                 facts = await live_requests.live_facts(cloud, server, item.target, leaves_cell=leaves)
@@ -305,6 +305,14 @@ class Round:
             return None if decided.chosen else decided.summary()
         return decided
 
+    async def _why_others_object(self, item: MaintenanceItem, target: HostName) -> str | None:
+        """Return which other maintenance has a host of a move. The journal refuses a move if one begins meanwhile."""
+        others = [other for other in await self._cloud.maintenances.find(HOLDING) if other.id != self._found.id]
+        return next(filter(None, (other.why_not(self._source(item), target) for other in others)), None)
+
+    def _source(self, item: MaintenanceItem) -> HostName | None:
+        return None if item.source in self._found.named else item.source
+
     async def _planned_anew(self, item: MaintenanceItem, server: Server, why: str) -> MaintenanceItem:
         """Return the item with the kind of move and the target that are possible now."""
         options, now = self._found.options, self._cloud.clock.now()
@@ -314,6 +322,8 @@ class Round:
                 return replace(item, state="failed", reason=anew, finished_at=now)
             return replace(anew, tries=item.tries, purpose=item.purpose, reason=_anew(item, why))
         planner = await target_planning.planner_of(self._cloud, self._found.host_names, options)
+        if self._source(item) in planner.held:  # its own maintenance moves it, or keeps it
+            return replace(item, state="left", reason=why)
         planned = await planner.item(item.position, await target_planning.examine(self._cloud, server, options))
         if planned.state == "stays":
             return replace(planned, state="failed", tries=item.tries, finished_at=now)
@@ -323,7 +333,15 @@ class Round:
     async def _move(self, item: MaintenanceItem, server: Server) -> None:
         """Start the move, as the API starts it. The journal binds its run to the item."""
         cloud, found = self._cloud, self._found
-        begins = ItemStart(maintenance_id=found.id, version=found.version, position=item.position, reason=item.reason)
+        assert item.target, "its target was found suitable"
+        begins = ItemStart(
+            maintenance_id=found.id,
+            version=found.version,
+            position=item.position,
+            source=self._source(item),
+            target=item.target,
+            reason=item.reason,
+        )
         asked = (cloud, self._engine, _requester(cloud, found), server, item.target)
         leaves = found.options.leaves_cell
         run: Run

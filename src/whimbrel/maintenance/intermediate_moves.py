@@ -176,6 +176,8 @@ class IntermediateMoves:
 
     async def _movable(self, host: HostName) -> list[MovableServer]:
         """Return the servers of a host that are not to leave theirs, where they are by the plan."""
+        if host in self.planner.held:
+            return []
         if host not in self._servers:
             await self._read(host)
         here = [MovableServer(one, self._held[one]) for one in self._servers[host] if one not in self._moved]

@@ -69,6 +69,7 @@ class Planner:
     options: MaintenanceOptions
     because: str = IN_MAINTENANCE
     emptied: frozenset[HostName] = frozenset()  # by maintenances under way
+    held: frozenset[HostName] = frozenset()  # all hosts of these: no server of theirs makes room
     refused: list[bytes] = field(default_factory=list)
     _summaries: dict[bytes, str] = field(default_factory=dict)
     """Requests that no host can satisfy after the moves so far: many servers have the same one."""
@@ -190,12 +191,14 @@ async def planner_of(
 
     Hosts that a maintenance under way empties are none either.
     """
-    others = {host for each in await cloud.maintenances.find(HOLDING) for host in each.emptied}
+    under_way = await cloud.maintenances.find(HOLDING)
+    others = {host for each in under_way for host in each.emptied}
     fleet = await cloud.fleets.now()
     capacity = ReservedCapacity(await cloud.placement.capacity(fleet.providers), len(fleet))
     snapshot = Snapshot(fleet, capacity, cloud.clock.now(), cloud.rules.scheduler)
     planner = Planner(cloud, snapshot, capacity, frozenset(leaving) | others, options, because)
     planner.emptied = frozenset(others)
+    planner.held = frozenset(host for each in under_way for host in each.named)
     return planner
 
 

@@ -48,11 +48,16 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ItemStart(msgspec.Struct, frozen=True, kw_only=True):
-    """The item of a maintenance that a run moves, and the version of the maintenance that was read."""
+    """The item of a maintenance that a run moves, and the version of the maintenance that was read.
+
+    source: None: a host of the maintenance; another one makes room for it.
+    """
 
     maintenance_id: str
     version: int
     position: int
+    source: HostName | None
+    target: HostName
     reason: str | None = None
 
 

@@ -78,6 +78,18 @@ _START_ITEM = fixed(
     .values(state="moving", run_id=bindparam("b_run"), started_at=bindparam("b_now"), reason=bindparam("b_reason"))
 )
 _HOLD = sa.insert(maintenance_holds)
+_OTHERS = fixed(
+    sa.select(maintenances).where(
+        _m.id != bindparam("b_id"),
+        _m.state.in_(bindparam("b_states", expanding=True)),
+        _m.id.in_(
+            sa.select(maintenance_holds.c.maintenance_id).where(
+                maintenance_holds.c.host.in_(bindparam("b_hosts", expanding=True))
+            )
+        ),
+    )
+)
+"""Those under way that have one of these hosts."""
 _RELEASE = fixed(sa.delete(maintenance_holds).where(maintenance_holds.c.maintenance_id == bindparam("b_id")))
 _RELEASE_ENDED = fixed(
     sa.delete(maintenance_holds).where(
@@ -174,8 +186,16 @@ async def _take_hosts(tx: Tx, maintenance: Maintenance) -> None:
 
 
 async def start_item(tx: Tx, start: ItemStart, run_id: RunId, now: float) -> None:
-    """Bind a run to the item that it moves. Raises: Superseded: the maintenance has changed since it was read."""
+    """Bind a run to the item that it moves.
+
+    Raises: Superseded: the maintenance has changed since it was read, or another one has begun with one of the hosts.
+    """
     identity = {"b_id": start.maintenance_id, "b_now": now}
+    hosts = [host for host in (start.source, start.target) if host]
+    rows = await tx.rows(_OTHERS, {"b_id": start.maintenance_id, "b_states": HOLDING, "b_hosts": hosts})
+    for other in await _with_hosts(tx, rows) if rows else ():
+        if why := other.why_not(start.source, start.target):
+            raise Superseded(f"The {why}.")
     done = await tx.run(_GO_ON, identity | {"b_version": start.version})
     if done.rowcount == 1:
         bound = {"b_position": start.position, "b_run": run_id, "b_reason": start.reason}
