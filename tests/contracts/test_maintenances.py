@@ -52,8 +52,11 @@ async def test_a_maintenance_is_kept_as_it_was_planned(open_store: Opener) -> No
         assert await store.get(ONE.id) == ONE
         assert await store.items(ONE.id) == [ITEM, waiting]
         moved = msgspec.structs.replace(waiting, state="moved", waits_for=(0, 7))
-        await store.save(ONE, [moved])
-        assert await store.items(ONE.id) == [ITEM, moved]
+        added = msgspec.structs.replace(
+            ITEM, position=2, server_id=ServerId("t"), purpose="makes room for server s (s)"
+        )
+        await store.save(ONE, [moved], added=[added])
+        assert await store.items(ONE.id) == [ITEM, moved, added]
 
 
 async def test_one_that_an_older_program_saved_has_neither_windows_nor_their_budgets(open_store: Opener) -> None:

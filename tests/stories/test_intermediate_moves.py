@@ -6,14 +6,27 @@ import pytest
 from msgspec.structs import replace
 
 from tests.sim.test_plan_simulation import simulated
-from tests.stories.maintaining import CAREFUL, COLD, RULES, boot, items_of, planned, rounds
+from tests.stories.maintaining import (
+    CAREFUL,
+    COLD,
+    RULES,
+    boot,
+    ends_though_killed,
+    items_of,
+    moves_of,
+    planned,
+    rounds,
+)
+from tests.stories.mortal import BEFORE_OR_AFTER
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import GroupId, HostName
-from whimbrel.domain.maintenance_plan import AFTER_OTHERS, MaintenanceItem
+from whimbrel.domain.maintenance_plan import AFTER_OTHERS, Maintenance, MaintenanceItem
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.maintenance import operator_requests as requests
+from whimbrel.maintenance.drift import MOST_WAITED_FOR
 from whimbrel.maintenance.execution import carry_on_all
-from whimbrel.maintenance.intermediate_moves import NONE_EXISTS, NOT_WITHIN
+from whimbrel.maintenance.intermediate_moves import NONE_EXISTS, NOT_WITHIN, IntermediateMoves
+from whimbrel.maintenance.target_planning import examine, planner_of
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create, delete, power
@@ -195,6 +208,97 @@ async def test_what_waits_for_a_move_that_fails_is_looked_at_again() -> None:
     assert (c.state, big.state) == ("failed", "failed")
     assert "no room" in (big.reason or "")
     await world.close()
+
+
+async def roomy() -> tuple[World, Maintenance]:
+    """Return a plan that moves `big` to h4 without other moves; a server is created there before it begins."""
+    world = await built(*HOSTS)
+    for name, host, flavor in (
+        ("big", "h1", LARGE), ("b", "h2", THREE), ("c", "h3", SMALL), ("d", "h3", LARGE), ("e", "h4", SMALL),
+    ):  # fmt: skip
+        await boot(world, name, host, flavor)
+    found = await planned(world)
+    assert shown(await items_of(world, found)) == [("big", "h1", "h4", ())]
+    await boot(world, "late", "h4", LARGE)
+    return world, found
+
+
+async def test_room_is_made_for_a_server_whose_target_was_filled() -> None:
+    world, found = await roomy()
+    await requests.start(world.cloud, found.id)
+    await carry_on_all(world.cloud, world.engine("conductor"))
+    big, *others = await items_of(world, found)
+    assert [(item.server_name, item.state, item.purpose) for item in others] == [
+        ("c", "planned", f"makes room for server big ({big.server_id})")
+    ]
+    assert (big.state, big.target, big.waits_for, big.due_at) == ("planned", "h3", (1,), AFTER_OTHERS)
+    assert (big.reason or "").startswith("planned anew, because h4 did not suit: ")
+    assert big.purpose == "begins when c has left h3"
+    assert (await rounds(world, found)).state == "done"
+    ended = await items_of(world, found)
+    assert [(item.state, item.tries) for item in ended] == [("moved", 0)] * 2
+    assert (ended[1].finished_at or 0) <= (ended[0].started_at or 0)
+    assert not await servers_of(world, "h1")
+    await world.close()
+
+
+async def test_a_failed_server_that_is_tried_again_has_room_made() -> None:
+    world, found = await roomy()
+    block = await boot(world, "block", "h3")
+    await requests.start(world.cloud, found.id)
+    await requests.pause(world.cloud, found.id)
+    items = await items_of(world, found)
+    failed = replace(items[0], state="failed", target=None)
+    await world.cloud.maintenances.save(await world.cloud.maintenances.get(found.id), [failed])
+    await delete.accept(world.cloud, world.engine("setup"), world.requester(), block)
+    await world.settle(world.engine("setup"))
+    await requests.resume(world.cloud, found.id, retries_failed=True)
+    assert (await rounds(world, found)).state == "done"
+    assert [item.state for item in await items_of(world, found)] == ["moved", "moved"]
+    await world.close()
+
+
+async def test_room_that_is_taken_again_and_again_is_given_up() -> None:
+    world, found = await roomy()
+    await requests.start(world.cloud, found.id)
+    [big] = await items_of(world, found)
+    waited = replace(big, waits_for=tuple(range(100, 100 + MOST_WAITED_FOR)))
+    await world.cloud.maintenances.save(await world.cloud.maintenances.get(found.id), [waited])
+    assert (await rounds(world, found)).state == "done"
+    [big] = await items_of(world, found)
+    assert big.state == "failed"
+    await world.close()
+
+
+async def test_a_server_that_is_to_move_makes_no_other_room() -> None:
+    """`c` makes room for `big` already; the room that `more` needs is not made by another move of it."""
+    world = await fragmented()
+    found = await planned(world)
+    c, big = await items_of(world, found)
+    planner = await planner_of(world.cloud, ["h1"], CAREFUL)
+    examined = await examine(world.cloud, (await servers_of(world, "h1"))[0], CAREFUL)
+    [item] = await IntermediateMoves(planner, [c, big]).plan([examined])
+    assert (item.position, item.state) == (2, "stays")
+    await world.close()
+
+
+@BEFORE_OR_AFTER
+async def test_a_process_may_be_killed_while_room_is_made(before: bool) -> None:
+    number = 1
+    while await killed_at(number, before):
+        number += 1
+    assert number > 8
+
+
+async def killed_at(number: int, before: bool) -> bool:
+    world, found = await roomy()
+    was_killed = await ends_though_killed(world, found, number, before)
+    items = await items_of(world, found)
+    assert [(item.server_name, item.state) for item in items] == [("big", "moved"), ("c", "moved")]
+    assert [len(await moves_of(world, item.server_id)) for item in items] == [1, 1]
+    assert not await servers_of(world, "h1")
+    await world.close()
+    return was_killed
 
 
 async def test_an_abort_keeps_what_waits_from_beginning() -> None:

@@ -11,11 +11,10 @@ import structlog
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Superseded, Unavailable, WorldError
-from whimbrel.domain.ids import HostName
 from whimbrel.domain.maintenance_plan import HOLDING, Maintenance, MaintenanceItem
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
-from whimbrel.maintenance import goal_planning, target_planning
+from whimbrel.maintenance import drift
 from whimbrel.maintenance.budget_use import BudgetUse, HostLocations, locations_of
 from whimbrel.maintenance.operator_requests import disable_hosts, return_hosts
 from whimbrel.moves import live_requests, requests
@@ -23,7 +22,6 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.journal import ItemStart
 from whimbrel.saga.engine import Engine
-from whimbrel.scheduling.decision import DecisionTrace
 from whimbrel.servers import lookup
 
 log = structlog.get_logger(__name__)
@@ -32,6 +30,8 @@ MOST_TRIES = 3
 """How many moves of one server may be turned back until it counts as failed."""
 RETRY_S = 10.0
 """When a server on which something else is under way is looked at again."""
+MOST_PLANNED_ANEW = 20
+"""How many servers are planned anew in a round: others have their turn in a later one."""
 LATE_S = 240.0
 """How long after an abort a round that was slow may still disable a host."""
 
@@ -204,14 +204,15 @@ class Round:
         self._cloud = cloud
         self._engine = engine
         self._found = found
-        self._items = items
+        self._items = list(items)
+        self._searches_left = MOST_PLANNED_ANEW
         self._use = BudgetUse(found.options.budgets, locations, (item for item in items if item.state == "moving"))
         self._unended = {item.position for item in items if item.state in ("planned", "moving")}
 
     async def start_moves(self) -> None:
         """Raises: Superseded: the maintenance was changed meanwhile; Unavailable; Invalid: see `Windows.is_open`."""
         now = self._cloud.clock.now()
-        for item in self._items:
+        for item in tuple(self._items):
             if self._found.state != "running" or self._use.is_full or not self._is_open():
                 return
             if item.state == "planned" and item.is_due(now) and self._use.has_room(item) and self._has_its_turn(item):
@@ -261,14 +262,18 @@ class Round:
         if why := await self._busy(server):
             await self._postpone(item, why)
             return
-        if why := await self._obstacle(item, server):
+        if why := await drift.obstacle(cloud, self._found, item, server):
             if self._found.options.drift == "pause":
                 why = f"Server {server.name} ({server.id}) cannot move as planned: {why}"
                 self._found = await _pause(cloud, self._found, why, replace(item, reason=why))
                 return
-            item = await self._planned_anew(item, server, why)
-            await self._save(item)
-            if item.state != "planned" or not self._use.has_room(item):
+            if not self._searches_left:
+                await self._postpone(item, f"it is planned anew soon, because {why}")
+                return
+            self._searches_left -= 1
+            item, *added = await drift.planned_anew(cloud, self._found, self._items, item, server, why)
+            await self._save(item, *added)
+            if added or item.state != "planned" or not self._use.has_room(item):
                 return
         await self._move(item, server)
 
@@ -285,51 +290,6 @@ class Round:
         run = await self._cloud.journal.open_run(server.id)
         return f"something is under way on it: {run.saga.replace('_', ' ')}" if run and run.state == "open" else None
 
-    async def _obstacle(self, item: MaintenanceItem, server: Server) -> str | None:
-        """Return why the server cannot move as planned, None if it can."""
-        cloud, leaves = self._cloud, self._found.options.leaves_cell
-        if item.target is None:
-            return "no target was found before"
-        if why := await self._why_others_object(item, item.target):
-            return why
-        try:
-            if item.kind == "live":
-                facts = await live_requests.live_facts(cloud, server, item.target, leaves_cell=leaves)
-                decided = await live_requests.plan_live(cloud, server, facts)
-            else:
-                facts = await requests.migrate_facts(cloud, server, item.target, leaves_cell=leaves)
-                decided = await requests.plan(cloud, server, facts)
-        except (Refused, Conflict) as no:
-            return no.reason
-        if isinstance(decided, DecisionTrace):
-            return None if decided.chosen else decided.summary()
-        return decided
-
-    async def _why_others_object(self, item: MaintenanceItem, target: HostName) -> str | None:
-        """Return which other maintenance has a host of a move. The journal refuses a move if one begins meanwhile."""
-        others = [other for other in await self._cloud.maintenances.find(HOLDING) if other.id != self._found.id]
-        return next(filter(None, (other.why_not(self._source(item), target) for other in others)), None)
-
-    def _source(self, item: MaintenanceItem) -> HostName | None:
-        return None if item.source in self._found.named else item.source
-
-    async def _planned_anew(self, item: MaintenanceItem, server: Server, why: str) -> MaintenanceItem:
-        """Return the item with the kind of move and the target that are possible now."""
-        options, now = self._found.options, self._cloud.clock.now()
-        if options.goal:
-            anew = await goal_planning.planned_anew(self._cloud, options.goal, options, item.position, server)
-            if isinstance(anew, str):
-                return replace(item, state="failed", reason=anew, finished_at=now)
-            return replace(anew, tries=item.tries, purpose=item.purpose, reason=_anew(item, why))
-        planner = await target_planning.planner_of(self._cloud, self._found.host_names, options)
-        if self._source(item) in planner.held:  # its own maintenance moves it, or keeps it
-            return replace(item, state="left", reason=why)
-        planned = await planner.item(item.position, await target_planning.examine(self._cloud, server, options))
-        if planned.state == "stays":
-            return replace(planned, state="failed", tries=item.tries, finished_at=now)
-        kept = {"tries": item.tries, "purpose": item.purpose, "waits_for": item.waits_for}
-        return replace(planned, **kept, reason=_anew(item, why))
-
     async def _move(self, item: MaintenanceItem, server: Server) -> None:
         """Start the move, as the API starts it. The journal binds its run to the item."""
         cloud, found = self._cloud, self._found
@@ -338,7 +298,7 @@ class Round:
             maintenance_id=found.id,
             version=found.version,
             position=item.position,
-            source=self._source(item),
+            source=drift.foreign_source(found, item),
             target=item.target,
             reason=item.reason,
         )
@@ -371,14 +331,12 @@ class Round:
     async def _postpone(self, item: MaintenanceItem, why: str) -> None:
         await self._save(replace(_put_back(item), reason=why, due_at=self._cloud.clock.now() + RETRY_S))
 
-    async def _save(self, item: MaintenanceItem) -> None:
-        self._found = await self._cloud.maintenances.save(
-            replace(self._found, updated_at=self._cloud.clock.now()), [item]
-        )
-
-
-def _anew(item: MaintenanceItem, why: str) -> str:
-    return f"planned anew, because {item.target or 'the plan'} did not suit: {why}"
+    async def _save(self, item: MaintenanceItem, *added: MaintenanceItem) -> None:
+        found = replace(self._found, updated_at=self._cloud.clock.now())
+        self._found = await self._cloud.maintenances.save(found, [item], added=added)
+        self._items[item.position] = item
+        self._items += added
+        self._unended |= {each.position for each in added}
 
 
 def _requester(cloud: Cloud, found: Maintenance) -> Requester:

@@ -51,9 +51,13 @@ class WaysToMove:
 
 @dataclass
 class IntermediateMoves:
-    """Plans servers in turn on the snapshot of a planner, and remembers what leaves which host."""
+    """Plans servers in turn on the snapshot of a planner, and remembers what leaves which host.
+
+    before: the items of the plan that there are. Servers whose moves have not ended do not make room.
+    """
 
     planner: Planner
+    before: Sequence[MaintenanceItem] = ()
     _items: list[MaintenanceItem] = field(default_factory=list)
     _departures: defaultdict[HostName, list[tuple[int, Amounts]]] = field(default_factory=lambda: defaultdict(list))
     _moved: dict[ServerId, tuple[HostName, int, Amounts]] = field(default_factory=dict)
@@ -73,6 +77,7 @@ class IntermediateMoves:
 
     async def plan(self, found: Sequence[Examined]) -> list[MaintenanceItem]:
         """Return the items of these servers in their order, each after those that make room for it."""
+        self._items = list(self.before)
         for each in found:
             item = await self.planner.item(len(self._items), each)
             why = await self._with_room_made(each) if item.state == "stays" else None
@@ -80,7 +85,7 @@ class IntermediateMoves:
                 item = replace(item, reason=f"{(item.reason or '').rstrip('.')}; {why}" if why else item.reason)
             if item.state == "planned" or why is not None:
                 self._add(item)
-        return self._items
+        return self._items[len(self.before) :]
 
     def _add(self, item: MaintenanceItem) -> None:
         self._items.append(item)
@@ -187,7 +192,9 @@ class IntermediateMoves:
         planner = self.planner
         fleet = planner.snapshot.fleet
         known = fleet.hosts[fleet.row[host]]
-        servers = {one.id: one for one in await lookup.on_host(planner.cloud, known.cell, host)}
+        unended = {item.server_id for item in self.before if item.state in ("planned", "moving")}
+        there = await lookup.on_host(planner.cloud, known.cell, host)
+        servers = {one.id: one for one in there if one.id not in unended}
         self._servers[host] = servers
         self._held |= {one: dict[str, int]() for one in servers}
         if servers:

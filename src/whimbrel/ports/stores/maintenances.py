@@ -32,9 +32,14 @@ class Maintenances(Protocol):
         ...
 
     async def save(
-        self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = (), *, takes_hosts: bool = False
+        self,
+        maintenance: Maintenance,
+        items: Sequence[MaintenanceItem] = (),
+        *,
+        added: Sequence[MaintenanceItem] = (),
+        takes_hosts: bool = False,
     ) -> Maintenance:
-        """Save a maintenance and these of its items; return it with its new version.
+        """Save a maintenance, these of its items and those that are added; return it with its new version.
 
         A move that starts is not saved here but in `Journal.accept`. takes_hosts: it has all hosts for which it was
         planned from now on, until it is over.

@@ -31,10 +31,15 @@ class RememberedMaintenances(SqlMaintenances):
         return list(self._items.values())
 
     async def save(
-        self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = (), *, takes_hosts: bool = False
+        self,
+        maintenance: Maintenance,
+        items: Sequence[MaintenanceItem] = (),
+        *,
+        added: Sequence[MaintenanceItem] = (),
+        takes_hosts: bool = False,
     ) -> Maintenance:
-        saved = await super().save(maintenance, items, takes_hosts=takes_hosts)
-        self._items |= {item.position: item for item in items}
+        saved = await super().save(maintenance, items, added=added, takes_hosts=takes_hosts)
+        self._items |= {item.position: item for item in (*items, *added)}
         return saved
 
     def began(self, start: ItemStart, run: Run[Any], now: float) -> None:

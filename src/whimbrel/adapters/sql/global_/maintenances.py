@@ -121,8 +121,7 @@ class SqlMaintenances:
             for host in maintenance.hosts:
                 row = asdict(host) | {"maintenance_id": maintenance.id, "held": maintenance.state in HOLDING}
                 await tx.run(_INSERT_HOST, {**row, "host": row.pop("name")})
-            if items:
-                await tx.run(_INSERT_ITEM, [_row(item) | {"maintenance_id": maintenance.id} for item in items])
+            await _insert_items(tx, maintenance.id, items)
 
     async def get(self, maintenance_id: str) -> Maintenance:
         async with self._db.read() as tx:
@@ -151,7 +150,12 @@ class SqlMaintenances:
         return [_item(row) for row in rows]
 
     async def save(
-        self, maintenance: Maintenance, items: Sequence[MaintenanceItem] = (), *, takes_hosts: bool = False
+        self,
+        maintenance: Maintenance,
+        items: Sequence[MaintenanceItem] = (),
+        *,
+        added: Sequence[MaintenanceItem] = (),
+        takes_hosts: bool = False,
     ) -> Maintenance:
         identity = {"b_id": maintenance.id}
         values = {name: getattr(maintenance, name) for name in _CHANGING}
@@ -171,11 +175,17 @@ class SqlMaintenances:
                 for item in items:
                     row = _row(item)
                     await tx.run(_SAVE_ITEM, row | identity | {"b_position": row.pop("position")})
+                await _insert_items(tx, maintenance.id, added)
         except Conflict as taken:
             if not any(index in taken.reason for index in _ONE_OF_HOST):
                 raise
             raise Conflict("A host of this maintenance is in another one, which is not over.") from taken
         return replace(maintenance, version=maintenance.version + 1)
+
+
+async def _insert_items(tx: Tx, maintenance_id: str, items: Sequence[MaintenanceItem]) -> None:
+    if items:
+        await tx.run(_INSERT_ITEM, [_row(item) | {"maintenance_id": maintenance_id} for item in items])
 
 
 async def _take_hosts(tx: Tx, maintenance: Maintenance) -> None:
