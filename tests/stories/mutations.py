@@ -53,8 +53,8 @@ A ticket is missed only where several draw one at once.
 WRITTEN_NEXT = (record.switch_home, interfaces.check_unplugged)
 """The home is switched just before the move parks; the door looks just before it takes the port."""
 
-NEVER_RUN = {"start": (power.see_power,)}
-"""Lines that a saga shares with others and never comes to: only broken servers are looked at, and none is started."""
+NEVER_RUN = dict.fromkeys(("start", "pause", "unpause", "suspend", "resume"), (power.see_power,))
+"""Lines that a saga shares with others and never comes to: these refuse broken servers, whose power is looked at."""
 
 ONE_IS_ENOUGH = {
     "create: no undo of build_disk",
