@@ -58,6 +58,7 @@ async def test_a_guest_goes_on_with_another_file(pair: HypervisorPair, state: st
         await pair.a.stop(spec.key, NO_TIME_S)
     first, second = [await snapshot(pair, spec, volume) for _ in "ab"]
     guest = await looked(pair.a, spec.key)
+    assert guest.files == (second,)
     assert (guest.power, guest.volumes) == (state, (volume.volume_id,) if state != "stopped" else guest.volumes)
     if state == "paused":
         await pair.a.resume(spec.key)
@@ -66,6 +67,7 @@ async def test_a_guest_goes_on_with_another_file(pair: HypervisorPair, state: st
         await pair.a.reboot(spec.key, hard=True)
         assert await seen(pair, pair.a, spec.key, boots=boots) == mark, "its definition names the new file"
         assert await pair.files(pair.a, spec.key, volume) == [second, first, name(volume)]
+        assert (await looked(pair.a, spec.key)).files == (second,)
     await pair.a.destroy(spec.key)
     assert not await pair.mounted(pair.a)
 

@@ -20,7 +20,7 @@ from whimbrel.adapters.unknown_fields import unknown_field
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import ServerId
 from whimbrel.proof.proof import prove
-from whimbrel.repair.service import REPAIR, REPAIR_1, REPAIR_2, repair, survey
+from whimbrel.repair.service import REPAIR, REPAIR_1, REPAIR_2, REPAIR_3, repair, survey
 
 OLD = json.loads(Path(__file__).with_name("old_repairs.json").read_bytes())
 BREAKS = {one.name: one for one in (*MENDED, *OF_OWNERS, *OLDER, ADOPTED)}
@@ -65,8 +65,11 @@ def test_there_is_a_sample_of_each_kind_of_action() -> None:
 
 def test_the_lines_of_released_versions_are_frozen() -> None:
     """They are made from the table of actions."""
-    first, second, third = ([step.name for step in saga.steps] for saga in (REPAIR_1, REPAIR_2, REPAIR))
+    lists = (REPAIR_1, REPAIR_2, REPAIR_3, REPAIR)
+    first, second, third, fourth = ([step.name for step in saga.steps] for saga in lists)
     since_2 = ["erase_entry", "settle_record", "enter_cell", "erase_left"]
+    assert [name for name in fourth if name != "report_snapshots"] == third
+    assert fourth[fourth.index("report_snapshots") + 1] == "detach_volumes"
     assert [name for name in third if name != "end_swaps"] == second
     assert third[third.index("end_swaps") + 1] == "detach_volumes"
     assert second == ["take", "look_again", *since_2, *first[2:]]

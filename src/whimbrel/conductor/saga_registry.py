@@ -5,7 +5,7 @@ from whimbrel.moves.live_migrate import LIVE_MIGRATE
 from whimbrel.moves.resize import MIGRATE, RESIZE
 from whimbrel.moves.resize_1 import MIGRATE_1, RESIZE_1
 from whimbrel.moves.unshelve import UNSHELVE
-from whimbrel.repair.service import REPAIR, REPAIR_1, REPAIR_2
+from whimbrel.repair.service import REPAIR, REPAIR_1, REPAIR_2, REPAIR_3
 from whimbrel.restore.restore import LOST_RUN
 from whimbrel.saga.step import SagaRegistry
 from whimbrel.servers.allocations.healing import HEAL_PORTS
@@ -47,7 +47,7 @@ SAGAS = SagaRegistry(
     *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, SWAP_VOLUME, CLEANUP, HEAL_PORTS, FOLLOW_POWER),
     *(TAKE_VOLUME_SNAPSHOT, MERGE_VOLUME_FILES),
     *(SHELVE, SHELVE_OFFLOAD, UNSHELVE_IN_PLACE, UNSHELVE),
-    *(REPAIR_1, REPAIR_2, REPAIR),
+    *(REPAIR_1, REPAIR_2, REPAIR_3, REPAIR),
     *(REBUILD, PAUSE, UNPAUSE, SUSPEND, RESUME),
     *(RESCUE, UNRESCUE, SOFT_DELETE, RESTORE, BACKUP, SNAPSHOT_VOLUMES, TRIGGER_CRASH_DUMP),
     EVACUATE,

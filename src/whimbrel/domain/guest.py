@@ -1,5 +1,6 @@
 """Guests: what a hypervisor runs for a server."""
 
+import re
 from typing import Literal
 
 import msgspec
@@ -13,6 +14,8 @@ from whimbrel.domain.server_devices import GuestNic, GuestVolume
 
 DiskName = Literal["root", "ephemeral", "swap"]
 """A guest's local disks, see `domain.local_disks`."""
+
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 NAME_PREFIX = "whimbrel-"
 
@@ -119,6 +122,12 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True):
     disks: tuple[DiskName, ...] = ()  # complete disks
     rescue: RescueDisk | None = None  # its complete rescue disk
     in_rescue: bool = False  # whether it boots from that
+    files: tuple[str, ...] = ()  # to which it writes, of volumes that are files of a share, by name
+
+    @property
+    def file_snapshots(self) -> list[str]:
+        """Return the ids in the names of its files: the volume service names a file by its newest snapshot."""
+        return [suffix for name in self.files if _UUID.fullmatch(suffix := name.rpartition(".")[2])]
 
     @property
     def is_live(self) -> bool:

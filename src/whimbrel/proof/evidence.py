@@ -70,6 +70,13 @@ class UnendedSwap(msgspec.Struct, frozen=True, kw_only=True):
     is_awaited: bool  # the volume service waits for the report of its end
 
 
+class FileSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot that the volume service has not got, although the guest writes to its file."""
+
+    volume_id: str
+    is_awaited: bool  # the volume service waits for the host's report
+
+
 class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
     """What was read under one id. Without an entry, or with a deleted one, nothing else may exist."""
 
@@ -88,6 +95,7 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
     attachments: tuple[Attachment, ...] = ()
     uses: Mapping[str, VolumeUse] = {}  # of the volumes that its record names
     swaps: Mapping[str, UnendedSwap] = {}  # attachment of the new volume -> swap that no open run carries out
+    file_snapshots: Mapping[str, FileSnapshot] = {}  # snapshots that no open run takes and the guest has taken, by id
     devices: tuple[tuple[HostName, HeldDevice], ...] = ()
     images: tuple[Image, ...] = ()  # that wait for its snapshot, carry its disk, or were made when it was shelved
     kept: Mapping[str, str | None] = {}  # images from which it would be restored -> status, None: it is not there

@@ -22,7 +22,7 @@ from whimbrel.ports.stores.pages import Hold
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.proof.collector import Collector
 from whimbrel.proof.due_allocations import Claims
-from whimbrel.proof.evidence import CREATE, DELETE, REPAIR, ServerEvidence, UnendedSwap
+from whimbrel.proof.evidence import CREATE, DELETE, REPAIR, FileSnapshot, ServerEvidence, UnendedSwap
 from whimbrel.proof.invariants.images import SHELVED
 from whimbrel.proof.paged_reads import each, of_cells, run_of
 
@@ -48,6 +48,7 @@ async def all_seen(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) 
         one.uses = await _uses(cloud, one, collector)
         one.kept = await _kept(cloud, one)
         one.swaps = await _swaps(cloud, one)
+        one.file_snapshots = await _file_snapshots(cloud, one)
         await _ask_journal(cloud, one)
         await _leave_out_claims(cloud, one, collector)
     return found
@@ -120,6 +121,22 @@ async def _swaps(cloud: Cloud, one: ServerEvidence) -> Mapping[str, UnendedSwap]
                 found |= {other.id: swap} if is_awaited or other.status != "reserved" else {}
         except NotFound:
             continue
+    return found
+
+
+async def _file_snapshots(cloud: Cloud, one: ServerEvidence) -> Mapping[str, FileSnapshot]:
+    """Return the snapshots that the guest has taken, by what its host says, and the volume service has not."""
+    guest = one.guest(one.home.host, one.key) if one.home else None
+    recorded = {device.volume_id for device in one.home.volumes} if one.home else set()
+    found: dict[str, FileSnapshot] = {}
+    for snapshot_id in guest.file_snapshots if guest else ():
+        try:
+            snapshot = await cloud.volumes.snapshot_details(snapshot_id)
+        except NotFound:
+            continue  # it was deleted, and its file is in use
+        if snapshot.status in ("creating", "error") and snapshot.volume_id in recorded:
+            is_awaited = snapshot.status == "creating"
+            found[snapshot_id] = FileSnapshot(volume_id=snapshot.volume_id, is_awaited=is_awaited)
     return found
 
 

@@ -60,6 +60,7 @@ class Kind(StrEnum):
     SAID_TO_BE_FREE = auto()
     VOLUMES_OF_GUEST = auto()
     UNENDED_SWAP = auto()
+    UNREPORTED_SNAPSHOT = auto()
     # I8: devices
     LEAKED_DEVICE = auto()
     DEVICES_DIFFER = auto()

@@ -161,6 +161,13 @@ class EndSwap(_Action, frozen=True, tag="end_swap"):
     target_id: str = field(name="target")
 
 
+class ReportSnapshot(_Action, frozen=True, tag="report_snapshot"):
+    """Report that the guest uses the file of a snapshot."""
+
+    snapshot_id: str = field(name="thing")
+    volume_id: str = field(name="volume")
+
+
 class DeleteImage(_Action, frozen=True, tag="delete_image"):
     image_id: str = field(name="thing")
 
@@ -170,5 +177,5 @@ RepairAction = (
     | CorrectQuota | Unlock | GiveLock
     | AdoptGuest | DestroyGuest | ReleaseDevices
     | ClaimDue | ReleaseClaim | NameOwner | Recount | TellZone
-    | BindPort | DeleteBinding | ReleasePort | DetachVolume | EndSwap | DeleteImage
+    | BindPort | DeleteBinding | ReleasePort | DetachVolume | EndSwap | ReportSnapshot | DeleteImage
 )  # fmt: skip

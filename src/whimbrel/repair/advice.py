@@ -55,6 +55,8 @@ _WAITING: Mapping[Kind, str] = {
     Kind.UNBOUND_PORT: "activate the port's binding on the server's host, in the network service",
     Kind.UNENDED_SWAP: "confirm it, then repair: a revert starts the guest with the old volume, which may lack what it"
     " has written since",
+    Kind.UNREPORTED_SNAPSHOT: "confirm it, then repair: a revert starts the guest with the file below, which lacks what"
+    " it has written since",
     Kind.WRONG_CLAIM_OF_MOVE: "confirm it, then repair the claim",
     Kind.UNCLAIMED_GUEST: "confirm it, then repair the claim",
 }

@@ -21,6 +21,7 @@ from whimbrel.repair import (
     record_steps,
     steps,
     unended_swaps,
+    unreported_snapshots,
 )
 from whimbrel.repair import allocations as held
 from whimbrel.repair.actions import RepairAction
@@ -79,6 +80,8 @@ TABLE = (  # action, step, guard, proposal, violations
     Row(actions.ReleasePort, steps.let_go_ports, held.port_refusal, held.release_port,
         (Kind.ORPHAN_PORT, Kind.PORT_OF_NOBODY)),
     Row(actions.EndSwap, unended_swaps.end_swaps, unended_swaps.refusal, unended_swaps.end_swap, (Kind.UNENDED_SWAP,)),
+    Row(actions.ReportSnapshot, unreported_snapshots.report_snapshots, unreported_snapshots.refusal,
+        unreported_snapshots.report_snapshot, (Kind.UNREPORTED_SNAPSHOT,)),
     Row(actions.DetachVolume, steps.detach_volumes, held.detach_refusal, held.detach_volume,
         (Kind.ORPHAN_ATTACHMENT, Kind.ATTACHMENT_OF_NOBODY)),
     Row(actions.ReleaseDevices, steps.release_devices, held.devices_refusal, held.release_devices,

@@ -149,7 +149,7 @@ async def repaired(run: Repair, cloud: Cloud) -> None:
 
 _TAKEN = (Step(take, undo=release, in_request=True, after=(claim_due,)), Step(look_again))
 _LINES = tuple((row.action, row.step) for row in TABLE if row.step)
-_SINCE = {actions.EraseEntry: 2, actions.SettleRecord: 2, actions.EndSwap: 3}
+_SINCE = {actions.EraseEntry: 2, actions.SettleRecord: 2, actions.EndSwap: 3, actions.ReportSnapshot: 4}
 """Kind of action -> the first version of the list with its steps, if that is not 1."""
 
 
@@ -158,7 +158,7 @@ def _list(version: int) -> Saga[RepairFacts]:
     return Saga("repair", version, RepairFacts, (*_TAKEN, *steps), (Step(repaired),))
 
 
-REPAIR_1, REPAIR_2, REPAIR = _list(1), _list(2), _list(3)
+REPAIR_1, REPAIR_2, REPAIR_3, REPAIR = _list(1), _list(2), _list(3), _list(4)
 
 
 async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: ServerId) -> tuple[Run, Finding]:

@@ -5,6 +5,7 @@ Source: https://libvirt.org/formatdomain.html
 """
 
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from whimbrel.domain.errors import Refused
@@ -27,6 +28,7 @@ class Fitted(NamedTuple):
     ports: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
     pci: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # of its volumes, by name
 
 
 # NICs
@@ -94,10 +96,12 @@ def fitted(domain_xml: str) -> Fitted:
     if devices is None:
         return Fitted()
     found = [name for nic in devices.iterfind("interface") if (name := port_of(nic))]
-    serials = [disk.findtext("serial") for disk in devices.iterfind("disk")]
+    volumes = {serial: disk for disk in devices.iterfind("disk") if (serial := disk.findtext("serial"))}
+    sources = [source for disk in volumes.values() if (source := disk.find("source")) is not None]
+    files = [Path(file).name for source in sources if (file := source.get("file"))]
     held = [*devices.iterfind("hostdev"), *devices.iterfind("interface[@type='hostdev']")]
     addresses = [source for device in held if (source := device.find("source/address")) is not None]
-    return Fitted(tuple(found), tuple(serial for serial in serials if serial), tuple(map(name_of, addresses)))
+    return Fitted(tuple(found), tuple(volumes), tuple(map(name_of, addresses)), tuple(files))
 
 
 def paths(domain_xml: str) -> frozenset[str]:

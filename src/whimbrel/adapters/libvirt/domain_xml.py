@@ -18,7 +18,7 @@ from whimbrel.adapters.libvirt.consoles import console_xml
 from whimbrel.adapters.libvirt.device_xml import Fitted, Plugging
 from whimbrel.adapters.libvirt.rescue_xml import boot_from_rescue_disk
 from whimbrel.adapters.libvirt.slots import SlotDirectory
-from whimbrel.adapters.libvirt.volume_xml import volume_xml
+from whimbrel.adapters.libvirt.volume_xml import files_of, volume_xml
 from whimbrel.domain import device_assignment, local_disks
 from whimbrel.domain.guest import LIVE, NAME_PREFIX, DiskName, Guest, GuestKey, GuestSpec, Power, instance_name
 from whimbrel.domain.ids import ServerId, Slot
@@ -84,6 +84,7 @@ class Domain:
             ports=self.fitted.ports,
             volumes=self.fitted.volumes,
             pci=self.fitted.pci,
+            files=self.fitted.files,
         )
 
 
@@ -270,6 +271,7 @@ def guest_of(slot: SlotDirectory, domain: Domain | None) -> Guest | None:
         pci=has.pci,
         rescue=rescue.disk if rescue else None,
         in_rescue=in_rescue,
+        files=has.files,
     )
 
 
@@ -289,4 +291,4 @@ def power_of(slot: SlotDirectory, domain: Domain | None) -> Power:
 
 def _planned(spec: GuestSpec) -> Fitted:
     ports, volumes = (nic.port_id for nic in spec.nics), (volume.volume_id for volume in spec.volumes)
-    return Fitted(tuple(ports), tuple(volumes), device_assignment.pci_of(spec))
+    return Fitted(tuple(ports), tuple(volumes), device_assignment.pci_of(spec), tuple(files_of(spec.volumes)))

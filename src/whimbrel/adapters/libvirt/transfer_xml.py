@@ -48,7 +48,8 @@ def at_target(live: str, definition: str, power: Power, pci: Mapping[str, str] =
 def _check_same_devices(live: str, definition: str, pci: Mapping[str, str]) -> None:
     here, there = device_xml.fitted(live), device_xml.fitted(definition)
     here = here._replace(pci=tuple(pci.get(address, address) for address in here.pci))
-    for kind, ours, theirs in zip(("port", "volume", "PCI device"), here, there, strict=True):
+    kinds = ("port", "volume", "PCI device")
+    for kind, ours, theirs in zip(kinds, here[: len(kinds)], there[: len(kinds)], strict=True):
         if differing := set(ours).symmetric_difference(theirs):
             raise Refused(
                 f"{kind} {min(differing)} is in the guest at one host only: a live transfer moves all devices"

@@ -7,7 +7,7 @@ Source: https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms
 
 import stat
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,16 @@ CONNECTED_AS = {"nfs": "file", "iscsi": "block", "iser": "block", "fibre_channel
 """Kind of a connection that the host makes -> what it is then."""
 
 FORMATS = ("raw", "qcow2")
+
+
+def files_of(volumes: Iterable[GuestVolume]) -> list[str]:
+    """Return the names of the files of a share to which a guest with these volumes writes."""
+    shared = [volume.connection for volume in volumes if _is_file(volume)]
+    return [str(connection["data"]["name"]) for connection in shared if "name" in connection.get("data", {})]
+
+
+def _is_file(volume: GuestVolume) -> bool:
+    return CONNECTED_AS.get(str(volume.connection.get("driver_volume_type"))) == "file"
 
 
 def volume_xml(volume: GuestVolume, path: str | None = None) -> ET.Element:

@@ -29,6 +29,11 @@ def attached_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Vio
         elif one.id not in recorded:
             yield _violation(seen, Kind.ORPHAN_ATTACHMENT, one, f"attachment {one.id} keeps volume {one.volume_id} for"
                              f" server {seen.id}, whose record does not name it")  # fmt: skip
+    for snapshot_id, taken in seen.file_snapshots.items():
+        yield Violation(invariant="I7", kind=Kind.UNREPORTED_SNAPSHOT, subject=seen.id, about=snapshot_id,
+                        sentence=f"the guest of server {seen.id} uses the file of snapshot {snapshot_id} of volume"
+                        f" {taken.volume_id}, and the volume service does not know",
+                        evidence={"volume": taken.volume_id, "is_awaited": taken.is_awaited})  # fmt: skip
     yield from used_as_recorded(seen, snapshot)
     yield from _used_from_home(seen)
 

@@ -87,14 +87,12 @@ async def switch_file(run: FileSnapshot, cloud: Cloud) -> None:
 
 
 async def report_switched(run: FileSnapshot, cloud: Cloud) -> None:
-    await _report_switched(run.facts, cloud)
+    await _report_switched(run.facts.snapshot_id, cloud)
 
 
 async def await_snapshot(run: FileSnapshot, cloud: Cloud) -> None:
     """Wait until the service has ended the snapshot, well or badly, and connects hosts to the new file."""
-    delay = PollDelay(cloud.clock)
-    while await _status(run.facts.snapshot_id, cloud) == "creating":
-        await delay.wait()
+    await _ended(run.facts.snapshot_id, cloud)
 
 
 async def settle_snapshot(run: FileSnapshot, cloud: Cloud) -> None:
@@ -107,8 +105,21 @@ async def _switch(run: Operation, facts: FileSnapshotFacts, cloud: Cloud) -> Non
     await operation.agent(run, cloud).take_volume_snapshot(run.order, operation.key(run), volume_id, facts.file)
 
 
-async def _report_switched(facts: FileSnapshotFacts, cloud: Cloud) -> None:
-    await cloud.volumes.report_snapshot(facts.snapshot_id, "creating", "creating", HOST_IS_DONE)
+async def report_and_await(snapshot_id: str, cloud: Cloud) -> str:
+    """Report that the guest writes to the new file. Return the status of the snapshot when the service has ended it."""
+    await _report_switched(snapshot_id, cloud)
+    return await _ended(snapshot_id, cloud)
+
+
+async def _report_switched(snapshot_id: str, cloud: Cloud) -> None:
+    await cloud.volumes.report_snapshot(snapshot_id, "creating", "creating", HOST_IS_DONE)
+
+
+async def _ended(snapshot_id: str, cloud: Cloud) -> str:
+    delay = PollDelay(cloud.clock)
+    while (status := await _status(snapshot_id, cloud)) == "creating":
+        await delay.wait()
+    return status
 
 
 async def _status(snapshot_id: str, cloud: Cloud) -> str:
@@ -136,7 +147,7 @@ async def take_waiting(run: Operation, cloud: Cloud) -> None:
         except (Refused, NotFound):
             await cloud.volumes.report_snapshot(facts.snapshot_id, "creating", "error")
         else:
-            await _report_switched(facts, cloud)
+            await _report_switched(facts.snapshot_id, cloud)
 
 
 # Steps of a merge

@@ -13,6 +13,7 @@ from whimbrel.domain.guest import LIVE, DiskName, Guest, GuestKey, GuestSpec, Po
 from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.live_transfer import GuestCpu, TransferOptions
 from whimbrel.domain.rescue_disk import RescueDisk
+from whimbrel.domain.server_devices import GuestVolume
 from whimbrel.sim.world.disks import Disk
 
 CONSOLE_LINES = 100
@@ -77,6 +78,11 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         root: dict[DiskName, Disk] = {"root": self.disk} if self.disk else {}
         return {**root, **self.others}
 
+    def _file(self, volume: GuestVolume) -> str:
+        """Return the active file of a volume, or "" if it has never had another one."""
+        chain = self.chains.get(volume.volume_id)
+        return chain[0] if chain else str(volume.connection.get("data", {}).get("name", ""))
+
     @cached_property
     def observed(self) -> Guest:
         spec, is_defined = self.spec, self.power not in ("reserved", "incoming")
@@ -94,6 +100,7 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             pci=device_assignment.pci_of(spec) if is_defined else (),
             rescue=self.rescue if self.rescue_disk and self.rescue_disk.whole else None,
             in_rescue=self.in_rescue,
+            files=tuple(filter(None, map(self._file, spec.volumes))) if is_defined else (),
         )
 
 

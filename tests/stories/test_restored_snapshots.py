@@ -1,0 +1,83 @@
+"""A snapshot of a file is cut off, and older databases are restored: the volume service learns which file is in use."""
+
+from collections.abc import Collection
+
+import pytest
+
+from tests.stories.attaching import SCENARIOS, SNAPSHOT, Scenario, touches_of
+from tests.stories.test_restored_swaps import EVERYTHING, SERVERS_ONLY, CutOff
+from tools.scenarios import restored
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import HostName, Slot
+from whimbrel.proof import ledgers
+from whimbrel.proof.proof import prove
+from whimbrel.repair.service import survey
+from whimbrel.servers import lookup
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Fault, changes
+from whimbrel.sim.runs.operator_restore import restore
+from whimbrel.sim.world import equipment
+
+TAKEN, OF_STOPPED = [one for one in SCENARIOS if one.saga == "take_volume_snapshot"][:2]
+
+
+async def file_in_use(world: World, play: CutOff) -> str:
+    record = await lookup.find(world.cloud, play.server.id)
+    key = GuestKey(record.id, Slot(record.slot or ""))
+    return (await world.hypervisors[HostName(record.host or "")].files_of(key, equipment.VOLUME))[0]
+
+
+async def restore_after(world: World) -> list[str]:
+    """Return what the restore leaves to a person."""
+    engine = world.engine("restored")
+    for because in (await ledgers.check(world.cloud))[:1]:
+        await world.cloud.restores.hold(because, world.cloud.clock.now())
+    left = await restore(
+        world.cloud, engine, world.requester, lambda: restored._drive_often(world, engine, restored.ROUNDS)
+    )
+    await restored._drive_often(world, engine, restored.ROUNDS)
+    return left
+
+
+@pytest.mark.parametrize("which", [EVERYTHING, SERVERS_ONLY], ids=" ".join)
+@pytest.mark.parametrize("scenario", [TAKEN, OF_STOPPED], ids=str)
+async def test_the_file_to_which_the_guest_has_switched_is_reported(scenario: Scenario, which: Collection[str]) -> None:
+    play = CutOff(scenario, {await switch_of(scenario): Fault.CRASH_AFTER})
+    world = await play.until_it_dies(which)
+    assert await restore_after(world) == []
+    proof, volumes = await prove(world.cloud), world.remains.volumes
+    assert proof.holds, proof.violations
+    assert (await volumes.snapshot_details(SNAPSHOT)).status == "available"
+    assert volumes.active_file(equipment.VOLUME) == await file_in_use(world, play) != equipment.VOLUME
+    await world.close()
+
+
+async def test_it_is_left_if_the_volume_service_has_given_the_snapshot_up() -> None:
+    play = CutOff(TAKEN, {await switch_of(TAKEN): Fault.CRASH_AFTER})
+    world = await play.until_it_dies(EVERYTHING)
+    await world.remains.volumes.report_snapshot(SNAPSHOT, "creating", "error")
+    [finding] = [one for one in (await survey(world.cloud))[1] if one.subject == play.server.id]
+    assert finding.plan.actions == ()
+    assert "the volume service has given the snapshot up" in finding.plan.left[0]
+    await world.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("which", [EVERYTHING, SERVERS_ONLY, ("global",)], ids=" ".join)
+async def test_wherever_it_is_cut_off_guest_and_service_use_one_file(which: Collection[str]) -> None:
+    statuses = set()
+    for number, name in enumerate(await touches_of(TAKEN)):
+        if not changes(name):
+            continue
+        play = CutOff(TAKEN, {number: Fault.CRASH_AFTER})
+        world = await play.until_it_dies(which)
+        left, volumes = await restore_after(world), world.remains.volumes
+        statuses.add((await volumes.snapshot_details(SNAPSHOT)).status)
+        active = volumes.active_file(equipment.VOLUME) or equipment.VOLUME
+        assert active == await file_in_use(world, play) or left, name
+        await world.close()
+    assert "available" in statuses
+
+
+async def switch_of(scenario: Scenario) -> int:
+    return (await touches_of(scenario)).index("agent h1.take_volume_snapshot")
