@@ -37,7 +37,7 @@ NEVER = Pace(poll_s=1e6, reconcile_s=1e6)
 WARM_UP = 3
 """How many moves come before the counted ones: statements are prepared once on each connection."""
 
-MOST = {"statements": 88, "round_trips": 47, "commits": 31, "writes": 21}
+MOST = {"statements": 87, "round_trips": 46, "commits": 30, "writes": 21}
 """The most that one resize and its confirm may cost, without the stores of agents and simulated hosts."""
 
 MOST_OF_HOSTS = {"statements": 17, "writes": 14}

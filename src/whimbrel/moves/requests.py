@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Superseded, WrongState
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.host import Host
-from whimbrel.domain.ids import HostName, RunId, Slot
+from whimbrel.domain.ids import CellName, HostName, RunId, Slot
 from whimbrel.domain.run import Run, Verdict, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs, quota_checks
@@ -154,7 +154,7 @@ async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
     """Return the facts with which any move of a server on a host begins."""
     if server.host is None or server.cell is None or server.slot is None:
         raise WrongState(f"Instance {server.id} has no host yet.")
-    host = await cloud.cell(server.cell).hosts.get(server.host)
+    host = await _host_at(cloud, server.cell, server.host)
     if not host.is_up(cloud.clock.now()):
         raise Conflict(f"Service of host {server.host} is unavailable: the server cannot be moved from it now.")
     await _check_agent(cloud, server, host)
@@ -235,6 +235,13 @@ def _take_up(engine: Engine, run: Run) -> Run:
     """Wake the conductor of this process. The run has no owner: any conductor takes it at its next poll."""
     engine.ring()
     return run
+
+
+async def _host_at(cloud: Cloud, cell: CellName, name: HostName) -> Host:
+    """Return a host's row, without a read if this process has just read the fleet. Raises: NotFound; Unavailable."""
+    fleet = cloud.fleets.known()
+    row = None if fleet is None else fleet.row.get(name)
+    return await cloud.cell(cell).hosts.get(name) if fleet is None or row is None else fleet.hosts[row]
 
 
 async def _check_agent(cloud: Cloud, server: Server, host: Host) -> None:

@@ -94,10 +94,11 @@ class KnownFleet:
         self._changes = -1
 
     async def now(self) -> Fleet:
-        changes = self._changed()
-        if self._known and changes == self._changes and self._read_at <= self._clock.now() < self._usable_until:
-            return self._known
-        return await self._flight.join(changes, self._read)
+        return self.known() or await self._flight.join(self._changed(), self._read)
+
+    def known(self) -> Fleet | None:
+        is_current = self._changed() == self._changes and self._read_at <= self._clock.now() < self._usable_until
+        return self._known if is_current else None
 
     def _changed(self) -> int:
         known = self._infos.changes + self._aggregates.changes

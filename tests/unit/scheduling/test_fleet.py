@@ -131,13 +131,15 @@ async def test_all_cells_are_in_it_with_what_is_written_down_of_them() -> None:
 
 async def test_it_is_read_again_when_it_has_aged_or_was_changed_here() -> None:
     reading = Reading()
+    assert reading.fleets.known() is None
     first = await reading.now()
-    assert (await reading.later(MAX_AGE_S * 0.9)) is first
+    assert (await reading.later(MAX_AGE_S * 0.9)) is first is reading.fleets.known()
     assert reading.one.asked == 1
     assert (await reading.later(MAX_AGE_S * 0.2)) is first  # nothing has changed
     assert reading.one.asked == 2
     for number, written in enumerate((reading.infos, reading.aggregates, reading.one), 3):
         written.changes += 1
+        assert reading.fleets.known() is None
         await reading.now()
         assert reading.one.asked == number
 
