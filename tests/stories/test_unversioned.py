@@ -89,7 +89,7 @@ def test_what_an_event_is_called(versioned: str, name: str | None) -> None:
 
 async def test_both_formats_say_the_same_of_a_move_in_the_same_order() -> None:
     both = await told_by("resize with ports and volumes, confirm", "both")
-    versioned = [each for each in both if each.is_versioned]
+    versioned = [each for each in both if each.is_versioned and not each.event.startswith("scheduler.")]
     beside = [each for each in both if not each.is_versioned]
     assert [name_of(each.event) for each in versioned] == [each.event for each in beside]
     assert [(each.at, each.priority, each.request_id, each.user_id, each.project_id) for each in versioned] == [

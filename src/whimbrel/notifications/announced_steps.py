@@ -26,12 +26,13 @@ from whimbrel.servers.lifecycle import (
     soft_delete,
 )
 
-By = Literal["source", "target", "api", "conductor"]
-"""The publisher: Nova's compute service on one of the two hosts, its API or its conductor."""
+By = Literal["source", "target", "api", "conductor", "scheduler"]
+"""The publisher: Nova's compute service on one of the two hosts, its API, its conductor or its scheduler."""
 
 Payload = Literal[
-    "action", "create", "exists", "rebuild", "rescue", "resize_prep", "snapshot", "volume", "volume_swap", "task"
-]
+    "action", "create", "exists", "rebuild", "request_spec", "rescue", "resize_prep", "snapshot", "task", "volume",
+    "volume_swap",
+]  # fmt: skip
 
 AS_REQUESTED = "as requested"
 """As a task state: that which the request gave to the server."""
@@ -50,6 +51,7 @@ class Event:
     payload: Payload = "action"
     shows_new_flavor: bool = False
     only_if: Callable[[Any], bool] | None = None  # of the facts
+    is_prelude: bool = False  # no attempt begins with it, and another attempt does not repeat it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +113,15 @@ def _prep(phase: str) -> Event:
     return Event(name=f"instance.resize_prep.{phase}", by="target", task="resize_prep", payload="resize_prep")
 
 
+def _scheduling(phase: str) -> Event:
+    """If a host refuses, Nova takes the next one of those that its scheduler has named already."""
+    name = f"scheduler.select_destinations.{phase}"
+    return Event(name=name, by="scheduler", payload="request_spec", is_prelude=True)
+
+
+_CHOOSES, _HAS_CHOSEN = (_scheduling("start"),), (_scheduling("end"),)
+
+
 def _deleting(name: str, task: str | None = AS_REQUESTED) -> tuple[Event, Event]:
     """Nova's API deletes servers that are on no host by itself."""
     return (
@@ -125,6 +136,8 @@ def _live(name: str, by: By = "source", task: str | None = "migrating") -> Event
 
 _RESIZE = Announced(
     after={
+        "lock": _CHOOSES,
+        "choose_target": _HAS_CHOSEN,
         "claim_target": (_exists("target", "resize_prep"), _prep("start")),
         "prepare_target": (_prep("end"), Event(name="instance.resize.start", task="resize_migrating")),
         "carry_disk": (
@@ -151,6 +164,8 @@ ANNOUNCED: Mapping[str, Announced] = {
     resize.MIGRATE.name: _RESIZE,
     live_migrate.LIVE_MIGRATE.name: Announced(
         after={
+            "examine_source": _CHOOSES,
+            "choose_target": _HAS_CHOSEN,
             "claim_target": (_live("pre.start", "target"),),
             "receive": (_live("pre.end", "target"),),
             "transfer": (_live("post.start"), _live("post_dest.start", "target")),
@@ -169,6 +184,8 @@ ANNOUNCED: Mapping[str, Announced] = {
     evacuate.EVACUATE.name: Announced(
         after={
             "lock": (Event(name="instance.evacuate", by="api", task="rebuilding"),),
+            "find_evidence": _CHOOSES,
+            "choose_target": _HAS_CHOSEN,
             "claim_target": (
                 Event(name="instance.rebuild_scheduled", by="conductor", task="rebuilding", payload="rebuild"),
                 _exists("target", "rebuilding"),
@@ -192,6 +209,8 @@ ANNOUNCED: Mapping[str, Announced] = {
     ),
     create.CREATE.name: Announced(
         after={
+            "greet": _CHOOSES,
+            "choose_target": _HAS_CHOSEN,
             "claim_target": (Event(name="instance.create.start", by="target", task="scheduling", payload="create"),),
             "activate": (Event(name="instance.create.end", by="target", payload="create"),),
         },
@@ -253,6 +272,8 @@ ANNOUNCED: Mapping[str, Announced] = {
     shelve.UNSHELVE_IN_PLACE.name: _pair("power_on", "lock", "settle_unshelved"),
     unshelve.UNSHELVE.name: Announced(
         after={
+            "lock_shelved": _CHOOSES,
+            "choose_target": _HAS_CHOSEN,
             "claim_target": (Event(name="instance.unshelve.start", by="target", task="unshelving"),),
             "settle_unshelved": (Event(name="instance.unshelve.end", by="target"),),
         }

@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 import msgspec
 from msgspec.structs import replace
 
+from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.notification_rules import NotificationRules
 from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Action, Run
@@ -29,6 +30,7 @@ SERVICES: Mapping[By, str] = {
     "target": "nova-compute",
     "api": "nova-api",
     "conductor": "nova-conductor",
+    "scheduler": "nova-scheduler",
 }
 """Consumers know Nova's services by these names."""
 
@@ -183,8 +185,11 @@ def _payload(what: Occurrence, run: Run, server: Server, requester: RequestedBy,
         data = _instance(_before(run, server), requester, setting) | _period(what.at)
         return versioned("InstanceExistsPayload", data)
     if what.event.payload == "task":
-        data = {"instance_uuid": server.id, "request_spec": None, "state": server.vm_state, "reason": fault}
+        spec = _request_spec(run, server, setting)
+        data = {"instance_uuid": server.id, "request_spec": spec, "state": server.vm_state, "reason": fault}
         return versioned("ComputeTaskPayload", data)
+    if what.event.payload == "request_spec":
+        return _request_spec(run, server, setting)
     name, more_of = PAYLOADS[what.event.payload]
     data = _instance(server, requester, setting) | {"fault": fault} | more_of(what.event, run, server, setting)
     return versioned(name, data)
@@ -213,6 +218,16 @@ def _instance(server: Server, requester: RequestedBy, setting: Setting) -> dict[
         "action_initiator_user": requester["user_id"],
         "action_initiator_project": requester["project_id"],
     }
+
+
+def _request_spec(run: Run, server: Server, setting: Setting) -> dict[str, Any]:
+    zone = server.spec.zone_pin
+    return versioned_objects.request_spec(server, _new_flavor(run, server), zone and setting.zones.get(zone, zone))
+
+
+def _new_flavor(run: Run, server: Server) -> Flavor:
+    """Return the flavor for which there has to be room."""
+    return run.facts.new_flavor if isinstance(run.facts, MoveFacts) else server.flavor
 
 
 def _period(at: float) -> dict[str, Any]:
@@ -249,8 +264,7 @@ def _of_rescue(event: Event, run: Run, server: Server, setting: Setting) -> dict
 
 
 def _of_resize_prep(event: Event, run: Run, server: Server, setting: Setting) -> dict[str, Any]:
-    new = run.facts.new_flavor if isinstance(run.facts, MoveFacts) else server.flavor
-    return {"new_flavor": versioned_objects.flavor(new)}
+    return {"new_flavor": versioned_objects.flavor(_new_flavor(run, server))}
 
 
 def _of_snapshot(event: Event, run: Run, server: Server, setting: Setting) -> dict[str, Any]:
@@ -293,7 +307,7 @@ def _success(run: Run) -> dict[str, Any]:
     return {"message": "Success"}
 
 
-def _new_flavor(run: Run) -> dict[str, Any]:
+def _instance_type(run: Run) -> dict[str, Any]:
     assert isinstance(run.facts, MoveFacts), "only moves resize"
     new = run.facts.new_flavor
     return {"new_instance_type": new.name, "new_instance_type_id": new.flavor_id}
@@ -311,7 +325,7 @@ UNVERSIONED_FIELDS: Mapping[str, Callable[[Run], dict[str, Any]]] = {
     "compute.instance.rebuild.end": _no_image_name,
     "compute.instance.rescue.start": lambda run: {"rescue_image_name": ""},
     "compute.instance.rescue.end": lambda run: {"rescue_image_name": ""},
-    "compute.instance.resize.prep.end": _new_flavor,
+    "compute.instance.resize.prep.end": _instance_type,
     "compute.instance.volume.attach": _volume_id,
     "compute.instance.volume.detach": _volume_id,
 }

@@ -90,13 +90,13 @@ class _Reader:
 
     def _passed(self, entry: LogEntry) -> list[Event]:
         """Return the events of this step, and of those that were skipped before it."""
-        here = self._index[entry.step]
-        first = here if self._turned else self._at + 1
+        here, is_another_attempt = self._index[entry.step], self._turned is not None
+        first = here if is_another_attempt else self._at + 1
         self._at, self._turned = here, None
         steps = self._saga.steps[first : here + 1]
         events = [event for step in steps for event in self._of_step(step.name)]
-        self._begun = self._begun or bool(events)
-        return events
+        self._begun = self._begun or not all(event.is_prelude for event in events)
+        return [event for event in events if not (event.is_prelude and is_another_attempt)]
 
     def _of_step(self, name: str) -> Sequence[Event]:
         confirmed = self._announced.confirmed.get(name, ()) if self._run.verdict == "confirm" else ()

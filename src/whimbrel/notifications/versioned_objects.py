@@ -35,6 +35,7 @@ VERSIONS: Mapping[str, str] = {
     "FlavorPayload": "1.4",
     "IpPayload": "1.0",
     "KeypairPayload": "1.0",
+    "RequestSpecPayload": "1.1",
 }
 
 POWER = {0: "pending", 1: "running", 3: "paused", 4: "shutdown"}
@@ -201,6 +202,28 @@ def of_update(
         "old_display_name": None,
         "tags": server.tags,
     }
+
+
+def request_spec(server: Server, new_flavor: Flavor, zone: str | None) -> dict[str, Any]:
+    """Return what a host was searched for. zone: the requested one. What is None may be in Nova's object."""
+    names = server.security_group_names or (() if server.has_no_security_groups else ("default",))
+    data = {
+        "instance_uuid": server.id,
+        "project_id": server.project_id,
+        "user_id": server.user_id,
+        "availability_zone": zone,
+        "flavor": flavor(new_flavor),
+        "num_instances": 1,
+        "scheduler_hints": {name: _texts(value) for name, value in server.spec.hints.items()},
+        "security_groups": list(names),
+        **dict.fromkeys(("force_hosts", "force_nodes", "ignore_hosts", "image", "instance_group")),
+        **dict.fromkeys(("numa_topology", "pci_requests", "requested_destination", "retry")),
+    }
+    return versioned("RequestSpecPayload", data)
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(each) for each in (value if isinstance(value, list) else [value])]
 
 
 def month_of(at: float) -> float:

@@ -14,10 +14,11 @@ from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName, ServerId, UserId
 from whimbrel.domain.notification_rules import NotificationRules
 from whimbrel.domain.run import Action
-from whimbrel.domain.server import Server
+from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.moves import requests
 from whimbrel.notifications import announcer as announcing
 from whimbrel.notifications.announcer import LEASE_S, Announcer
+from whimbrel.notifications.versioned_objects import request_spec
 from whimbrel.ports.cloud import Rules
 from whimbrel.servers import edit, lookup
 from whimbrel.servers.lifecycle import create, power
@@ -25,7 +26,10 @@ from whimbrel.sim.cloud.cloud import LARGE, PROJECT, SMALL, World
 from whimbrel.sim.world.notification_sink import MemorySink
 
 RULES = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, notifications=NotificationRules(enabled=True))
-CREATED = ["instance.create.start", "instance.create.end"]
+CREATED = [
+    *("scheduler.select_destinations.start", "scheduler.select_destinations.end"),
+    *("instance.create.start", "instance.create.end"),
+]
 
 
 class Room:
@@ -110,7 +114,7 @@ async def test_what_is_too_old_is_dropped_and_counted(room: Room) -> None:
     assert await room.told() == []
     backlog = (await room.world.cloud.journal.tally(0.0)).backlog
     assert backlog is not None
-    assert (backlog.marked, backlog.sent, backlog.dropped) == (0, 0, 2)
+    assert (backlog.marked, backlog.sent, backlog.dropped) == (0, 0, len(CREATED))
 
 
 async def test_a_server_that_cannot_be_composed_holds_up_no_other(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,10 +159,10 @@ async def test_lock_and_unlock_are_told_between_what_came_before_and_after(room:
         *("instance.lock", "instance.unlock"),
         *("instance.power_off.start", "instance.power_off.end"),
     ]
-    locked = room.sink.sent[2]
+    locked, unlocked = room.sink.sent[len(CREATED) :][:2]
     assert (locked.request_id, locked.user_id) == ("req-lock", "locker")
     assert locked.payload[DATA]["locked"]
-    assert not room.sink.sent[3].payload[DATA]["locked"]
+    assert not unlocked.payload[DATA]["locked"]
 
 
 async def test_a_confirm_is_of_the_user_who_requested_it(room: Room) -> None:
@@ -173,6 +177,27 @@ async def test_a_confirm_is_of_the_user_who_requested_it(room: Room) -> None:
     by = {each.event: (each.user_id, each.request_id) for each in room.sink.sent}
     assert by["instance.resize.start"] == (owner.user_id, owner.request_id)
     assert by["instance.resize_confirm.end"] == ("admin", "req-confirm")
+
+
+async def test_a_search_for_a_host_tells_what_for(room: Room) -> None:
+    server = await room.server("a", "h1")
+    cloud, owner = room.world.cloud, room.world.requester()
+    await requests.resize(cloud, room.engine, owner, server, LARGE, leaves_cell=True)
+    await room.world.settle(room.engine)
+    await room.first.announce()
+    told = [each for each in room.sink.sent if each.event.startswith("scheduler.")]
+    assert [each.publisher for each in told] == ["nova-scheduler:c1"] * 4
+    flavors = [each.payload[DATA]["flavor"][DATA]["flavorid"] for each in told]
+    assert flavors == [SMALL.flavor_id] * 2 + [LARGE.flavor_id] * 2
+    asked = told[-1].payload[DATA]
+    assert (asked["instance_uuid"], asked["num_instances"], asked["security_groups"]) == (server.id, 1, ["default"])
+
+
+async def test_hints_are_lists_of_texts(room: Room) -> None:
+    spec = RequestSpec(hints={"group": "g", "different_host": ["s1", "s2"]})
+    found = request_spec(replace(room.world.new_server("a", SMALL), spec=spec), LARGE, "nova")[DATA]
+    assert found["scheduler_hints"] == {"group": ["g"], "different_host": ["s1", "s2"]}
+    assert found["availability_zone"] == "nova"
 
 
 async def test_a_journal_that_does_not_answer_is_an_error(room: Room) -> None:
