@@ -61,6 +61,13 @@ async def test_bad_aggregates_are_refused(front: Front, requested: dict[str, Any
     fault(await front.ask("POST", "/os-aggregates", {"aggregate": requested}, who="admin"), "badRequest", 400)
 
 
+async def test_a_new_name_loses_the_blanks_around_it(front: Front) -> None:
+    path = f"/os-aggregates/{(await create(front))['id']}"
+    renamed = await front.ask("PUT", path, {"aggregate": {"name": " two "}}, who="admin")
+    assert renamed.json()["aggregate"]["name"] == "two"
+    fault(await front.ask("PUT", path, {"aggregate": {"name": "  "}}, who="admin"), "badRequest", 400)
+
+
 async def test_names_are_taken_once(front: Front) -> None:
     await create(front)
     requested = {"aggregate": {"name": "east"}}

@@ -200,8 +200,11 @@ async def test_public_flavors_have_no_list_of_access(front: Front) -> None:
     fault(await front.ask("POST", "/flavors/1/action", grant, who="admin"), "conflictingRequest", 409)
     assert (await front.ask("POST", "/flavors/1/action", grant, who="admin", minor=6)).status_code == 200
     fault(await front.ask("POST", "/flavors/9/action", grant, who="admin"), "itemNotFound", 404)
-    bad = {"addTenantAccess": {"tenant": "a b"}}
-    fault(await front.ask("POST", "/flavors/1/action", bad, who="admin"), "badRequest", 400)
+    for bad in ("", "a" * 256, None):
+        wanted = {"addTenantAccess": {"tenant": bad}}
+        fault(await front.ask("POST", "/flavors/1/action", wanted, who="admin"), "badRequest", 400)
+    unknown = {"removeTenantAccess": {"tenant": "a b"}}
+    fault(await front.ask("POST", "/flavors/1/action", unknown, who="admin"), "itemNotFound", 404)
     fault(await front.ask("GET", "/flavors?is_public=maybe", who="admin"), "badRequest", 400)
 
 

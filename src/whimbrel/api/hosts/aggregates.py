@@ -59,7 +59,7 @@ async def update(call: Call) -> Any:
     wanted = call.body["aggregate"]
     known, aggregate = await _known(call)
     metadata = await _with_zone_id(call, aggregate, {ZONE: wanted[ZONE]} if ZONE in wanted else {})
-    name, now = wanted.get("name", aggregate.name), call.cloud.clock.now()
+    name, now = wanted.get("name", aggregate.name).strip(), call.cloud.clock.now()
     async with _changing(call, known, _with_metadata(aggregate, metadata), aggregate.hosts) as zoning:
         changed = await call.cloud.aggregates.rename(aggregate.id, name, now, metadata, zoning)
     return await _answer(call, changed)

@@ -4,14 +4,27 @@ from base64 import b64decode
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
+from unicodedata import category
 from uuid import UUID
 
 import jsonschema_rs
 
 
+def _is_printable(text: str) -> bool:
+    """Check for characters that Nova calls printable: no controls, no line ends, none beyond the first 65,535."""
+    if text.isascii():
+        return text.isprintable()
+    return all(each < "\uffff" and (each.isprintable() or category(each) == "Zs") for each in text)
+
+
 def _is_name(text: str) -> bool:
     """Check for printable characters, not empty, without surrounding blanks."""
-    return bool(text) and text == text.strip() and text.isprintable()
+    return bool(text) and text == text.strip() and _is_printable(text)
+
+
+def _is_wider_name(text: str) -> bool:
+    """Check for printable characters, of which one is not blank."""
+    return bool(text.strip()) and _is_printable(text)
 
 
 def _is_uuid(text: str) -> bool:
@@ -60,6 +73,8 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 FORMATS: dict[str, Callable[[str], bool]] = {
     "name": _is_name,
+    "wider-name": _is_wider_name,
+    "printable": _is_printable,
     "any-uuid": _is_uuid,
     "iso-time": _is_time,
     "base-64": _is_base_64,
@@ -68,6 +83,8 @@ FORMATS: dict[str, Callable[[str], bool]] = {
 
 EXPLAINED: dict[str, str] = {
     "name": "it must be printable, not empty, and without blanks around it",
+    "wider-name": "it must be printable, and not blank",
+    "printable": "it must be printable, on one line",
     "any-uuid": "it must be a uuid",
     "iso-time": "it must be a time as ISO 8601 writes it",
     "base-64": "it must be base64",

@@ -18,7 +18,8 @@ METADATA_OR_NULL: Schema = {
 _AGGREGATE: dict[str, Schema] = {"name": NAME, "availability_zone": ZONE}
 
 CREATE = Body({1: wrapped("aggregate", obj(_AGGREGATE, ("name",)))})
-UPDATE = Body({1: wrapped("aggregate", {**obj(_AGGREGATE), "minProperties": 1})})
+_CHANGED: dict[str, Schema] = {**_AGGREGATE, "name": {**NAME, "format": "wider-name"}}
+UPDATE = Body({1: wrapped("aggregate", {**obj(_CHANGED), "minProperties": 1})})
 ADD_HOST = Body({1: wrapped("add_host", obj({"host": HOST}, ("host",)))})
 REMOVE_HOST = Body({1: wrapped("remove_host", obj({"host": HOST}, ("host",)))})
 SET_METADATA = Body({1: wrapped("set_metadata", obj({"metadata": METADATA_OR_NULL}, ("metadata",)))})

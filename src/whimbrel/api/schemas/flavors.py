@@ -4,7 +4,7 @@ Source: reference of Nova 34, section 2.4, and its list of the versions at which
 """
 
 from whimbrel.api.http.schema import Body, Query
-from whimbrel.api.schemas.parameters import ANY, BOOLEAN, NAME, NUMBER, Schema, many, obj, wrapped
+from whimbrel.api.schemas.parameters import ANY, BOOLEAN, DESCRIPTION, NAME, NUMBER, Schema, many, obj, wrapped
 
 LARGEST = 2**31 - 1
 
@@ -29,7 +29,7 @@ FLAVOR_ID: Schema = {
     "minimum": -(2**63),
     "maximum": 2**63,
 }
-DESCRIPTION: Schema = {"type": ["string", "null"], "maxLength": 65535, "pattern": r"^[^\x00-\x08\x0b-\x1f\x7f]*$"}
+LONG_DESCRIPTION: Schema = {**DESCRIPTION, "maxLength": 65535}
 
 _CREATE: dict[str, Schema] = {
     "name": NAME,
@@ -42,7 +42,7 @@ _CREATE: dict[str, Schema] = {
     "rxtx_factor": FACTOR,
     "os-flavor-access:is_public": BOOLEAN,
 }
-_DESCRIBED = _CREATE | {"description": DESCRIPTION}
+_DESCRIBED = _CREATE | {"description": LONG_DESCRIPTION}
 _NEEDED = ("name", "ram", "vcpus", "disk")
 
 CREATE = Body(
@@ -52,7 +52,7 @@ CREATE = Body(
         102: wrapped("flavor", obj({key: _DESCRIBED[key] for key in _DESCRIBED if key != "rxtx_factor"}, _NEEDED)),
     }
 )
-UPDATE = Body({55: wrapped("flavor", obj({"description": DESCRIPTION}, ("description",)))})
+UPDATE = Body({55: wrapped("flavor", obj({"description": LONG_DESCRIPTION}, ("description",)))})
 
 _LIST: dict[str, Schema] = {
     "limit": many(NUMBER),
@@ -67,6 +67,6 @@ _SPECS: Schema = {"type": "object", "patternProperties": {KEY_PATTERN: SPEC_VALU
 ADD_SPECS = Body({1: wrapped("extra_specs", _SPECS)})
 SET_SPEC = Body({1: {**_SPECS, "minProperties": 1, "maxProperties": 1}})
 
-_PROJECT: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-]*$"}
+_PROJECT: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
 ADD_ACCESS = Body({1: wrapped("addTenantAccess", obj({"tenant": _PROJECT}, ("tenant",)))})
 REMOVE_ACCESS = Body({1: wrapped("removeTenantAccess", obj({"tenant": _PROJECT}, ("tenant",)))})

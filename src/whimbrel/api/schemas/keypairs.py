@@ -4,7 +4,7 @@ Source: reference of Nova 34, section 2.4, and its list of the versions at which
 """
 
 from whimbrel.api.http.schema import Body, Query
-from whimbrel.api.schemas.parameters import ANY, NAME, NUMBER, Schema, many, obj, wrapped
+from whimbrel.api.schemas.parameters import ANY, NAME, NUMBER, TEXT, Schema, many, obj, wrapped
 
 _KEY: Schema = {"type": "string", "minLength": 1, "maxLength": 65535}
 # 2.92 allows @ and . in names too.
@@ -13,7 +13,7 @@ _TYPE: Schema = {"enum": ["ssh", "x509"]}
 
 _START: dict[str, Schema] = {"name": {**NAME, "pattern": r"^[a-zA-Z0-9_ -]+$"}, "public_key": _KEY}
 _TYPED = _START | {"type": _TYPE}
-_OWNED = _TYPED | {"user_id": {"type": "string", "minLength": 1, "maxLength": 255}}
+_OWNED = _TYPED | {"user_id": TEXT}
 
 CREATE = Body(
     {
