@@ -123,6 +123,26 @@ async def test_old_versions_take_old_resources(front: Front) -> None:
     assert (await change(front, minor=36, injected_files=5)).json()["quota_set"]["injected_files"] == 5
 
 
+class KnownProjects:
+    """An identity service with the requester's project only."""
+
+    async def has_project(self, project_id: str, token: str) -> bool:
+        return project_id == PROJECT
+
+
+@pytest.mark.cloud(projects=KnownProjects())
+async def test_projects_that_do_not_exist_are_refused(front: Front) -> None:
+    limits = {"quota_set": {"cores": 1}}
+    for path in ("nope", "nope/detail", "nope/defaults"):
+        said = fault(await front.ask("GET", f"/os-quota-sets/{path}", who="admin"), "badRequest", 400)
+        assert said == "Project ID nope is not a valid project."
+    fault(await front.ask("PUT", "/os-quota-sets/nope", limits, who="admin"), "badRequest", 400)
+    assert (await front.ask("DELETE", "/os-quota-sets/nope", who="admin")).status_code == 202
+    assert (await change(front, cores=1)).status_code == 200
+    access = {"addTenantAccess": {"tenant": "nope"}}
+    fault(await front.ask("POST", "/flavors/1/action", access, who="admin"), "badRequest", 400)
+
+
 async def test_who_may(front: Front) -> None:
     fault(await front.ask("PUT", MINE, {"quota_set": {}}), "forbidden", 403)
     fault(await front.ask("DELETE", MINE), "forbidden", 403)

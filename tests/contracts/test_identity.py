@@ -10,7 +10,7 @@ from tests.embedded.opened import Opened, opened
 from whimbrel.adapters.openstack.identity import BELIEVED_S, KeystoneIdentity
 from whimbrel.adapters.openstack.own_token import Login, OwnToken
 from whimbrel.domain.errors import Unavailable
-from whimbrel.ports.services.identity import Identity, NewToken
+from whimbrel.ports.services.identity import Identity, NewToken, Projects
 from whimbrel.sim.world.clock import JumpingClock
 
 IN_DEFAULT = {"name": "Default"}
@@ -47,7 +47,7 @@ def identity(request: pytest.FixtureRequest, services: Opened) -> Identity:
 
 
 @pytest.fixture
-def over_http(services: Opened) -> Identity:
+def over_http(services: Opened) -> KeystoneIdentity:
     return keystone(services)
 
 
@@ -85,7 +85,19 @@ async def test_a_token_ends(services: Opened, identity: Identity) -> None:
     assert await identity.principal("token of ann") is None
 
 
+async def test_projects_exist_or_not(services: Opened, identity: Projects) -> None:
+    assert await identity.has_project("p1", "token of root")
+    for other in ("p9", "../users/ann", "a b", "é"):
+        assert not await identity.has_project(other, "token of root")
+
+
 # Over HTTP
+
+
+async def test_a_project_exists_for_whom_keystone_does_not_tell(services: Opened, over_http: KeystoneIdentity) -> None:
+    assert (await services.ask("ann", "GET", "http://cloud/identity/v3/projects/p9")).status_code == 403
+    assert await over_http.has_project("p9", "token of ann")
+    assert await over_http.has_project("p9", "unknown")
 
 
 async def test_a_revoked_token_is_believed_for_a_minute_at_most(services: Opened, over_http: Identity) -> None:

@@ -30,6 +30,7 @@ from whimbrel.placement_api import policy as placement_policy
 from whimbrel.placement_api.app import placement_app
 from whimbrel.placement_api.principals import access
 from whimbrel.ports.hosts.bus_access import NoBus
+from whimbrel.ports.services.identity import EveryProject
 from whimbrel.ports.services.user_grants import NoGrantsNeeded
 from whimbrel.settings.datadir import INTERNAL, DataDir
 
@@ -81,6 +82,7 @@ def endpoints(process: Process, data: DataDir | None, policy_file: Path | None) 
         console_proxy=proxy,
         certificates=partial(own_certificates, process.config),
         images_of=process.external.images_of if process.external and "image" in process.external.names else None,
+        projects=process.own_accounts or (process.external.identity if process.external else EveryProject()),
         grants=process.external.grants if process.external else NoGrantsNeeded(),
         identity_url=process.external.identity_url if process.external else None,
     )

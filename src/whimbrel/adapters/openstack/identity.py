@@ -5,11 +5,13 @@ result is Unavailable, neither valid nor invalid.
 """
 
 from datetime import datetime
+from urllib.parse import quote
 
 import httpx
 import msgspec
 
 from whimbrel.adapters.openstack.own_token import TOKENS, OwnToken, checked, not_understood, send
+from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.services.identity import Principal
@@ -51,7 +53,10 @@ class _Shown(msgspec.Struct):
 
 
 class KeystoneIdentity:
-    """Implements ports.services.identity.Identity. client: of Keystone. own: the token of this process there."""
+    """Implements Identity and Projects of ports.services.identity.
+
+    client: of Keystone. own: the token of this process there.
+    """
 
     def __init__(self, client: httpx.AsyncClient, own: OwnToken, clock: Clock) -> None:
         self._client = client
@@ -66,6 +71,14 @@ class KeystoneIdentity:
             principal = await self._ask(token) if token and token.isascii() else None
             self._remember(token, principal, now)
         return principal if principal and principal.expires_at > now else None
+
+    async def has_project(self, project_id: str, token: str) -> bool:
+        try:
+            path = f"/v3/projects/{quote(project_id, safe='')}"
+            answer = await send(self._client, "GET", path, headers={"X-Auth-Token": token})
+        except Unavailable:
+            return True
+        return answer.status_code != httpx.codes.NOT_FOUND
 
     def _remember(self, token: str, principal: Principal | None, now: float) -> None:
         if principal is None:

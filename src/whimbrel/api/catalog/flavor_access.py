@@ -16,10 +16,12 @@ async def index(call: Call) -> Any:
 
 
 async def add(call: Call) -> Any:
+    project = call.body["addTenantAccess"]["tenant"]
+    await call.check_project(project)
     flavor = await _flavor(call)
     if flavor.is_public and call.minor >= 7:
         raise Conflict("Can not add access to a public flavor.")
-    await call.cloud.flavors.grant(flavor.flavor_id, ProjectId(call.body["addTenantAccess"]["tenant"]))
+    await call.cloud.flavors.grant(flavor.flavor_id, ProjectId(project))
     return await _list(call, flavor)
 
 

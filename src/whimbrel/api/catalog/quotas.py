@@ -23,12 +23,12 @@ async def project_in_path(call: Call) -> Mapping[str, str]:
 
 
 async def show(call: Call) -> Any:
-    project, user = _whose(call)
+    project, user = await _checked(call)
     return {"quota_set": {"id": project} | _shown(call, await call.cloud.quotas.shown(project, user))}
 
 
 async def detail(call: Call) -> Any:
-    project, user = _whose(call)
+    project, user = await _checked(call)
     limits = _shown(call, await call.cloud.quotas.shown(project, user))
     used = await _used(call, project, user)
     both = {name: {"limit": limit, "in_use": used.get(name, 0), "reserved": 0} for name, limit in limits.items()}
@@ -36,12 +36,13 @@ async def detail(call: Call) -> Any:
 
 
 async def defaults(call: Call) -> Any:
+    await call.check_project(call.params["project_id"])
     limits = await call.cloud.quotas.class_limits(DEFAULT_QUOTA_CLASS)
     return {"quota_set": {"id": call.params["project_id"]} | _shown(call, limits)}
 
 
 async def update(call: Call) -> Any:
-    project, user = _whose(call)
+    project, user = await _checked(call)
     sent = dict(call.body["quota_set"])
     forced = truth(sent.pop("force", False))
     wanted = _numbers(sent)
@@ -67,6 +68,13 @@ async def update_class(call: Call) -> Any:
     name = _name(call.params["name"])
     await call.cloud.quotas.set_class_limits(name, _numbers(call.body["quota_class_set"]))
     return {"quota_class_set": _shown_class(call, await call.cloud.quotas.class_limits(name))}
+
+
+async def _checked(call: Call) -> tuple[ProjectId, UserId | None]:
+    """Raises: Invalid: no such project."""
+    project, user = _whose(call)
+    await call.check_project(project)
+    return project, user
 
 
 def _whose(call: Call) -> tuple[ProjectId, UserId | None]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from whimbrel.api.http.schema import NO_QUERY, Body, Query
+from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import ProjectId, RunId
 from whimbrel.domain.server import Server
 from whimbrel.http import routes
@@ -91,6 +92,11 @@ class Call:
             request_id=self.request_id,
             is_admin=self.is_admin,
         )
+
+    async def check_project(self, project_id: str) -> None:
+        """Raises: Invalid: no such project. Others than administrators are not told, as by Keystone."""
+        if self.is_admin and not await self.context.projects.has_project(project_id, self._token):
+            raise Invalid(f"Project ID {project_id} is not a valid project.")
 
     @property
     def own_images(self) -> Images | None:

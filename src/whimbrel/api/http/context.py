@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from whimbrel.http.failed_attempts import OF_ADDRESS, Failures
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.bus_access import BusAccesses, NoBus
-from whimbrel.ports.services.identity import Identity
+from whimbrel.ports.services.identity import EveryProject, Identity, Projects
 from whimbrel.ports.services.images import Images
 from whimbrel.ports.services.user_grants import NoGrantsNeeded, UserGrants
 from whimbrel.status.findings import Certificate
@@ -56,6 +56,7 @@ class Context:
     images_of: Callable[[str], Images] | None = None
     """Returns the image service as the user of a token; None: the handlers decide what images a user sees."""
     grants: UserGrants = field(default_factory=NoGrantsNeeded)
+    projects: Projects = field(default_factory=EveryProject)
     identity_url: str | None = None  # where clients get a token; None: on the same server
 
     @cached_property

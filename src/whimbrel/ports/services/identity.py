@@ -48,6 +48,22 @@ class Identity(Protocol):
         ...
 
 
+class Projects(Protocol):
+    async def has_project(self, project_id: str, token: str) -> bool:
+        """Check whether a project exists; True as well if the owner of the token may not know, or the service is down.
+
+        Source: Nova refuses quotas and access for an unknown project only if Keystone answers 404.
+        """
+        ...
+
+
+class EveryProject:
+    """Implements Projects for a process without an identity service that could be asked."""
+
+    async def has_project(self, project_id: str, token: str) -> bool:
+        return True
+
+
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str

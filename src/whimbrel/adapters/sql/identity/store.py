@@ -141,6 +141,9 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
     async def project(self, project_id: str) -> Project:
         return await self._get(Project, projects, "project", project_id)
 
+    async def has_project(self, project_id: str, token: str) -> bool:
+        return bool(await self.projects(id=project_id))
+
     async def add_project(self, project: Project) -> None:
         async with self._db.write() as tx:
             await tx.run(sa.insert(projects), msgspec.structs.asdict(project))
