@@ -216,7 +216,7 @@ async def test_an_operator_turns_a_move_back(front: Front) -> None:
     answer = await front.ask("POST", path, {"turn_back": None}, who="admin")
     assert (answer.status_code, answer.json()["move"]["way"]) == (202, "back")
     await front.settle()
-    for action in ({"retry": None}, {"turn_back": None}):
+    for action in ({"retry": None}, {"turn_back": None}, {"give_up_source": None}):
         fault(await front.ask("POST", path, action, who="admin"), "conflictingRequest", 409)
     assert {**await front.show(server_id, who="admin"), "updated": ""} == {**before, "updated": ""}
 
@@ -236,6 +236,7 @@ async def test_moves_are_for_administrators(front: Front) -> None:
         fault(await front.ask("GET", "/whimbrel/moves", who=who), "forbidden", 403)
         fault(await front.ask("GET", path, who=who), "forbidden", 403)
         fault(await front.ask("POST", f"{path}/action", {"turn_back": None}, who=who), "forbidden", 403)
+        fault(await front.ask("POST", f"{path}/action", {"give_up_source": None}, who=who), "forbidden", 403)
         fault(await front.ask("POST", f"{path}/action", {"retry": None}, who=who), "forbidden", 403)
     fault(await front.ask("GET", "/whimbrel/moves/nothing", who="admin"), "itemNotFound", 404)
     fault(await front.ask("GET", "/whimbrel/moves?open=perhaps", who="admin"), "badRequest", 400)

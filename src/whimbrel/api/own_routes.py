@@ -50,6 +50,8 @@ OWN_ROUTES: tuple[Route, ...] = (
           action="retry", body=history.RETRY),
     Route("POST", "/whimbrel/moves/{move_id}/action", moves.turn_back, "whimbrel:moves:turn_back", ok=202,
           action="turn_back", body=history.TURN_BACK),
+    Route("POST", "/whimbrel/moves/{move_id}/action", moves.give_up_source, "whimbrel:moves:give_up_source", ok=202,
+          action="give_up_source", body=history.GIVE_UP_SOURCE),
     Route("POST", "/whimbrel/moves/{move_id}/action", moves.complete, "whimbrel:moves:complete", ok=202,
           action="complete", body=history.COMPLETE),
     Route("POST", "/whimbrel/plans", plans.create, "whimbrel:plans:create", body=plan_bodies.CREATE,

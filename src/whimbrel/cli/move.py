@@ -201,6 +201,19 @@ def turn_back(move: Which, /, *, where: Where = Where()) -> None:
 
 
 @app.command
+def give_up_source(move: Which, /, *, where: Where = Where()) -> None:
+    """End a move that waits, on its way back, for a source host that never returns.
+
+    It has to be evident that the host is dead, as for whimbrel host forget. If the server's guest is whole on the
+    target, the server stays there, with the new flavor: its disks on the source are lost. If nothing of it is on the
+    target, the server is said to be on its dead host: evacuate it.
+    """
+    with where.api() as api:
+        found = _say(api, move, "give_up_source")
+    print(f"move {found} goes on without its source; watch it:\nwhimbrel move show {found} --watch")
+
+
+@app.command
 def complete(move: Which, /, *, where: Where = Where()) -> None:
     """Force a live migration to complete.
 

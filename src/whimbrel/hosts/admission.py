@@ -17,7 +17,7 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Run, has_facts
-from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.facts import MoveFacts, crosses_cells
 from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.hosts.bus_access import BusAccess, BusAccesses
 from whimbrel.ports.stores.host_keys import HostKey, Invitation
@@ -171,7 +171,7 @@ async def check_unused(cloud: Cloud, host: Host, ending: Collection[Run] = ()) -
 
     Raises: Conflict: names the servers, the open runs and the other consumers of allocations on the host.
     """
-    known, subjects = {run.id for run in ending}, {run.subject for run in ending if not has_facts(run, MoveFacts)}
+    known, subjects = {run.id for run in ending}, {run.subject for run in ending if _leaves_record(run)}
     there = [each.id for each in await cloud.cell(host.cell).servers.find(ServerQuery(host=host.name))]
     servers = [server for server in there if server not in subjects]
     runs = [run.id for run in await open_runs(cloud, host) if run.id not in known]
@@ -183,6 +183,11 @@ async def check_unused(cloud: Cloud, host: Host, ending: Collection[Run] = ()) -
     ]
     if problems:
         raise Conflict(f"Host {host.name} has {' and '.join(problems)}: disable it, and move or delete these first.")
+
+
+def _leaves_record(run: Run) -> bool:
+    """Check whether a record of the server still names the host: that of a delete, or a copy in the former cell."""
+    return not has_facts(run, MoveFacts) or crosses_cells(run.facts)
 
 
 async def _consumers(cloud: Cloud, host: Host) -> set[str]:

@@ -72,8 +72,10 @@ async def _need(cloud: Cloud, host: Host, run: Run) -> str | None:
             return None
         if run.state == "parked":
             return f"{what} waits for a verdict: confirm it, its guest on {host.name} is lost."
-    way = "on its way back " if run.way == "back" else ""
-    return f"{what} is {way}at {run.at}, and goes on when {host.name} answers: whimbrel move show {run.id}."
+        if run.way == "back":
+            give_up = f"If it never does: whimbrel move give-up-source {run.id}."
+            return f"{what} is on its way back at {run.at}, and goes on when {host.name} answers. {give_up}"
+    return f"{what} is at {run.at}, and goes on when {host.name} answers: whimbrel move show {run.id}."
 
 
 async def _check_unreachable(cloud: Cloud, host: Host) -> None:
@@ -88,6 +90,15 @@ async def _check_unreachable(cloud: Cloud, host: Host) -> None:
     there = admission.named("guest", sorted(guest.key.server for guest in guests))
     has = f" and says that it has {there[0]}" if there else ""
     raise Conflict(f"The agent of host {host.name} answers{has}: it is not dead; {retired}")
+
+
+async def evidence_of_silent(cloud: Cloud, host: Host) -> Evidence:
+    """Return the evidence that nothing runs on a host that does not answer.
+
+    Raises: Conflict: the host is up, its agent answers, or there is no evidence, and what is lacking.
+    """
+    await _check_unreachable(cloud, host)
+    return await _evidence(cloud, host)
 
 
 async def _evidence(cloud: Cloud, host: Host) -> Evidence:

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import msgspec
 
+from whimbrel.domain.evidence import Evidence
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskExport, DiskName, GuestKey, GuestSpec
 from whimbrel.domain.guest_agent import has_agent, requires_quiesce
@@ -120,6 +121,7 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     config_drive: bool = False
     changes: dict[str, Any] = {}  # fields of the record to set with success
     grant: str = ""  # of a create: of its user, until the volumes are made
+    source_lost: Evidence | None = None  # on the way back: why nothing on the source is waited for; see lost_source
 
 
 Move = Run[MoveFacts]

@@ -109,6 +109,7 @@ RULES: Final[Mapping[str, str]] = {
     "whimbrel:moves:decisions:hosts": ADMIN,
     "whimbrel:moves:retry": ADMIN,
     "whimbrel:moves:turn_back": ADMIN,
+    "whimbrel:moves:give_up_source": ADMIN,
     "whimbrel:moves:complete": ADMIN,
     "whimbrel:maintenances:index": ADMIN,
     "whimbrel:maintenances:show": ADMIN,

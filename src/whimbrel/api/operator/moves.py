@@ -29,6 +29,7 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.domain.run import Action, LogEntry, Run
 from whimbrel.history.step_sentences import SENTENCES, sentence_of
+from whimbrel.hosts import lost_sources
 from whimbrel.moves import journal_export as exports
 from whimbrel.moves import live_requests, requests
 from whimbrel.moves.facts import MoveFacts, crosses_cells
@@ -144,6 +145,13 @@ async def turn_back(call: Call) -> MoveAnswer:
         return await answer(call, await call.cloud.journal.get(run.id))
     run = await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"]))
     await _note(call, run, "turn_back")
+    return await answer(call, run)
+
+
+async def give_up_source(call: Call) -> MoveAnswer:
+    """End a move that waits, on its way back, for a source that never returns. It has to be evident that it is dead."""
+    run = await lost_sources.give_up_source(call.cloud, call.engine, RunId(call.params["move_id"]))
+    await _note(call, run, "give_up_source")
     return await answer(call, run)
 
 

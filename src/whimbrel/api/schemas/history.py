@@ -42,5 +42,6 @@ MOVES = Query(
 SERVER = Query({1: {"at": single(TIME)}}, strict_from=1)
 _NOTHING: Schema = {"type": "null"}
 RETRY = Body({1: obj({"retry": _NOTHING}, ["retry"])})
+GIVE_UP_SOURCE = Body({1: obj({"give_up_source": _NOTHING}, ["give_up_source"])})
 TURN_BACK = Body({1: obj({"turn_back": _NOTHING}, ["turn_back"])})
 COMPLETE = Body({1: obj({"complete": _NOTHING}, ["complete"])})

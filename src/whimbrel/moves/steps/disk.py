@@ -15,6 +15,7 @@ from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import Move, MoveFacts, carried_disks, key_at, sends_disk, source_of, target_of, target_spec
 from whimbrel.moves.steps.disk_copies import CopyWatch
 from whimbrel.moves.steps.guest import agent_at, see_replaced
+from whimbrel.moves.steps.lost_source import is_lost
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.images import Image
 
@@ -73,7 +74,8 @@ async def discard_carried(move: Move, cloud: Cloud) -> None:
     source, target = source_of(move), target_of(move)
     await see_replaced(move, cloud)
     await agent_at(cloud, target).discard_disk(move.order, key_at(move, target))
-    await agent_at(cloud, source).unexport_disk(move.order, key_at(move, source))
+    if not await is_lost(move, cloud):
+        await agent_at(cloud, source).unexport_disk(move.order, key_at(move, source))
     if sends_disk(move.facts):
         await drop_parcel(move, cloud)
 

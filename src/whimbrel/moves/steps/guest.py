@@ -16,6 +16,7 @@ from whimbrel.moves.facts import Location, Move, key_at, old_flavor_of, source_o
 from whimbrel.moves.steps import config_drives, pci_devices, plugging, shelved_images, volumes
 from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps.home_cell import home_record
+from whimbrel.moves.steps.lost_source import is_lost
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.agent import Agent
 
@@ -45,6 +46,8 @@ async def start_on_source(move: Move, cloud: Cloud) -> None:
 
     Volumes that were attached or detached at the target stay so.
     """
+    if await is_lost(move, cloud):
+        return
     source = source_of(move)
     agent = agent_at(cloud, source)
     record = await home_record(move, cloud)
@@ -85,7 +88,10 @@ async def start_on_target(move: Move, cloud: Cloud) -> None:
 async def destroy_on_target(move: Move, cloud: Cloud) -> None:
     """Destroy the target's guest, once the source's guest and disk, or the shelved images, have been seen."""
     target = target_of(move)
-    await _see_origin(move, cloud)
+    if await is_lost(move, cloud):
+        await see_replaced(move, cloud)  # its disks would be all that is left
+    else:
+        await _see_origin(move, cloud)
     await agent_at(cloud, target).destroy(move.order, key_at(move, target))
 
 

@@ -86,6 +86,22 @@ async def switch_home_back(move: Move, cloud: Cloud) -> None:
     await live(move, target_of(move).cell, source_of(move).cell, fields, cloud)
 
 
+async def switch_home_again(move: Move, cloud: Cloud) -> None:
+    """Make the target the server's host again after `switch_home_back`. Volumes stay as they are: the owner may have
+    changed them before the verdict.
+    """
+    facts, now = move.facts, cloud.clock.now()
+    fields = {
+        **location_fields(target_of(move)),
+        "flavor": facts.new_flavor,
+        "vm_state": server_states.after(facts.was, "moved"),
+        "task_state": None,
+        "launched_at": now,
+        "updated_at": now,
+    }
+    await live(move, source_of(move).cell, target_of(move).cell, fields, cloud)
+
+
 async def live(move: Move, was: CellName, to: CellName, fields: Mapping[str, Any], cloud: Cloud) -> None:
     """Set these fields in the record, which goes from one cell to the other if they differ."""
     if was == to:

@@ -20,6 +20,7 @@ from whimbrel.domain.server_devices import BlockDevice, GuestVolume, free_disk_n
 from whimbrel.moves.facts import Location, Move, MoveFacts, moves_volumes, source_of, target_of
 from whimbrel.moves.steps.home_cell import home_record, records_at_home
 from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lost_source import is_lost
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume
 from whimbrel.ports.stores.servers import Servers
@@ -124,12 +125,13 @@ async def return_volumes(move: Move, cloud: Cloud, *, anew: bool = True) -> None
     if not (move.facts.volumes or record.volumes):
         return
     await check_in_hand(move, cloud)
-    kept = []
+    kept, connects = [], not await is_lost(move, cloud)
     for device in record.volumes:
         at_source = await _at_source(move, device, cloud, anew=anew)
         await _detach_others(move, device.volume_id, at_source, cloud)
-        await _connect({at_source: device.device}, source, cloud)
-        await cloud.volumes.complete(at_source)
+        if connects:
+            await _connect({at_source: device.device}, source, cloud)
+            await cloud.volumes.complete(at_source)
         kept.append(replace(device, attachment_id=at_source, host=source.host))
     for volume_id in set(_volume_ids(move)) - {device.volume_id for device in record.volumes}:
         await _detach_others(move, volume_id, None, cloud)

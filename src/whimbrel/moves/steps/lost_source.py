@@ -1,0 +1,20 @@
+"""A source that never returns: an operator has said so, on evidence. What can only be undone there is left out.
+
+A process of an older release does not know the fact: it waits for the source's agent, as before.
+"""
+
+from whimbrel.domain.errors import Unavailable
+from whimbrel.moves.facts import Move, key_at, source_of
+from whimbrel.ports.cloud import Cloud
+
+
+async def is_lost(move: Move, cloud: Cloud) -> bool:
+    """Check whether the source was given up and does not answer. One that answers after all is undone as any other."""
+    if move.facts.source_lost is None:
+        return False
+    source = source_of(move)
+    try:
+        await cloud.agent(source.cell, source.host).look(key_at(move, source))
+    except Unavailable:
+        return True
+    return False

@@ -1,0 +1,217 @@
+"""Moves on their way back to a host that never returns: the server stays where a guest of it is, whatever dies."""
+
+from dataclasses import replace as with_fields
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.stories.forgetting import DEAD, RULES, Bus, declare_dead, die, some_time
+from tests.stories.mortal import BEFORE_OR_AFTER, Killed, Mortal
+from whimbrel.domain.errors import Conflict
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.run import LogEntry, Run
+from whimbrel.domain.server import Server
+from whimbrel.hosts.forgetting import forget
+from whimbrel.hosts.lost_sources import give_up_source
+from whimbrel.moves import evacuation_requests, requests
+from whimbrel.moves.facts import key_at, moves_of, target_of
+from whimbrel.ports.cloud import Cloud
+from whimbrel.proof.proof import prove
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import CELL, LARGE, SMALL, World
+from whimbrel.sim.world.equipment import with_devices
+
+CELLS = {"c1": ("h1",), "c2": ("h2", "h3")}
+VARIANTS = pytest.mark.parametrize("variant", ["plain", "devices", "crosses"])
+
+
+async def reverting(variant: str, *, after: str = "") -> tuple[World, Run]:
+    """Return a move whose revert waits for its dead source, which died before it or after the undo of this step."""
+    cells = CELLS if variant == "crosses" else None
+    world = await World.build(rules=RULES, cells=cells, equipped=variant == "devices")
+    server: Any = world.new_server("s", SMALL)
+    server = with_devices(server) if variant == "devices" else server
+    setup = world.engine("setup")
+    await create.accept(world.cloud, setup, world.requester(), [server], DEAD)
+    await world.settle(setup)
+    server = await lookup.find(world.cloud, server.id)
+    await requests.resize(world.cloud, setup, world.requester(), server, LARGE, leaves_cell=variant == "crosses")
+    await world.settle(setup)
+
+    def cut_off(run: Run, entry: LogEntry) -> None:
+        if (entry.step, entry.way) == (after, "undo"):
+            world.disconnect(DEAD)
+
+    if not after:
+        await die(world)
+    await requests.revert(world.cloud, setup, world.requester(), await lookup.find(world.cloud, server.id))
+    await some_time(world, world.engine("d", took_step=cut_off))
+    if after:
+        await die(world)
+    run = await world.cloud.journal.open_run(server.id)
+    assert run
+    assert (run.way, run.at) == ("back", "debts")
+    return world, run
+
+
+async def record_of(world: World, run: Run) -> Server:
+    return await lookup.find(world.cloud, run.subject)
+
+
+async def assert_stays_at_target(world: World, run: Run) -> None:
+    """The server is confirmed: it runs where it is, with its new flavor, and nothing else of it is anywhere."""
+    record = await record_of(world, run)
+    assert record.host
+    assert (record.host != DEAD, record.vm_state, record.task_state, record.flavor.flavor_id) == (
+        True, "active", None, LARGE.flavor_id,
+    )  # fmt: skip
+    assert record.cell
+    assert record.slot
+    guest = await world.cloud.agent(record.cell, record.host).look(GuestKey(record.id, record.slot))
+    assert guest
+    assert (guest.power, guest.has_disk) == ("running", True)
+    assert {device.host for device in record.volumes} <= {record.host}
+
+
+@VARIANTS
+async def test_a_server_stays_where_its_guest_is(variant: str) -> None:
+    world, run = await reverting(variant)
+    with pytest.raises(Conflict, match="no evidence"):
+        await give_up_source(world.cloud, world.engine("e"), run.id)
+    await declare_dead(world)
+    with pytest.raises(Conflict, match=f"way back at debts, .* never does: whimbrel move give-up-source {run.id}"):
+        await forget(world.cloud, Bus(), DEAD)
+    await give_up_source(world.cloud, world.engine("e"), run.id)
+    await some_time(world)
+    assert (await record_of(world, run)).vm_state == "resized", "a host that is not forgotten may come back"
+    await forget(world.cloud, Bus(), DEAD)
+    await some_time(world)
+    ended = await world.cloud.journal.get(run.id)
+    assert (ended.state, ended.status, ended.problem) == ("done", "confirmed", None)
+    await assert_stays_at_target(world, run)
+    assert not (found := (await prove(world.cloud)).violations), found
+    await world.close()
+
+
+@VARIANTS
+async def test_a_server_without_a_guest_is_left_on_its_host(variant: str) -> None:
+    """Its guest on the target is gone: the move goes back, and the server can be evacuated."""
+    world, run = await reverting(variant, after="start_on_target")
+    await declare_dead(world)
+    await give_up_source(world.cloud, world.engine("e"), run.id)
+    await some_time(world)
+    ended = await world.cloud.journal.get(run.id)
+    assert (ended.state, ended.status, ended.problem) == ("undone", "reverted", None), ended.message
+    record = await record_of(world, run)
+    assert (record.host, record.vm_state, record.task_state, record.flavor.flavor_id) == (
+        DEAD, "active", None, SMALL.flavor_id,
+    )  # fmt: skip
+    if variant != "crosses":  # its cell has no other host
+        await evacuation_requests.evacuate(world.cloud, world.engine("e"), world.requester(), record)
+        await world.settle(world.engine("e"))
+        assert (await record_of(world, run)).host not in (None, DEAD)
+        await forget(world.cloud, Bus(), DEAD)
+        assert not (found := (await prove(world.cloud)).violations), found
+    await world.close()
+
+
+async def test_what_may_be_half_a_copy_is_left() -> None:
+    """A move that was turned back while its disk was copied: what is on the target may be all that is left."""
+    world, run = await reverting("plain")
+    await world.cloud.journal.save(replace(run, epoch=run.epoch + 1, turned="asked"), raised=True)
+    await declare_dead(world)
+    with pytest.raises(Conflict, match="may be all that is left"):
+        await give_up_source(world.cloud, world.engine("e"), run.id)
+    await some_time(world)
+    after = await world.cloud.journal.get(run.id)
+    assert (after.way, after.state) == ("back", "open")
+    [move] = moves_of([run])
+    target = target_of(move)
+    guest = await world.cloud.agent(target.cell, target.host).look(key_at(move, target))
+    assert guest
+    assert guest.has_disk
+    await world.close()
+
+
+@VARIANTS
+async def test_a_source_that_returns_is_gone_back_to(variant: str) -> None:
+    """A process is killed before its decision is saved, and the host comes back after all."""
+    number = 1
+    while await returned_after(variant, number):
+        number += 1
+    assert number > 2
+
+
+async def returned_after(variant: str, number: int) -> bool:
+    world, run = await reverting(variant)
+    await declare_dead(world)
+    life, was_killed = [number], False
+    try:
+        await give_up_source(mortal(world, life, before=True), world.engine("victim"), run.id)
+    except Killed:
+        was_killed = True
+    if was_killed and (await world.cloud.journal.get(run.id)).way == "back":
+        await world.cloud.cell(CELL).hosts.set_service(DEAD, enabled=True, disabled_reason=None, forced_down=False)
+        world.reconnect(DEAD)
+        world.simulated.off.discard(DEAD)
+        await some_time(world)
+        ended = await world.cloud.journal.get(run.id)
+        assert (ended.state, ended.problem) == ("undone", None), ended.message
+        record = await record_of(world, run)
+        assert (record.host, record.vm_state, record.flavor.flavor_id) == (DEAD, "active", SMALL.flavor_id)
+        assert not (found := (await prove(world.cloud)).violations), found
+    await world.close()
+    return was_killed
+
+
+@BEFORE_OR_AFTER
+@pytest.mark.parametrize("after", ["", "start_on_target"], ids=["guest at the target", "no guest"])
+async def test_a_process_may_be_killed_at_each_write(after: str, before: bool) -> None:
+    number = 1
+    while await killed_at(number, before, after):
+        number += 1
+    assert number > 2
+
+
+async def killed_at(number: int, before: bool, after: str) -> bool:
+    world, run = await reverting("crosses" if not after else "devices", after=after)
+    await declare_dead(world)
+    life, was_killed = [number], False
+    try:
+        await give_up_source(mortal(world, life, before=before), world.engine("victim"), run.id)
+    except Killed:
+        was_killed = True
+    now = await world.cloud.journal.get(run.id)
+    if now.way == "back":
+        await some_time(world)
+        now = await world.cloud.journal.get(run.id)
+    if now.way == "back" and not now.is_over:
+        await give_up_source(world.cloud, world.engine("e"), run.id)
+    await some_time(world)
+    if after:
+        assert (await world.cloud.journal.get(run.id)).state == "undone"
+        assert (await record_of(world, run)).host == DEAD
+    else:
+        await forget(world.cloud, Bus(), DEAD)
+        await some_time(world)
+        assert (await world.cloud.journal.get(run.id)).state == "done"
+        await assert_stays_at_target(world, run)
+    await world.close()
+    return was_killed
+
+
+def mortal(world: World, life: list[int], *, before: bool) -> Cloud:
+    writes = ["insert", "stand", "erase", "change_by_run"]
+    cells = {
+        name: with_fields(cell, servers=Mortal(cell.servers, writes, life, before))
+        for name, cell in world.cloud.cells.items()
+    }
+    changed: Any = with_fields(
+        world.cloud,
+        cells=cells,
+        journal=Mortal(world.cloud.journal, ["save"], life, before),
+        directory=Mortal(world.cloud.directory, ["switch"], life, before),
+    )
+    return changed  # type: ignore[no-any-return]
