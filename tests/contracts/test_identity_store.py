@@ -19,6 +19,7 @@ from whimbrel.ports.services.identity import (
     GroupAssignment,
     NewToken,
     Project,
+    Role,
     User,
     with_implied,
 )
@@ -215,6 +216,20 @@ async def test_a_renamed_role_has_its_new_name_in_tokens(store: SqlIdentity, clo
         await store.change_role("r-manager", {"name": "member"})
     with pytest.raises(NotFound):
         await store.change_role("nothing", {"name": "new"})
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["renamed", "removed"])
+async def test_a_role_changes_while_it_is_assigned(store: SqlIdentity, clock: JumpingClock, ends: bool) -> None:
+    for number in range(12):
+        role = Role(id=f"r-{number}", name=f"before-{number}")
+        await store.add_role(role)
+        assignment = replace(MANAGER_IN_P1, role_id=role.id)
+        change = store.remove_role(role.id) if ends else store.change_role(role.id, {"name": f"after-{number}"})
+        _, assigned = await asyncio.gather(change, store.assign(assignment), return_exceptions=True)
+        assert assigned is None or (ends and isinstance(assigned, NotFound))
+        has = await roles_of(store, "ann in p1")
+        assert role.name not in has
+        assert ends or f"after-{number}" in has
 
 
 def test_admins_are_everything_below() -> None:

@@ -4,6 +4,8 @@ Invariant: as in store.py: each change locks the groups and users that it touche
 commits.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -23,6 +25,9 @@ from whimbrel.adapters.sql.tables.identity import (
     tokens,
 )
 from whimbrel.ports.services.identity import Changes, Role
+
+Scopes = list[tuple[str, str]]
+"""User and project of each assignment of a role."""
 
 _LOCK_ROLE = select_by(roles, "id").with_for_update()
 _GROUPS = sa.select(group_assignments.c.group_id).where(group_assignments.c.role_id == sa.bindparam("role")).distinct()
@@ -51,9 +56,7 @@ class RoleStore(RecordStore):
             await tx.run(sa.insert(roles), msgspec.structs.asdict(role))
 
     async def change_role(self, role_id: str, changes: Changes) -> Role:
-        async with self._db.write() as tx:
-            scopes = await _locked_scopes(tx, role_id)
-            before = record_of(Role, await tx.row(_LOCK_ROLE, {"id": role_id}), "role", role_id)
+        async with self._locked(role_id) as (tx, before, scopes):
             await update(tx, roles, role_id, changes)
             role = record_of(Role, await tx.row(select_by(roles, "id"), {"id": role_id}), "role", role_id)
             if role.name != before.name:
@@ -63,8 +66,7 @@ class RoleStore(RecordStore):
         return role
 
     async def remove_role(self, role_id: str) -> None:
-        async with self._db.write() as tx:
-            scopes = await _locked_scopes(tx, role_id)
+        async with self._locked(role_id) as (tx, _, scopes):
             for table in (assignments, group_assignments):
                 await tx.run(sa.delete(table).where(table.c.role_id == role_id))
             for user_id, project_id in scopes:
@@ -72,15 +74,30 @@ class RoleStore(RecordStore):
                 await refresh_tokens(tx, user_id, project_id)
             await delete(tx, roles, "role", role_id)
 
+    @asynccontextmanager
+    async def _locked(self, role_id: str) -> AsyncIterator[tuple[Tx, Role, Scopes]]:
+        """Lock a role and all its holders, in the order of assignments. Begin again if it was assigned meanwhile."""
+        while True:
+            async with self._db.write() as tx:
+                scopes = await _locked_scopes(tx, role_id)
+                role = record_of(Role, await tx.row(_LOCK_ROLE, {"id": role_id}), "role", role_id)
+                if await _scopes(tx, role_id) == scopes:
+                    yield tx, role, scopes
+                    return
 
-async def _locked_scopes(tx: Tx, role_id: str) -> list[tuple[str, str]]:
+
+async def _locked_scopes(tx: Tx, role_id: str) -> Scopes:
     """Lock groups and users that have a role. Return user and project of each assignment of it."""
     for group_id in sorted(row.group_id for row in await tx.rows(_GROUPS, {"role": role_id})):
         await tx.row(LOCK_GROUP, {"id": group_id})
-    scopes = sorted((row.user_id, row.project_id) for row in await tx.rows(_SCOPES, {"role": role_id}))
+    scopes = await _scopes(tx, role_id)
     for user_id in sorted({user_id for user_id, _ in scopes}):
         await tx.row(LOCK_USER, {"id": user_id})
     return scopes
+
+
+async def _scopes(tx: Tx, role_id: str) -> Scopes:
+    return sorted((row.user_id, row.project_id) for row in await tx.rows(_SCOPES, {"role": role_id}))
 
 
 async def _rename_in_credentials(tx: Tx, before: str, name: str) -> None:
