@@ -1,7 +1,7 @@
 """The embedded image service's records in a database. The files are named in the rows."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -71,10 +71,10 @@ class SqlImages(SqlMetadefs):
 
     async def find(self, image_id: str) -> ImageRecord:
         async with self._db.read() as tx:
-            row = await tx.row(_FIND, {"image": image_id})
-            if row is None:
-                raise _missing(image_id)
-            return (await _records(tx, [row]))[0]
+            found, *extras = await tx.ask((_FIND, {"image": image_id}), *_asked_of([image_id]))
+        if not found:
+            raise _missing(image_id)
+        return _joined(found, *extras)[0]
 
     async def search(self, query: ImageQuery) -> list[ImageRecord]:
         async with self._db.read() as tx:
@@ -204,12 +204,20 @@ def _order_value(record: ImageRecord, name: str) -> Any:
 async def _records(tx: Tx, rows: Sequence[sa.Row[Any]]) -> list[ImageRecord]:
     if not rows:
         return []
-    wanted = {"images": [row.id for row in rows]}
+    return _joined(rows, *await tx.ask(*_asked_of([row.id for row in rows])))
+
+
+def _asked_of(ids: list[str]) -> list[tuple[sa.Executable, Mapping[str, Any] | None]]:
+    """Return the statements for what `_joined` adds to the rows of these images."""
+    return [(_PROPERTIES, {"images": ids}), (_TAGS, {"images": ids})]
+
+
+def _joined(rows: Sequence[Any], extras: Sequence[Any], tag_rows: Sequence[Any]) -> list[ImageRecord]:
     has: dict[str, dict[str, str]] = defaultdict(dict)
-    for extra in await tx.rows(_PROPERTIES, wanted):
+    for extra in extras:
         has[extra.image_id][extra.name] = extra.value
     tagged: dict[str, list[str]] = defaultdict(list)
-    for extra in await tx.rows(_TAGS, wanted):
+    for extra in tag_rows:
         tagged[extra.image_id].append(extra.tag)
     return [
         ImageRecord(

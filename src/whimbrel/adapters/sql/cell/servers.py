@@ -74,13 +74,13 @@ class SqlServers(RecordIds):
     async def insert(self, order: Order, server: Server, standing: RecordState = "whole") -> None:
         async with self._db.write() as tx:
             await pass_fence(tx, order)
-            await tx.run(_delete, {"b_id": server.id})
-            await tx.run(_insert, {**record_values(server, order.run), "standing": standing})
+            await tx.tell(_delete, {"b_id": server.id})
+            await tx.tell(_insert, {**record_values(server, order.run), "standing": standing})
 
     async def stand(self, order: Order, server_id: ServerId, standing: RecordState) -> Server:
         async with self._db.write() as tx:
             server, _ = await _passed(tx, order, server_id)
-            await tx.run(_stand, {"b_id": server_id, "b_standing": standing})
+            await tx.tell(_stand, {"b_id": server_id, "b_standing": standing})
         return server
 
     async def lock(
@@ -133,7 +133,7 @@ class SqlServers(RecordIds):
     async def erase(self, order: Order, server_id: ServerId) -> None:
         async with self._db.write() as tx:
             await pass_fence(tx, order)
-            await tx.run(_delete, {"b_id": server_id})
+            await tx.tell(_delete, {"b_id": server_id})
 
     orders_of = reads(fences.orders_of)
     note_order = writes(fences.note_order)

@@ -126,15 +126,14 @@ class SqlDirectory(EntryIds):
                 return
             if record.generation != generation:
                 raise Conflict(f"the record of server {server_id} was changed on its way into the cell")
-            await tx.run(_place, {"b_server": server_id, "b_cell": cell})
+            await tx.tell(_place, {"b_server": server_id, "b_cell": cell})
 
     async def switch(self, order: Order, server_id: ServerId, cell: CellName) -> None:
         async with self._db.write() as tx:
-            await self._fence(tx, order)
-            row = await tx.row(_by_id_held, {"b_server": server_id})
+            row = await self._held(tx, order, server_id)
             if row is not None and row.deleted_at is None and row.cell != cell:
                 number = await tx.value(_NEXT_NUMBER[tx.dialect])
-                await tx.run(_switch, {"b_server": server_id, "b_cell": cell, "b_number": number})
+                await tx.tell(_switch, {"b_server": server_id, "b_cell": cell, "b_number": number})
 
     async def switched_since(self, number: int | None) -> Switches:
         async with self._db.read() as tx:
@@ -146,14 +145,13 @@ class SqlDirectory(EntryIds):
 
     async def adopt(self, order: Order, server: Server) -> None:
         async with self._db.write() as tx:
-            await self._fence(tx, order)
-            if await tx.row(_by_id_held, {"b_server": server.id}) is None:
+            if await self._held(tx, order, server.id) is None:
                 await tx.run(_adopt, {name: getattr(server, name) for name in _OF_RECORD} | _counting(server))
 
     async def displace(self, order: Order, server: Server) -> None:
         async with self._db.write() as tx:
             if await self._unplaced(tx, order, server.id) is None:
-                await tx.run(_set_unplaced, {"b_server": server.id, "b_record": encode(server)})
+                await tx.tell(_set_unplaced, {"b_server": server.id, "b_record": encode(server)})
 
     async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
         async with self._db.write() as tx:
@@ -172,7 +170,7 @@ class SqlDirectory(EntryIds):
 
     async def _put(self, tx: Tx, record: Server, fields: Mapping[str, Any]) -> Server:
         changed = replace(record, generation=record.generation + 1, **fields)
-        await tx.run(_set_unplaced, {"b_server": record.id, "b_record": encode(changed)})
+        await tx.tell(_set_unplaced, {"b_server": record.id, "b_record": encode(changed)})
         return changed
 
     async def enter_project(self, order: Order, server_id: ServerId, project_id: ProjectId) -> None:
@@ -188,7 +186,7 @@ class SqlDirectory(EntryIds):
     async def erase(self, order: Order, server_id: ServerId, now: float) -> None:
         async with self._db.write() as tx:
             await self._fence(tx, order)
-            await tx.run(_erase, {"b_server": server_id, "b_now": now})
+            await tx.tell(_erase, {"b_server": server_id, "b_now": now})
 
     async def want_delete(self, server_id: ServerId, request_id: str, user_id: UserId) -> None:
         async with self._db.write() as tx:
@@ -201,13 +199,23 @@ class SqlDirectory(EntryIds):
     # Inside a transaction
 
     async def _fence(self, tx: Tx, order: Order) -> None:
-        if await tx.value(_epoch, {"b_run": order.run}) != order.epoch:
-            raise Superseded(f"run {order.run} is under a newer epoch than {order.epoch}")
+        _check_epoch(order, await tx.rows(_epoch, {"b_run": order.run}))
+
+    async def _held(self, tx: Tx, order: Order, server_id: ServerId) -> Any | None:
+        """Pass the fence; lock and return the row of a server, in one round trip. Raises: Superseded."""
+        epochs, rows = await tx.ask((_epoch, {"b_run": order.run}), (_by_id_held, {"b_server": server_id}))
+        _check_epoch(order, epochs)
+        return rows[0] if rows else None
 
     async def _unplaced(self, tx: Tx, order: Order, server_id: ServerId) -> Server | None:
-        await self._fence(tx, order)
-        row = await tx.row(_by_id_held, {"b_server": server_id})
+        row = await self._held(tx, order, server_id)
         return decode(row.unplaced) if row is not None and row.unplaced else None
+
+
+def _check_epoch(order: Order, rows: Sequence[Any]) -> None:
+    """Raises: Superseded."""
+    if [row.epoch for row in rows] != [order.epoch]:
+        raise Superseded(f"run {order.run} is under a newer epoch than {order.epoch}")
 
 
 def _entry(row: sa.Row[Any]) -> Entry:
