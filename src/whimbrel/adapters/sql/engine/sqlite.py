@@ -25,6 +25,13 @@ from whimbrel.adapters.sql.engine.write_lock import WriteLock
 from whimbrel.domain.errors import Conflict, Unavailable, WorldError
 
 BUSY_TIMEOUT_S = 10.0
+PRAGMAS = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "foreign_keys = ON",
+    "wal_autocheckpoint = 8000",
+    "temp_store = MEMORY",  # else the pages that a savepoint may restore are written to a temporary file
+)
 
 
 def _named(error: DBAPIError | sqlite3.Error) -> WorldError:
@@ -138,7 +145,9 @@ class SqliteDatabase(Database):
         elif self._lock.take():
             self._batch = _Batch()
             if self._together:
-                asyncio.get_running_loop().call_soon(self._commit, self._batch)
+                loop = asyncio.get_running_loop()
+                # In the turn after the next: what is ready now may write only in the next one, and then joins.
+                loop.call_soon(loop.call_soon, self._commit, self._batch)
         else:
             return None
         self._inside = True
@@ -312,7 +321,7 @@ def _driver(connection: sa.Connection) -> sqlite3.Connection:
 
 
 def _set_pragmas(connection: Any, _record: Any) -> None:
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 8000"):
+    for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
 
 

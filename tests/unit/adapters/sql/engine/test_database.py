@@ -102,6 +102,19 @@ async def test_a_broken_rule_costs_nobody_else_anything(database: Database) -> N
 
 
 @pytest.mark.parametrize("path", ["file"], indirect=True)
+async def test_a_write_of_the_next_turn_of_the_loop_joins_the_commit(database: SqliteDatabase) -> None:
+    statements: list[str] = []
+    database._write_driver.set_trace_callback(statements.append)
+
+    async def put_later() -> str:
+        await asyncio.sleep(0)
+        return await put(database, 2)
+
+    assert await asyncio.gather(put(database, 1), put_later()) == [DONE, DONE]
+    assert statements.count("COMMIT") == 1
+
+
+@pytest.mark.parametrize("path", ["file"], indirect=True)
 @pytest.mark.parametrize("method", ["read", "look"])
 async def test_who_reads_beside_an_open_write_does_not_see_it(database: SqliteDatabase, method: str) -> None:
     seen = []
