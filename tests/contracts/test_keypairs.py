@@ -32,11 +32,16 @@ async def test_each_user_has_names_of_his_own(open_store: Opener) -> None:
 async def test_all_and_whether_they_have_changed(open_store: Opener) -> None:
     async with open_store("global") as db:
         keypairs = SqlKeypairs(db)
-        assert (await keypairs.all(), await keypairs.mark()) == ([], (0, 0, 0.0))
+        assert (await keypairs.ids(), await keypairs.mark()) == ([], (0, 0, 0.0))
         added = [await keypairs.create(keypair(user, "a"), -1) for user in (BOB, ANN)]
-        assert (await keypairs.all(), await keypairs.mark()) == (added, (2, added[1].number, 5.0))
+        bob, ann = [each.number for each in added]
+        assert (await keypairs.ids(), await keypairs.mark()) == ([(bob, 5.0), (ann, 5.0)], (2, ann, 5.0))
+        assert await keypairs.numbered([ann, bob, 1000]) == added
+        assert await keypairs.numbered([ann]) == added[1:]
+        assert await keypairs.numbered([*range(ann + 1, ann + 600), bob]) == added[:1]
+        assert await keypairs.numbered([]) == []
         await keypairs.delete(BOB, "a")
-        assert (await keypairs.all(), await keypairs.mark()) == (added[1:], (1, added[1].number, 5.0))
+        assert (await keypairs.ids(), await keypairs.mark()) == ([(ann, 5.0)], (1, ann, 5.0))
         await keypairs.delete(ANN, "a")
         another = await keypairs.create(replace(keypair(ANN, "b"), created_at=6.0), -1)
         assert await keypairs.mark() == (1, another.number, 6.0), "its number may be that of the one before"

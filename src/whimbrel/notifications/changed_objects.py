@@ -18,7 +18,7 @@ from whimbrel.notifications.versioned_objects import versioned
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.notifications import Notification, NotificationSink
-from whimbrel.ports.stores.catalog import GENERATED, Keypair
+from whimbrel.ports.stores.catalog import Keypair, is_generated
 from whimbrel.ports.stores.server_groups import ServerGroup
 
 NAMESPACE = UUID("9b1f8a0e-6c35-4b0c-9d2e-3f6a1c7d5e42")
@@ -53,7 +53,7 @@ class Found:
 class Kind:
     name: str
     payload: str
-    read: Callable[[Cloud], Awaitable[Found]]
+    read: Callable[[Cloud, Mapping[str, Data]], Awaitable[Found]]  # the mapping: of what was announced, by id
     events: Callable[[Data | None, Data | None], Iterator[tuple[str, Data]]]  # of a change: names and payloads' fields
     reuses_ids: bool = False  # whether a new object may have the id of a deleted one
     mark: Callable[[Cloud], Awaitable[object]] | None = None  # of many objects: as long as it stays, so do they
@@ -91,10 +91,10 @@ class ChangedObjects:
         return sent
 
     async def _announce_kind(self, kind: Kind) -> int:
-        found = await kind.read(self._cloud)
         if kind.name not in self._noted:
-            self._noted[kind.name] = await self._known(kind, found)
+            self._noted[kind.name] = await self._known(kind)
         noted, sent = self._noted[kind.name], 0
+        found = await kind.read(self._cloud, {id: was.data for id, was in noted.items() if was.data is not None})
         gone = [id for id, was in noted.items() if was.data is not None and id not in found.objects]
         for id in gone if found.is_complete else ():  # first: a new one may have the name
             sent += await self._announce_one(kind, id, noted[id], None)
@@ -104,11 +104,11 @@ class ChangedObjects:
                 sent += await self._announce_one(kind, id, was, data)
         return sent
 
-    async def _known(self, kind: Kind, found: Found) -> dict[str, _Noted]:
+    async def _known(self, kind: Kind) -> dict[str, _Noted]:
         """Return what was announced of a kind. The first time, that is all that is there."""
         stored = await self._keep.scan(_space(kind))
         if BEGUN not in stored:
-            for id, data in found.objects.items():
+            for id, data in (await kind.read(self._cloud, {})).objects.items():
                 await self._keep.put(_space(kind), id, msgspec.json.encode(_Noted(0, data)))
             await self._keep.put(_space(kind), BEGUN, b"1")
             stored = await self._keep.scan(_space(kind))
@@ -146,7 +146,7 @@ def _space(kind: Kind) -> str:
 # Services
 
 
-async def _services(cloud: Cloud) -> Found:
+async def _services(cloud: Cloud, known: Mapping[str, Data]) -> Found:
     fleet = await cloud.fleets.now()
     return Found({host.service_id: _service(host) for host in fleet.hosts}, is_complete=not fleet.unreachable)
 
@@ -185,7 +185,7 @@ def _plain(name: str) -> Callable[[Data | None, Data | None], Iterator[tuple[str
 # Flavors
 
 
-async def _flavors(cloud: Cloud) -> Found:
+async def _flavors(cloud: Cloud, known: Mapping[str, Data]) -> Found:
     found = {}
     for flavor in await cloud.flavors.all():
         projects: Sequence[str] = [] if flavor.is_public else await cloud.flavors.projects(flavor.flavor_id)
@@ -197,7 +197,7 @@ async def _flavors(cloud: Cloud) -> Found:
 # Aggregates
 
 
-async def _aggregates(cloud: Cloud) -> Found:
+async def _aggregates(cloud: Cloud, known: Mapping[str, Data]) -> Found:
     names = {zone.id: zone.name for zone in await cloud.zones.all()}
     return Found({each.uuid: _aggregate(each, names) for each in await cloud.aggregates.all()})
 
@@ -248,7 +248,7 @@ def _pair(action: str, data: Data) -> Iterator[tuple[str, Data]]:
 # Server groups
 
 
-async def _groups(cloud: Cloud) -> Found:
+async def _groups(cloud: Cloud, known: Mapping[str, Data]) -> Found:
     return Found({group.id: _group(group) for group in await cloud.server_groups.find(None)})
 
 
@@ -285,9 +285,12 @@ def _events_of_group(was: Data | None, now: Data | None) -> Iterator[tuple[str, 
 # Keypairs
 
 
-async def _keypairs(cloud: Cloud) -> Found:
-    """A number alone may be that of a deleted keypair (`Keypairs.mark`)."""
-    return Found({f"{each.number} {each.created_at}": _keypair(each) for each in await cloud.keypairs.all()})
+async def _keypairs(cloud: Cloud, known: Mapping[str, Data]) -> Found:
+    """Keypairs never change: only new ones are read."""
+    ids = {f"{number} {created_at}": number for number, created_at in await cloud.keypairs.ids()}
+    new = await cloud.keypairs.numbered([number for id, number in ids.items() if id not in known])
+    read = {f"{each.number} {each.created_at}": _keypair(each) for each in new}
+    return Found({id: known[id] for id in ids if id in known} | read)
 
 
 def _keypair(keypair: Keypair) -> Data:
@@ -306,7 +309,7 @@ def _events_of_keypair(was: Data | None, now: Data | None) -> Iterator[tuple[str
         assert was, "it was there"
         yield "keypair.delete.start", was
         yield "keypair.delete.end", was
-    elif was is None and now["public_key"].endswith(GENERATED):
+    elif was is None and is_generated(now["public_key"]):
         yield "keypair.create.start", now | {"fingerprint": None, "public_key": None}
         yield "keypair.create.end", now
     elif was is None:

@@ -1,6 +1,6 @@
 """Changes of services, flavors, aggregates, server groups and keypairs are announced once each, also after a crash."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +9,13 @@ import pytest
 from tests.stories.test_payloads import CLASSES, SAMPLES
 from tools.nova_notifications import DATA, NAME, VERSION
 from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
+from whimbrel.api.catalog.key_generation import new_ssh, new_x509
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, GroupId, HostName
 from whimbrel.notifications.changed_objects import ChangedObjects
 from whimbrel.ports.services.notifications import Notification
-from whimbrel.ports.stores.catalog import GENERATED, Keypair
+from whimbrel.ports.stores.catalog import GENERATED, Keypair, is_generated
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.sim.cloud.cloud import CELL, PROJECT, USER, World
 from whimbrel.sim.world.notification_sink import MemorySink
@@ -239,19 +240,26 @@ async def test_keypairs(room: Room) -> None:
     ]  # fmt: skip
 
 
-async def test_keypairs_are_read_only_when_some_were_added_or_deleted(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_keypairs_only_the_new_ones_are_read(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     keypairs = room.world.cloud.keypairs
-    reads, all_of = [], keypairs.all
+    reads, numbered = list[int](), keypairs.numbered
 
-    async def counted() -> list[Keypair]:
-        reads.append(1)
-        return await all_of()
+    async def counted(numbers: Sequence[int]) -> list[Keypair]:
+        reads.append(len(numbers))
+        return await numbered(numbers)
 
-    monkeypatch.setattr(keypairs, "all", counted)
-    for number, change in enumerate((keypairs.create(key("a", "b"), -1), keypairs.delete(USER, "a")), start=1):
+    monkeypatch.setattr(keypairs, "numbered", counted)
+    for change in (
+        keypairs.create(key("a", "b"), -1), keypairs.create(key("b", "b"), -1), keypairs.delete(USER, "a"),
+    ):  # fmt: skip
         await change
         for _ in "ab":
             await room.events()
-        assert len(reads) == number
+    assert reads == [1, 1, 0]
+
+
+def test_a_generated_key_is_recognized() -> None:
+    ssh, certificate = new_ssh().public, new_x509("ann", 1.0).public
+    assert [is_generated(each) for each in (ssh, certificate)] == [True, True]
+    text = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
+    assert not any(is_generated(each) for each in ("ssh-rsa AAAA me", text.format("AAAA"), text.format("") + "more"))

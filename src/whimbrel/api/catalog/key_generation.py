@@ -18,6 +18,9 @@ from whimbrel.ports.stores.catalog import GENERATED
 RSA_BITS = 2048
 CERTIFICATE_DAYS = 3650
 
+UTF8_STRING, IA5_STRING = b"\x0c", b"\x16"  # tags of ASN.1
+NETSCAPE_COMMENT = "2.16.840.1.113730.1.13"  # as `openssl` has it in its certificates
+
 
 class KeyPair(msgspec.Struct, frozen=True):
     private: str
@@ -44,7 +47,8 @@ def new_x509(user_id: str, now: float) -> KeyPair:
     key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, user_id[:64])])
     begin = datetime.fromtimestamp(now, UTC)
-    principal = x509.OtherName(ObjectIdentifier("1.3.6.1.4.1.311.20.2.3"), _utf8_string(f"{user_id}@localhost"))
+    principal = x509.OtherName(ObjectIdentifier("1.3.6.1.4.1.311.20.2.3"), _der(UTF8_STRING, f"{user_id}@localhost"))
+    comment = x509.UnrecognizedExtension(ObjectIdentifier(NETSCAPE_COMMENT), _der(IA5_STRING, GENERATED))
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -55,6 +59,7 @@ def new_x509(user_id: str, now: float) -> KeyPair:
         .not_valid_after(begin + timedelta(days=CERTIFICATE_DAYS))
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([principal]), critical=False)
+        .add_extension(comment, critical=False)
         .sign(key, hashes.SHA256())
     )
     return KeyPair(_pem(key), certificate.public_bytes(serialization.Encoding.PEM).decode())
@@ -110,12 +115,12 @@ def _pem(key: object) -> str:
     ).decode()
 
 
-def _utf8_string(text: str) -> bytes:
+def _der(tag: bytes, text: str) -> bytes:
     """Encode a text in ASN.1: tag, length, bytes."""
     data = text.encode()
     size = len(data).to_bytes((len(data).bit_length() + 7) // 8, "big")
     length = size if len(data) < 128 else bytes([0x80 | len(size)]) + size
-    return b"\x0c" + length + data
+    return tag + length + data
 
 
 def _colons(digest: str) -> str:

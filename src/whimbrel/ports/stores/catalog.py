@@ -1,6 +1,7 @@
 """Flavors, keypairs, quota limits and aggregates. Each method is one transaction."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from ssl import PEM_cert_to_DER_cert
 from typing import Final, Protocol
 
 import msgspec
@@ -32,7 +33,17 @@ DEFAULT_LIMITS: Final[Mapping[str, int]] = {
 
 
 GENERATED = "Generated-by-Whimbrel"
-"""The comment of an SSH key that was generated for its user."""
+"""The comment of a key that was generated for its user: of an SSH key, or in its certificate."""
+
+
+def is_generated(public_key: str) -> bool:
+    """Check whether a key or certificate was generated here. Certificates of older releases do not tell."""
+    if not public_key.startswith("-----BEGIN CERTIFICATE"):
+        return public_key.endswith(GENERATED)
+    try:
+        return GENERATED.encode() in PEM_cert_to_DER_cert(public_key)
+    except ValueError:  # text around the certificate: the user sent it
+        return False
 
 
 class Keypair(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,15 +111,19 @@ class Keypairs(Protocol):
         """Return a user's keypairs, by name."""
         ...
 
-    async def all(self) -> list[Keypair]:
-        """Return the keypairs of all users, by number."""
-        ...
-
-    async def mark(self) -> tuple[int, int, float]:
-        """Return the count, the highest number and the latest time of creation: some keypairs changed if it did.
+    async def ids(self) -> list[tuple[int, float]]:
+        """Return number and time of creation of all users' keypairs, by number: together they are of one keypair ever.
 
         SQLite gives the number of a deleted keypair, if it was the highest, to the next one.
         """
+        ...
+
+    async def numbered(self, numbers: Sequence[int]) -> list[Keypair]:
+        """Return the keypairs with these numbers, by number; without those that are not there any more."""
+        ...
+
+    async def mark(self) -> tuple[int, int, float]:
+        """Return the count, the highest number and the latest time of creation: some keypairs changed if it did."""
         ...
 
     async def create(self, keypair: Keypair, limit: int) -> Keypair:

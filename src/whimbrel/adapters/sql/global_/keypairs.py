@@ -1,5 +1,7 @@
 """Users' keypairs in the global database. The transaction that adds a keypair checks the quota."""
 
+from collections.abc import Sequence
+
 import msgspec
 import sqlalchemy as sa
 
@@ -14,7 +16,9 @@ _OF_USER = keypairs.c.user_id == sa.bindparam("user")
 _ONE = (_OF_USER, keypairs.c.name == sa.bindparam("called"))
 _GET = sa.select(keypairs).where(*_ONE)
 _LIST = sa.select(keypairs).where(_OF_USER)
-_ALL = sa.select(keypairs).order_by(keypairs.c.number)
+_IDS = sa.select(keypairs.c.number, keypairs.c.created_at).order_by(keypairs.c.number)
+_NUMBERED = sa.select(keypairs).where(keypairs.c.number.in_(sa.bindparam("numbers", expanding=True)))
+_TOGETHER = 500  # numbers in a statement
 _HIGHEST = (sa.func.coalesce(sa.func.max(column), 0) for column in (keypairs.c.number, keypairs.c.created_at))
 _MARK = sa.select(sa.func.count(), *_HIGHEST).select_from(keypairs)
 _COUNT = sa.select(sa.func.count()).select_from(keypairs).where(_OF_USER)
@@ -40,9 +44,17 @@ class SqlKeypairs:
             rows = await tx.rows(_LIST, {"user": user_id})
         return sorted((Keypair(**row._mapping) for row in rows), key=lambda keypair: keypair.name)
 
-    async def all(self) -> list[Keypair]:
+    async def ids(self) -> list[tuple[int, float]]:
         async with self._db.read() as tx:
-            return [Keypair(**row._mapping) for row in await tx.rows(_ALL)]
+            return [(row[0], row[1]) for row in await tx.rows(_IDS)]
+
+    async def numbered(self, numbers: Sequence[int]) -> list[Keypair]:
+        found: list[Keypair] = []
+        async with self._db.read() as tx:
+            for start in range(0, len(numbers), _TOGETHER):
+                rows = await tx.rows(_NUMBERED, {"numbers": numbers[start : start + _TOGETHER]})
+                found += [Keypair(**row._mapping) for row in rows]
+        return sorted(found, key=lambda keypair: keypair.number)
 
     async def mark(self) -> tuple[int, int, float]:
         async with self._db.read() as tx:
