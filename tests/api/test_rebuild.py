@@ -123,6 +123,13 @@ async def test_keys_of_other_versions_are_refused(front: Front, minor: int, key:
         assert (await front.act(server_id, body, minor=other)).status_code == 202
 
 
+@pytest.mark.parametrize("image", ["", "x", f"http://cloud/images/{IMAGE}", None])
+async def test_an_image_is_named_by_its_id(front: Front, image: str | None) -> None:
+    nowhere = "33333333-3333-4333-8333-000000000000"
+    fault(await front.act(nowhere, {"rebuild": {"imageRef": image}}), "badRequest", 400)
+    fault(await front.act(nowhere, {"rebuild": {"imageRef": IMAGE}}), "itemNotFound", 404)
+
+
 @pytest.mark.parametrize(
     "requested",
     [

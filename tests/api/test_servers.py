@@ -289,9 +289,11 @@ async def test_an_update_changes_what_it_names(front: Front) -> None:
         *("two", "::1", "two.example.org"),
     )
     assert (await front.show(server_id))["name"] == "two"
-    change = {"accessIPv4": "", "accessIPv6": "2001:DB8:0::0:1"}
+    change = {"accessIPv6": "2001:DB8:0::0:1"}
     changed = (await front.ask("PUT", f"/servers/{server_id}", {"server": change})).json()["server"]
     assert (changed["accessIPv4"], changed["accessIPv6"]) == ("", "2001:db8::1")
+    for bad in ({"accessIPv4": ""}, {"accessIPv6": ""}, {"accessIPv4": "::1"}, {"accessIPv6": "10.0.0.1"}):
+        fault(await front.ask("PUT", f"/servers/{server_id}", {"server": bad}), "badRequest", 400)
     rebuilt = await front.act(server_id, {"rebuild": {"imageRef": IMAGE, "accessIPv6": "FD00:0::2"}})
     assert rebuilt.json()["server"]["accessIPv6"] == "fd00::2"
     await front.settle()

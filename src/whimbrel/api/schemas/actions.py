@@ -67,7 +67,7 @@ RESCUE = Body({1: wrapped("rescue", {"anyOf": [_NULL, _RESCUE]})})
 
 _REBUILD: Mapping[str, Schema] = {
     "name": NAME,
-    "imageRef": {"type": "string", "maxLength": 2048},
+    "imageRef": UUID,
     "adminPass": {"type": "string", "maxLength": 255},
     "metadata": METADATA,
     "preserve_ephemeral": BOOLEAN,
@@ -99,7 +99,7 @@ CREATE_IMAGE = Body({1: wrapped("createImage", obj({"name": NAME, "metadata": ME
 
 CRASH_DUMP = Body({1: wrapped("trigger_crash_dump", _NULL)})
 
-_ROTATION: Schema = {"type": ["integer", "string"], "pattern": "^[0-9]{1,9}$", "minimum": 0, "maximum": 2**31 - 1}
+_ROTATION: Schema = {"type": ["integer", "string"], "pattern": "^[0-9]{1,18}$", "minimum": 0, "maximum": 2**63 - 1}
 _BACKUP = obj(
     {"name": NAME, "backup_type": {"type": "string", "maxLength": 255}, "rotation": _ROTATION, "metadata": METADATA},
     ["name", "backup_type", "rotation"],
@@ -114,9 +114,9 @@ CONSOLE_OUTPUT = Body(
                 {
                     "length": {
                         "type": ["integer", "string", "null"],
-                        "pattern": "^-?[0-9]{1,9}$",
+                        "pattern": "^-?[0-9]{1,18}$",
                         "minimum": -1,
-                        "maximum": 2**31 - 1,
+                        "maximum": 2**63 - 1,
                     }
                 }
             ),
