@@ -230,6 +230,7 @@ async def test_a_security_group_is_added_to_all_ports_and_taken_off_again(front:
     assert (await front.act(server_id, {"removeSecurityGroup": {"name": "web"}})).status_code == 202
     assert "security_groups" not in await front.show(server_id)
     fault(await front.act(server_id, {"addSecurityGroup": {"name": "nothing"}}), "itemNotFound", 404)
+    fault(await front.act(server_id, {"addSecurityGroup": {"name": " blank "}}), "itemNotFound", 404)
     fault(await front.act(bare, {"addSecurityGroup": {"name": web}}), "badRequest", 400)
     fault(await front.act(server_id, {"addSecurityGroup": {}}), "badRequest", 400)
     front.world.remains.network.add_security_group(PROJECT, "web")

@@ -194,6 +194,9 @@ async def test_other_actions_refuse_a_shelved_server(front: Front) -> None:
 
 async def test_who_may_and_in_what_state(front: Front) -> None:
     server_id = await front.boot()
+    blank = {"unshelve": {"availability_zone": " "}}
+    nowhere = "33333333-3333-4333-8333-000000000000"
+    fault(await front.act(nowhere, blank, minor=77), "badRequest", 400)
     said = fault(await front.act(server_id, {"unshelve": None}), "conflictingRequest", 409)
     assert said == f"Cannot 'unshelve' instance {server_id} while it is in vm_state active"
     fault(await front.act(server_id, {"shelveOffload": None}, who="admin"), "conflictingRequest", 409)

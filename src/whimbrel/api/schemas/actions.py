@@ -35,7 +35,7 @@ _ZONE: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
 
 UNSHELVE = Body(
     {
-        77: wrapped("unshelve", {"anyOf": [_NULL, obj({"availability_zone": _ZONE}, ["availability_zone"])]}),
+        77: wrapped("unshelve", {"anyOf": [_NULL, obj({"availability_zone": NAME}, ["availability_zone"])]}),
         91: wrapped(
             "unshelve", {"anyOf": [_NULL, obj({"availability_zone": {"anyOf": [_ZONE, _NULL]}, "host": HOST})]}
         ),

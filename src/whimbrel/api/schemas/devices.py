@@ -6,7 +6,7 @@ Source: reference of Nova 34, section 2.4, and its list of the versions at which
 from collections.abc import Mapping
 
 from whimbrel.api.http.schema import Body, Query
-from whimbrel.api.schemas.parameters import BOOLEAN, NAME, NUMBER, UUID, Schema, many, obj, wrapped
+from whimbrel.api.schemas.parameters import BOOLEAN, NUMBER, TEXT, UUID, Schema, many, obj, wrapped
 from whimbrel.api.schemas.servers import ADDRESS, TAG
 
 # Interfaces
@@ -29,7 +29,7 @@ ATTACH_INTERFACE = Body(
     }
 )
 
-_GROUP = obj({"name": NAME}, ["name"])
+_GROUP = obj({"name": {**TEXT, "minLength": 1}}, ["name"])
 
 ADD_GROUP = Body({1: wrapped("addSecurityGroup", _GROUP)})
 REMOVE_GROUP = Body({1: wrapped("removeSecurityGroup", _GROUP)})
