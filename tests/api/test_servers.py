@@ -376,6 +376,14 @@ async def test_lists_are_filtered(front: Front) -> None:
         assert await names(front, query) == wanted, query
 
 
+async def test_a_server_is_among_those_changed_until_the_time_that_it_shows(front: Front) -> None:
+    await front.world.cloud.clock.sleep(0.25)
+    server_id = await front.boot("one")
+    shown = await front.show(server_id)
+    for query in (f"?changes-before={shown['updated']}", f"?changes-since={shown['updated']}"):
+        assert await names(front, query) == ["one"]
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -32,8 +32,12 @@ def read(text: str | None) -> float | None:
 
 
 def span(since: str | None, before: str | None) -> tuple[float | None, float | None]:
-    """Parse changes-since and changes-before. Raises: Invalid: the end is before the beginning."""
+    """Parse changes-since and changes-before. Raises: Invalid: the end is before the beginning.
+
+    Servers show their times in whole seconds: an end in whole seconds is the end of that second, so that what shows
+    this time is within the span, as with Nova, which records whole seconds.
+    """
     start, end = read(since), read(before)
     if start is not None and end is not None and end < start:
         raise Invalid("The value of changes-since must be less than or equal to changes-before.")
-    return start, end
+    return start, end + 0.999999 if end is not None and end.is_integer() else end
