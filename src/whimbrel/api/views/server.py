@@ -135,7 +135,7 @@ def _extended(call: Call, server: Server, may: Sight) -> dict[str, Any]:
         "OS-EXT-STS:power_state": server.power_state,
         "os-extended-volumes:volumes_attached": _volumes(call, server),
     }
-    if (server.nics or server.requested_nics) and not server.has_no_security_groups:
+    if server.nics and not server.has_no_security_groups:  # those of its ports: it has none before these are there
         shown["security_groups"] = [{"name": name} for name in server.security_group_names or ("default",)]
     if may.attributes:
         shown |= _attributes(call, server)
