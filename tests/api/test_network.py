@@ -20,10 +20,11 @@ async def test_versions_are_for_everybody(service: Service) -> None:
 async def test_extensions_are_what_there_is(service: Service) -> None:
     aliases = {each["alias"] for each in (await service.get("/extensions", "ann"))["extensions"]}
     assert aliases >= {"binding", "binding-extended", "port-resource-request-groups", "segment", "qos-pps-minimum"}
-    assert aliases >= {"router", "ext-gw-mode", "external-net", "extraroute", "quota_details"}
+    assert aliases >= {"router", "ext-gw-mode", "external-net", "extraroute", "quota_details", "tag-creation"}
     assert not aliases & {"dvr", "l3-ha", "dns-integration", "dhcp_agent_scheduler"}
     assert (await service.get("/extensions/qos", "ann"))["extension"]["alias"] == "qos"
     refusal(await service.ask("ann", "GET", "/extensions/dvr"), 404, "ExtensionNotFound")
+    assert await service.get("/service-providers?service_type=VPN", "ann") == {"service_providers": []}
 
 
 async def test_a_network_is_made_shown_changed_and_deleted(service: Service) -> None:
@@ -204,6 +205,8 @@ async def test_tags(service: Service) -> None:
         return await service.ask("ann", method, path + tail, body)
 
     assert (await send("PUT", "", {"tags": ["b", "a", "a"]})).json() == {"tags": ["a", "b"]}
+    assert (await send("POST", "", {"tags": ["d", "b"]})).json() == {"tags": ["a", "b", "d"]}
+    assert (await send("DELETE", "/d")).status_code == 204
     assert (await send("PUT", "/c")).status_code == 201
     assert (await send("GET", "/c")).status_code == 204
     assert (await send("DELETE", "/a")).status_code == 204

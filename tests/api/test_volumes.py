@@ -195,13 +195,14 @@ async def test_versions_are_negotiated(cloud: VolumeCloud) -> None:
 
 
 async def test_what_is_not_served_is_not_there(cloud: VolumeCloud) -> None:
-    for path in ("/messages", "/backups", "/os-volume-transfer/1", "/nothing"):
+    for path in ("/messages", "/backups/1", "/os-volume-transfer/1", "/nothing"):
         answer = await cloud.ask("root", "GET", path)
         assert answer.status_code == 404
 
 
-async def test_there_are_no_groups_and_no_transfers(cloud: VolumeCloud) -> None:
-    for path, kind in (("os-volume-transfer", "transfers"), ("volume-transfers", "transfers"), ("groups", "groups")):
+async def test_there_are_no_groups_transfers_and_backups(cloud: VolumeCloud) -> None:
+    transfers = ("os-volume-transfer", "transfers"), ("volume-transfers", "transfers")
+    for path, kind in (*transfers, ("groups", "groups"), ("backups", "backups")):
         for detail in ("", "/detail"):
             answer = await cloud.ask("ann", "GET", f"/{path}{detail}", version="3.55")
             assert (answer.status_code, answer.json()) == (200, {kind: []})

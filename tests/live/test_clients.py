@@ -230,3 +230,26 @@ print("well")
 
 def test_the_sdk_tells_the_same_story(cloud: RunningCloud) -> None:
     assert cloud.python(SDK_STORY).strip() == "well"
+
+
+def test_a_project_is_cleaned_up(cloud: RunningCloud) -> None:
+    cloud.openstack("project", "create", "left", cloud=ADMIN)
+    cloud.say("role", "add", "--project", "left", "--user", "admin", "admin", cloud=ADMIN)
+    there = ("--os-project-name", "left")
+
+    def make(*words: str) -> Any:
+        return cloud.openstack(*there, *words, cloud=ADMIN)
+
+    make("network", "create", "net")
+    make("subnet", "create", "--network", "net", "--subnet-range", "10.9.0.0/24", "subnet")
+    make("router", "create", "router")
+    cloud.say(*there, "router", "add", "subnet", "router", "subnet", cloud=ADMIN)
+    make("volume", "create", "--size", "1", "volume")
+    kept = make("server", "create", "--flavor", "m1.tiny", "--image", "tick", "--network", "net", "--wait", "one")
+    assert kept["status"] == "ACTIVE"
+    cloud.say(*there, "project", "cleanup", "--auto-approve", "--auth-project", cloud=ADMIN)
+    project = cloud.openstack("project", "show", "left", cloud=ADMIN)["id"]
+    for kind in ("server", "volume"):
+        assert cloud.openstack(*there, kind, "list", cloud=ADMIN) == []
+    for kind in ("network", "router", "port"):
+        assert cloud.openstack(*there, kind, "list", "--project", project, cloud=ADMIN) == []

@@ -51,6 +51,7 @@ QUOTAS = "/v2.0/quotas"
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v2.0/extensions", versions.list_extensions),
     ("GET", "/v2.0/extensions/{alias}", versions.show_extension),
+    ("GET", "/v2.0/service-providers", versions.list_service_providers),
     ("POST", NETWORKS, networks.create),
     ("PUT", NETWORKS + "/{id}", networks.update),
     *routes(NETWORKS, networks.NETWORKS),

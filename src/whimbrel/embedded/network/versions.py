@@ -38,6 +38,7 @@ EXTENSIONS = (
     ("router", "Neutron L3 Router", "Routers and floating IPs."),
     ("security-group", "security-group", "What may come in and go out."),
     ("segment", "Segment", "The segments of networks."),
+    ("service-type", "Neutron Service Type Management", "Providers of services: no others than this one."),
     ("sorting", "Sorting support", "Lists come in an order."),
     ("standard-attr-description", "standard-attr-description", "Descriptions."),
     ("standard-attr-revisions", "Resource revision numbers", "Every change counts."),
@@ -46,6 +47,7 @@ EXTENSIONS = (
     ("stateful-security-group", "Stateful security group", "Security groups without a state."),
     ("subnet-external-network", "Subnets of external networks", "All projects see subnets of external networks."),
     ("subnet-service-types", "Subnet service types", "Subnets for some owners of ports."),
+    ("tag-creation", "Tag creation extension", "Several tags are added with one request."),
 )
 GROUPS = "port-resource-request-groups"
 UPDATED = "2026-01-01T00:00:00-00:00"
@@ -96,6 +98,14 @@ async def show_extension(ask: Ask) -> Reply:
         if extension["alias"] == ask.path("alias"):
             return Reply({"extension": extension})
     raise ExtensionNotFound(f"Extension with alias {ask.path('alias')} does not exist")
+
+
+async def list_service_providers(ask: Ask) -> Reply:
+    """List the providers of routers, VPNs and the like that can be chosen: none.
+
+    openstacksdk asks before it cleans up a project, and gives up if there is no answer.
+    """
+    return Reply({"service_providers": []})
 
 
 def _served(ask: Ask) -> list[dict[str, Any]]:

@@ -19,8 +19,10 @@ NOT_SUPPORTED = (
     ("/os-volume-transfer", "transfers", 0),
     ("/volume-transfers", "transfers", 55),
     ("/groups", "groups", 13),
+    ("/backups", "backups", 0),
 )
-"""Path, kind and microversion of what is not there: Horizon asks for it with each list of volumes."""
+"""Path, kind and microversion of what is not there: Horizon asks for it with each list of volumes, and openstacksdk for
+backups when it cleans up a project. Cinder lists them, too, without the services that make them."""
 
 EXTENSIONS = {
     "OS-SCH-HNT": "SchedulerHints",
