@@ -186,9 +186,11 @@ class NovaCopy:
         self.add(cell or HOSTS[source], nova.migrations, at, **row)
         return migration(number)
 
-    def use_volume(self, number: int, volume: str, attachment: str | None, at: float = OLD, cell: str = "one") -> None:
+    def use_volume(
+        self, number: int, volume: str, attachment: str | None, at: float = OLD, cell: str = "one", **values: Any
+    ) -> None:
         self.add(cell, nova.block_device_mapping, at, instance_uuid=server(number), volume_id=volume,
-                 attachment_id=attachment, deleted=0)  # fmt: skip
+                 attachment_id=attachment, deleted=0, **values)  # fmt: skip
 
     def look(
         self,

@@ -50,11 +50,13 @@ class VolumesCopy:
     def __init__(self) -> None:
         self.volume_rows: dict[str, Volume] = {}
         self.attachment_rows: dict[str, Attachment] = {}
+        self.hosts: dict[str, str] = {}  # of attachments
 
     def add(self, id: str, status: str = "in-use", at: float = OLD) -> None:
-        self.volume_rows[id] = Volume(id=id, name="", status=status, is_attached=False, touched=at)
+        self.volume_rows[id] = Volume(id=id, name="", status=status, hosts={}, touched=at)
 
-    def attach(self, id: str, volume: str, server: str | None, status: str = "attached") -> None:
+    def attach(self, id: str, volume: str, server: str | None, status: str = "attached", host: str = "n1") -> None:
+        self.hosts[id] = host
         self.attachment_rows[id] = Attachment(id=id, volume=volume, server=server, status=status)
 
     def volumes(self) -> Iterator[Sequence[Volume]]:
@@ -64,8 +66,8 @@ class VolumesCopy:
         return self._seen(self.volume_rows[id]) if id in self.volume_rows else None
 
     def _seen(self, volume: Volume) -> Volume:
-        attached = any(each.status == "attached" for each in self.attachments_of(volume.id))
-        return msgspec.structs.replace(volume, is_attached=attached)
+        complete = [each.id for each in self.attachments_of(volume.id) if each.status == "attached"]
+        return msgspec.structs.replace(volume, hosts={id: self.hosts[id] for id in complete})
 
     def attachments(self) -> Iterator[Sequence[Attachment]]:
         yield from _pages(list(self.attachment_rows.values()))

@@ -48,6 +48,40 @@ def test_an_attachment_that_nova_does_not_record(copy: NovaCopy, volumes: Volume
     assert kinds(copy, volumes) == [("attachment_without_mapping", "b")]
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_live_migration_that_died_leaves_the_targets_attachment_recorded(
+    copy: NovaCopy, volumes: VolumesCopy, is_there: bool
+) -> None:
+    """The guest, on n1, has the other one: to delete that would take its disk away."""
+    copy.use_volume(1, "v", "b", boot_index=0)
+    volumes.add("v")
+    volumes.attach("a", "v", server(1), host="n1")
+    if is_there:
+        volumes.attach("b", "v", server(1), host="n2")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert found.key == ("attachment_without_mapping", "a")
+    record, *deletes = found.commands
+    assert copy.execute(record.sql_in or "", record.line) == 1
+    assert [each.line.rpartition(" ")[2] for each in deletes] == ["b"] * is_there
+    volumes.attachment_rows.pop("b", None)
+    assert kinds(copy, volumes) == []
+
+
+def test_the_record_of_the_volume_that_a_server_boots_from_is_kept(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    copy.use_volume(1, "v", "a", boot_index=0)
+    volumes.add("v", "available")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert found.key == ("mapping_without_attachment", f"{server(1)}/v")
+    assert [each.line.split(" ")[1:3] for each in found.commands] == [
+        ["volume_attachment", "get_connector"],
+        ["server", "stop"],
+        ["volume_attachment", "refresh"],
+        ["server", "start"],
+    ]
+    volumes.volume_rows.clear()
+    assert copy.look(beside=[VolumeChecks(volumes)]).findings[0].commands == []
+
+
 def test_a_volume_whose_attachment_is_gone(copy: NovaCopy, volumes: VolumesCopy) -> None:
     copy.use_volume(1, "v", "a")
     copy.use_volume(1, "w", "b")

@@ -120,13 +120,14 @@ class Device(msgspec.Struct, frozen=True):
 
 
 class VolumeUse(msgspec.Struct, frozen=True):
-    """A row of `block_device_mapping` that names a volume."""
+    """A row of `block_device_mapping` that names a volume. is_root: the server boots from it."""
 
     cell: str
     server: str
     volume: str
     attachment: str | None
     touched: float
+    is_root: bool = False
 
 
 class Subject(msgspec.Struct, kw_only=True):

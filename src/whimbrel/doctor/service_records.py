@@ -1,6 +1,6 @@
 """What Neutron and Cinder say about ports and volumes of servers. Times are seconds since 1970."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -49,13 +49,17 @@ class PortRecords(Protocol):
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume. is_attached: it has a complete attachment. touched: when its state was last changed."""
+    """A volume. hosts: of its complete attachments, by their ids. touched: when its state was last changed."""
 
     id: str
     name: str
     status: str
-    is_attached: bool
+    hosts: Mapping[str, str]
     touched: float
+
+    @property
+    def is_attached(self) -> bool:
+        return bool(self.hosts)
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from whimbrel.doctor import mending
 from whimbrel.doctor.doctor_finding import Command, Finding
-from whimbrel.doctor.nova_records import NovaRecords, Subject, VolumeUse
+from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject, VolumeUse
 from whimbrel.doctor.record_words import evidence_of
 from whimbrel.doctor.rest import at_rest, is_gone
 from whimbrel.doctor.service_records import Attachment, Volume, VolumeRecords
@@ -76,7 +76,45 @@ class VolumeChecks:
             subject = subjects.get(each.server or "") or Subject(id=each.server or "")
             volume = self._volumes.volume(each.volume)
             if volume and now - volume.touched >= limits.settle_s:
-                yield from _alone(each, volume, subject, records, now, limits)
+                recorded = [use for use in uses.get(each.volume, ()) if use.server == each.server]
+                yield from self._alone(each, volume, recorded, subject, records, now, limits)
+
+    def _alone(
+        self, each: Attachment, volume: Volume, recorded: Sequence[VolumeUse], subject: Subject, records: NovaRecords,
+        now: float, limits: StuckLimits,
+    ) -> Iterator[Finding]:  # fmt: skip
+        gone = is_gone(subject, now, limits)
+        server = at_rest(subject, now, limits)
+        if gone:
+            kind, text = "attachment_of_gone_server", f"is for server {subject.id}, which no cell has"
+            cause = "the delete of the server, or its create, was interrupted before the attachment was deleted"
+        elif server is not None:
+            kind = "attachment_without_mapping"
+            text = f"is for server {server.uuid} ({server.name}), and Nova does not record it"
+            cause = "an attach or a move was interrupted, or the database of the cell was restored"
+        else:
+            return
+        commands = [mending.delete_attachment(each.id)]
+        own = next((use for use in recorded if server and _is_used(each, use, volume, server)), None)
+        if own and server:
+            text = (
+                f"is for server {server.uuid} ({server.name}) on its host {server.host}, and Nova records"
+                f" {own.attachment or 'none'}, which is not for that host"
+            )
+            cause = "a live migration was interrupted after the target's attachment had been recorded"
+            commands = list(_record_instead(each, own, self._volumes.attachments_of(volume.id)))
+        yield Finding(
+            kind=kind,
+            subject=each.id,
+            name=server.name if server else "",
+            since=volume.touched,
+            text=f"attachment {each.id} of volume {volume.id}, which is {volume.status}, {text}",
+            cause=cause,
+            evidence={
+                "attachment": each.status, "volume": _evidence(volume), "server": evidence_of(subject, records.fleet),
+            },
+            commands=commands,
+        )  # fmt: skip
 
     # Mappings without an attachment
 
@@ -98,6 +136,10 @@ class VolumeChecks:
             volume = self._volumes.volume(each.volume)
             if volume and now - volume.touched < limits.settle_s:
                 continue
+            if volume and any(
+                _is_used(other, each, volume, server) for other in self._volumes.attachments_of(volume.id)
+            ):
+                continue  # the guest's own attachment is a finding, and mends this
             state = f"which is {volume.status}" if volume else "which does not exist"
             yield Finding(
                 kind="mapping_without_attachment",
@@ -113,11 +155,7 @@ class VolumeChecks:
                     "cell": each.cell, "written": each.touched, "volume": _evidence(volume),
                     "server": evidence_of(subjects[each.server], records.fleet),
                 },
-                commands=[
-                    _drop_mapping(each),
-                    *([Command(f"openstack server add volume {each.server} {each.volume}  # if it needs it still")]
-                      * (volume is not None)),
-                ],
+                commands=_attach_again(each, server) if volume else [_drop_mapping(each)] * (not each.is_root),
             )  # fmt: skip
 
     def _has(self, use: VolumeUse) -> bool:
@@ -178,32 +216,44 @@ def _is_recorded(attachment: Attachment, uses: Sequence[VolumeUse]) -> bool:
     )
 
 
-def _alone(
-    each: Attachment, volume: Volume, subject: Subject, records: NovaRecords, now: float, limits: StuckLimits
-) -> Iterator[Finding]:
-    gone = is_gone(subject, now, limits)
-    server = at_rest(subject, now, limits)
-    if gone:
-        kind, text = "attachment_of_gone_server", f"is for server {subject.id}, which no cell has"
-        cause = "the delete of the server, or its create, was interrupted before the attachment was deleted"
-    elif server is not None:
-        kind = "attachment_without_mapping"
-        text = f"is for server {server.uuid} ({server.name}), and Nova does not record it"
-        cause = "an attach or a move was interrupted, or the database of the cell was restored"
-    else:
-        return
-    yield Finding(
-        kind=kind,
-        subject=each.id,
-        name=server.name if server else "",
-        since=volume.touched,
-        text=f"attachment {each.id} of volume {volume.id}, which is {volume.status}, {text}",
-        cause=cause,
-        evidence={
-            "attachment": each.status, "volume": _evidence(volume), "server": evidence_of(subject, records.fleet),
-        },
-        commands=[mending.delete_attachment(each.id)],
-    )  # fmt: skip
+def _is_used(attachment: Attachment, use: VolumeUse, volume: Volume, server: Instance) -> bool:
+    """Check whether the guest has a volume by this attachment, and not by the one that Nova records.
+
+    A live migration records the target's attachment before the guest moves, and one that dies leaves it recorded.
+    Source: ComputeManager.pre_live_migration.
+    """
+    hosts = volume.hosts
+    return (
+        attachment.server == use.server
+        and attachment.id != use.attachment
+        and server.host is not None
+        and hosts.get(attachment.id) == server.host != hosts.get(use.attachment or "")
+    )
+
+
+def _attach_again(use: VolumeUse, server: Instance) -> list[Command]:
+    """A server keeps the record of the volume that it boots from: no command of Nova makes another one."""
+    if not use.is_root:
+        again = Command(f"openstack server add volume {use.server} {use.volume}  # if it needs it still")
+        return [_drop_mapping(use), again]
+    connector = f"/tmp/{server.host}.json"
+    return [
+        Command(f"nova-manage volume_attachment get_connector --json > {connector}  # on {server.host}"),
+        Command(f"openstack server stop --wait {use.server}"),
+        Command(f"nova-manage volume_attachment refresh {use.server} {use.volume} {connector}"),
+        Command(f"openstack server start {use.server}"),
+    ]
+
+
+def _record_instead(attachment: Attachment, use: VolumeUse, others: Sequence[Attachment]) -> Iterator[Command]:
+    """Record the attachment that the guest has. Without this a reboot or a delete uses that of another host."""
+    row = f"instance_uuid = '{use.server}' AND volume_id = '{use.volume}' AND deleted = 0"
+    yield mending.sql(
+        use.cell,
+        f"UPDATE block_device_mapping SET attachment_id = '{attachment.id}' WHERE {row}"
+        + (f" AND attachment_id = '{use.attachment}';" if use.attachment else " AND attachment_id IS NULL;"),
+    )
+    yield from (mending.delete_attachment(other.id) for other in others if other.id == use.attachment)
 
 
 def _stuck(

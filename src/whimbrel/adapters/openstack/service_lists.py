@@ -125,7 +125,7 @@ def _volume(row: dict[str, Any]) -> Volume:
         id=row["id"],
         name=row.get("name") or "",
         status=row["status"],
-        is_attached=bool(row.get("attachments")),
+        hosts={each["attachment_id"]: each.get("host_name") or "" for each in row.get("attachments") or ()},
         touched=_seconds(row.get("updated_at") or row.get("created_at")),
     )
 

@@ -13,7 +13,10 @@ PORTS = [
         (("compute:nova", "n1"), ("network:dhcp", "n1"), ("compute:east", "n2"), ("compute:", ""))
     )
 ]  # fmt: skip
-VOLUME = {"id": "v", "name": None, "status": "in-use", "attachments": [{}], "updated_at": "2026-01-01T00:00:10.500000"}
+VOLUME = {
+    "id": "v", "name": None, "status": "in-use", "updated_at": "2026-01-01T00:00:10.500000",
+    "attachments": [{"attachment_id": "a", "host_name": "n1"}],
+}  # fmt: skip
 ATTACHMENTS = [
     {"id": "a", "volume_id": "v", "instance": "S1", "status": "attached"},
     {"id": "b", "volume_id": "v", "instance": None, "status": "reserved"},
@@ -73,7 +76,7 @@ def test_volumes_and_attachments_of_all_projects() -> None:
     service = Service()
     volumes = CinderVolumes(service)
     ((volume,),) = volumes.volumes()
-    assert (volume.name, volume.status, volume.is_attached, volume.touched) == ("", "in-use", True, AT + 0.5)
+    assert (volume.name, volume.status, volume.hosts, volume.touched) == ("", "in-use", {"a": "n1"}, AT + 0.5)
     assert [[each.id for each in page] for page in volumes.attachments()] == [["a", "b"], ["c"]]
     assert [(each.id, each.server) for each in volumes.attachments_of("v")] == [("a", "s1"), ("b", None)]
     assert all("all_tenants=1" in path for path in service.asked)

@@ -58,4 +58,6 @@ instance_actions_events = _table(
 pci_devices = _table(
     "pci_devices", compute_node_id=N, address=S, dev_type=S, status=S, instance_uuid=S, parent_addr=S, deleted=N
 )
-block_device_mapping = _table("block_device_mapping", instance_uuid=S, volume_id=S, attachment_id=S, deleted=N)
+block_device_mapping = _table(
+    "block_device_mapping", instance_uuid=S, volume_id=S, attachment_id=S, boot_index=N, deleted=N
+)

@@ -26,7 +26,7 @@ HEX = "0123456789abcdef"
 
 Where = Callable[[sa.Column[Any]], sa.ColumnElement[bool]]
 _i, _m, _b = tables.instances.c, tables.migrations.c, tables.block_device_mapping.c
-_USES = sa.select(_b.instance_uuid, _b.volume_id, _b.attachment_id, _b.created_at, _b.updated_at).where(
+_USES = sa.select(_b.instance_uuid, _b.volume_id, _b.attachment_id, _b.boot_index, _b.created_at, _b.updated_at).where(
     _b.deleted == 0, _b.volume_id.is_not(None)
 )
 
@@ -266,7 +266,12 @@ class RecordReader:
 
 def _volume_use(cell: str, row: Any) -> VolumeUse:
     return VolumeUse(
-        cell, row.instance_uuid or "", row.volume_id, row.attachment_id, seconds_of(row.created_at, row.updated_at)
+        cell,
+        row.instance_uuid or "",
+        row.volume_id,
+        row.attachment_id,
+        seconds_of(row.created_at, row.updated_at),
+        is_root=row.boot_index == 0,
     )
 
 
