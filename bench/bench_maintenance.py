@@ -4,12 +4,14 @@ time of each server.
 The cloud is the simulated one, in this process on SQLite in memory, with as many other hosts, which are targets. The
 first plan is made without anything in memory, the second one as a conductor makes it that works for a while. This one
 is simulated, the loss of each of the other hosts included. Another plan is made of such a cloud whose other hosts are
-nearly full with servers of three sizes, so that room is looked for by moves of these.
+nearly full with servers of three sizes, so that room is looked for by moves of these. Last, ten times as many servers of
+three sizes, unevenly spread over ten times as many hosts, are balanced.
 """
 
 import asyncio
 import sys
 import time
+from random import Random
 
 import msgspec
 from figures import report
@@ -17,6 +19,7 @@ from figures import report
 from whimbrel.cli import log_setup
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
+from whimbrel.domain.maintenance_goal import Goal
 from whimbrel.domain.maintenance_plan import MaintenanceOptions
 from whimbrel.maintenance import cloud_snapshot, operator_requests
 from whimbrel.ports.cloud import Rules
@@ -29,6 +32,7 @@ SERVERS = int(sys.argv[1]) if sys.argv[1:] else 1000
 HOSTS = 50
 GOAL_S = 2.0
 SIMULATION_GOAL_S = 20.0
+SPREAD = 10
 
 
 async def main() -> None:
@@ -63,6 +67,7 @@ async def main() -> None:
     report(name, processor_ms=used / SERVERS * 1000, seconds=took, goal_s=SIMULATION_GOAL_S)
     await world.close()
     await nearly_full()
+    await uneven()
 
 
 async def nearly_full() -> None:
@@ -89,6 +94,31 @@ async def nearly_full() -> None:
     makes_room = sum("makes room" in (item.purpose or "") for item in items)
     name = f"plan of {SERVERS} servers on {HOSTS} hosts, the others nearly full: {makes_room} make room"
     report(name, processor_ms=used / SERVERS * 1000, seconds=took, goal_s=GOAL_S)
+    await world.close()
+
+
+async def uneven() -> None:
+    hosts = [f"h{number}" for number in range(10 * HOSTS)]
+    rules = Rules(cpu_allocation_ratio=1.0)
+    world = await World.build(hosts, rules=rules, vcpus=128, memory_mib=262_144, disk_gib=10_000)
+    await world.cloud.quotas.set_limits(PROJECT, {"instances": -1, "cores": -1, "ram": -1})
+    engine, rng = world.engine("setup"), Random(1)
+    sizes = [Flavor(flavor_id=f"9{n}", name=f"of{n}", vcpus=n, memory_mib=2048 * n, root_gib=n) for n in (1, 2, 4)]
+    weights = [rng.random() for _ in hosts]
+    for number in range(10 * SERVERS):
+        server, host = world.new_server(f"s{number}", rng.choice(sizes)), rng.choices(hosts, weights)[0]
+        await create.accept(world.cloud, engine, world.requester(), [server], HostName(host))
+    await world.settle(engine)
+    named = await operator_requests.hosts_named(world.cloud, hosts)
+    options = MaintenanceOptions(goal=Goal(kind="balance", spread=SPREAD))
+    before, began = time.process_time(), time.monotonic()
+    made = await operator_requests.plan(world.cloud, world.requester(), "bench", "hosts", named, options)
+    took, used = time.monotonic() - began, time.process_time() - before
+    moves = await world.cloud.maintenances.items(made.id)
+    assert made.options.goal
+    assert made.options.goal.is_reached
+    name = f"balance of {10 * SERVERS} servers on {10 * HOSTS} hosts: {len(moves)} moves"
+    report(name, processor_ms=used / len(moves) * 1000, seconds=took)
     await world.close()
 
 

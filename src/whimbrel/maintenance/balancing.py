@@ -4,9 +4,12 @@ Invariants: no spread that is wider than asked for is wider after the plan than 
 has room for it before any other server has left.
 """
 
+import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain, islice
 
 import numpy as np
 
@@ -15,7 +18,7 @@ from whimbrel.domain.server import Server
 from whimbrel.maintenance.goal_draft import GoalDraft
 from whimbrel.maintenance.host_shares import HostShares
 from whimbrel.maintenance.target_planning import Examined, Way, examine
-from whimbrel.maintenance.unevenness import ROUNDING, Unevenness
+from whimbrel.maintenance.unevenness import ROUNDING, MoveOrder, Unevenness
 
 NOT_BALANCED = "no servers are balanced there"
 WORDS = ("its vcpus", "its memory", "its disk")
@@ -34,7 +37,9 @@ class Balancer:
     draft: GoalDraft
     servers: Sequence[Server]
     spread: float
-    _known: dict[ServerId, tuple[Examined, Way | str]] = field(default_factory=dict)
+    _examined: dict[ServerId, Examined] = field(default_factory=dict)
+    _ways: dict[ServerId, Way | str] = field(default_factory=dict)
+    """Of servers of which a move was not possible: with all targets among the hosts."""
     _impossible: set[tuple[ServerId, HostName]] = field(default_factory=set)
 
     async def balance(self) -> None:
@@ -54,49 +59,62 @@ class Balancer:
     async def add_move(self, *, downtime: bool) -> bool:
         """Add the move that makes the use of the hosts most even. Return whether there is one."""
         planner = self.draft.planner
-        async for server, target in self._candidates():
-            found, way = await self._way(server)
-            if not self._permits(way, target, downtime=downtime):
+        for row, column in self._candidates():
+            await asyncio.sleep(0)  # or no other request of the process has its turn meanwhile
+            server, target = self.servers[row], self.draft.shares.hosts[column]
+            if server.id in self._ways and not self._permits(self._ways[server.id], target, downtime=downtime):
                 continue
+            found = await self._examine(server)
             planner.choose_among({target})  # anew: the moves before have claimed something
             now = await planner.way(found)
             if isinstance(now, str) or not self._permits(now, target, downtime=downtime):
-                self._impossible.add((server.id, target))
+                if isinstance(now, str):
+                    self._impossible.add((server.id, target))
+                await self._way(server)  # so that not each of its targets is tried
                 continue
             await self.draft.add(found, now, now.choices[0], "")
+            self._order.moved(row, column, self._now)
             return True
         return False
 
-    async def _candidates(self) -> AsyncIterator[tuple[Server, HostName]]:
-        """Yield possible moves, the best first; before them those of the best that reach the goal alone."""
-        shares, now = self.draft.shares, self._now
-        planned = {item.server_id for item, _ in self.draft.moves}
-        servers = [server for server in self.servers if server.id not in planned]
-        if not servers:
-            return
-        needs = np.array([shares.needs[server.id] for server in servers])
-        sources = [shares.row[server.host] for server in servers if server.host]
-        best = await now.best_moves(needs, sources, MOST_TRIED)
-        ordered = [(servers[row], shares.hosts[column]) for row, column in best.tolist()]
-        first, others = ordered[:MOST_COMPARED], ordered[MOST_COMPARED:]
-        first = sorted(first, key=lambda move: not Unevenness(self._after(*move), self.spread).is_acceptable)
-        for server, target in (*first, *others):
-            is_possible = (server.id, target) not in self._impossible
-            if is_possible and now.is_no_wider(self._after(server, target)):
-                yield server, target
+    def _candidates(self) -> Iterator[tuple[int, int]]:
+        """Yield rows of servers and hosts, the best moves first; before them those of the best that reach the goal."""
+        now, best = self._now, self._order.best(MOST_TRIED)
+        if now.may_end_by_one_move:
+            first = list(islice(best, MOST_COMPARED))
+            first.sort(key=lambda move: not Unevenness(self._after(*move), self.spread).is_acceptable)
+            best = chain(first, best)
+        for row, column in best:
+            is_possible = (self.servers[row].id, self.draft.shares.hosts[column]) not in self._impossible
+            if is_possible and now.is_no_wider(self._after(row, column)):
+                yield row, column
 
-    def _after(self, server: Server, target: HostName) -> HostShares:
+    @cached_property
+    def _order(self) -> MoveOrder:
+        """Return the order of the moves of all servers, before the first one is planned."""
+        shares = self.draft.shares
+        needs = np.array([shares.needs[server.id] for server in self.servers]).reshape(len(self.servers), -1)
+        return MoveOrder(self._now, needs, [shares.row[server.host] for server in self.servers if server.host])
+
+    def _after(self, row: int, column: int) -> HostShares:
+        server, shares = self.servers[row], self.draft.shares
         assert server.host, "it was found on a host"
-        return self.draft.shares.after(server.id, server.host, target)
+        return shares.after(server.id, server.host, shares.hosts[column])
 
-    async def _way(self, server: Server) -> tuple[Examined, Way | str]:
-        """Return what is known of a server, with all its targets among the hosts."""
-        if server.id not in self._known:
+    async def _examine(self, server: Server) -> Examined:
+        if server.id not in self._examined:
+            planner = self.draft.planner
+            self._examined[server.id] = await examine(planner.cloud, server, planner.options)
+        return self._examined[server.id]
+
+    async def _way(self, server: Server) -> Way | str:
+        """Return how a server can move, with all its targets among the hosts."""
+        if server.id not in self._ways:
             planner, hosts = self.draft.planner, self.draft.shares.hosts
+            found = await self._examine(server)
             planner.choose_among(hosts)
-            found = await examine(planner.cloud, server, planner.options)
-            self._known[server.id] = found, await planner.way(found, len(hosts))
-        return self._known[server.id]
+            self._ways[server.id] = await planner.way(found, len(hosts))
+        return self._ways[server.id]
 
     @staticmethod
     def _permits(way: Way | str, target: HostName, *, downtime: bool) -> bool:
@@ -150,7 +168,7 @@ class Balancer:
         named = [
             f"server {server.name} ({server.id}) cannot move: {way}"
             for server in here
-            if isinstance(way := (await self._way(server))[1], str)
+            if isinstance(way := await self._way(server), str)
         ]
         if not named:
             return "no move of another of its servers makes the use more even"
@@ -159,5 +177,5 @@ class Balancer:
 
     async def why_not(self, server: Server) -> str:
         """Return why a server has no move."""
-        _, way = await self._way(server)
+        way = await self._way(server)
         return way if isinstance(way, str) else "its move would not make the use of the hosts more even"
