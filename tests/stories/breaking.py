@@ -15,6 +15,7 @@ from whimbrel.domain.guest import GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice, RequestedNic
+from whimbrel.moves.steps import volumes as attached
 from whimbrel.moves.steps.disk import TRANSFER_IMAGE, transfer_images_of
 from whimbrel.ports.placement.placement import Inventory
 from whimbrel.ports.services.images import Image
@@ -31,8 +32,10 @@ from whimbrel.sim.world.equipment import with_a_function, with_devices
 STRANGER = ServerId("99999999-9999-4999-8999-999999999999")
 FREE_PORT = "66666666-6666-4666-8666-666666666669"
 FREE_VOLUME = "77777777-7777-4777-8777-777777777779"
+SWAP_TARGET = "77777777-7777-4777-8777-777777777780"
+IN_SWAPS = frozenset({"attachments", "volumes", "migrations"})
 
-Act = Callable[["Scene"], Awaitable[None]]
+Act = Callable[["Scene"], Awaitable[object]]
 
 
 @dataclass
@@ -50,12 +53,16 @@ class Scene:
 
 @dataclass(frozen=True)
 class Break:
-    """names: the kinds of violations. is_mended: else it is left, with a sentence."""
+    """names: the kinds of violations. is_mended: else it is left, with a sentence.
+
+    between: books that are neither wrong nor right in the middle of the repair.
+    """
 
     name: str
     act: Act
     names: frozenset[str]
     is_mended: bool = True
+    between: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return self.name
@@ -327,6 +334,22 @@ async def kept_again(scene: Scene) -> None:
     await scene.world.remains.volumes.reserve(scene.rich.id, device.volume_id, [device.attachment_id])
 
 
+async def swap_cut_off(scene: Scene) -> BlockDevice:
+    """Migrate one of its volumes to another one, which is connected too. Return the device by that one."""
+    storage = scene.world.remains.volumes
+    device = next(one for one in scene.rich.volumes if one.volume_id == equipment.VOLUME)
+    storage.begin_migration(device.volume_id, SWAP_TARGET)
+    made = await storage.reserve(scene.rich.id, SWAP_TARGET, ())
+    await storage.connect(made.id, {"host": device.host})
+    return replace(device, volume_id=SWAP_TARGET, attachment_id=made.id)
+
+
+async def swap_cut_off_in_guest(scene: Scene) -> None:
+    world, key = scene.world, GuestKey(scene.rich.id, Slot(scene.rich.slot or ""))
+    [new] = await attached.guest_volumes([await swap_cut_off(scene)], world.cloud)
+    await world.hypervisors[HostName("h1")].swap_volume(key, equipment.VOLUME, new, lambda percent: None)
+
+
 async def attachment_lost(scene: Scene) -> None:
     await scene.world.remains.volumes.detach(scene.rich.volumes[0].attachment_id)
 
@@ -387,8 +410,8 @@ async def stands_still(scene: Scene) -> None:
     await world.cloud.journal.save(replace(run, problem="a bug", owner=None, due_at=1e15))
 
 
-def _break(name: str, act: Act, *names: str, is_mended: bool = True) -> Break:
-    return Break(name, act, frozenset(names), is_mended)
+def _break(name: str, act: Act, *names: str, is_mended: bool = True, between: frozenset[str] = frozenset()) -> Break:
+    return Break(name, act, frozenset(names), is_mended, between)
 
 
 MENDED = (
@@ -426,6 +449,12 @@ MENDED = (
 """Afterwards all is as it was before."""
 
 ADOPTED = _break("a guest was moved by hand", moved_by_hand, "missing_guest", "stray_guest")
+
+CUT_OFF = (
+    _break("a swap of volumes was cut off", swap_cut_off, "unended_swap", between=IN_SWAPS),
+    _break("a swap of volumes was cut off in the guest", swap_cut_off_in_guest, "unended_swap", between=IN_SWAPS),
+)
+"""Afterwards the volume service has ended what a restore cut off, by what the guest uses."""
 
 LEFT = (
     _break("a guest of a stranger runs", guest("stranger", "h3", runs=True), "stray_guest", is_mended=False),

@@ -18,7 +18,7 @@ from tests.stories import (
     test_repair_crashes,
     test_repair_ends,
 )
-from tests.stories.breaking import ADOPTED, MENDED
+from tests.stories.breaking import ADOPTED, CUT_OFF, MENDED
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.later import LATER, every_look
 from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_misbound, watch
@@ -77,7 +77,7 @@ def scenarios_of(saga: str) -> Iterator[Scenario]:
                 continue  # there it may go at any time
             yield Scenario(story.name, partial(evacuations.Trial, story), partial(_check_evacuated, story))
     elif saga == "repair":
-        breaks = (*MENDED, *test_repair_crashes.OF_OWNERS, *OLDER, ADOPTED)
+        breaks = (*MENDED, *test_repair_crashes.OF_OWNERS, *OLDER, ADOPTED, *CUT_OFF)
         for broken in (one for one in breaks if one.name not in OF_SEVERAL):
             is_brief = broken not in test_repair_crashes.BREAKS
             yield Scenario(broken.name, partial(test_repair_crashes.Repairing, broken), _check_repaired, is_brief)
@@ -106,7 +106,7 @@ async def _check_repaired(trial: Incarnations, ended: Result, has_faults: bool) 
     if not has_faults:
         [run] = await ended.world.cloud.journal.find(RunFilter(sagas=("repair",)))
         assert run.state == "done", "it was repaired at the second try only"
-    assert await test_repair_crashes.all_books(ended.world) == trial.right
+    assert await test_repair_crashes.all_books(ended.world) == trial.due()
     await ended.world.close()
 
 

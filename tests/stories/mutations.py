@@ -26,7 +26,7 @@ from whimbrel.reconcilers import rounds
 from whimbrel.reconcilers.late_effects_round import release_late_effects
 from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
 from whimbrel.reconcilers.transfer_images import drop_transfer_images
-from whimbrel.repair import steps
+from whimbrel.repair import steps, unended_swaps
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Step
 from whimbrel.servers.allocations import healing
@@ -130,15 +130,23 @@ def _looks() -> Iterator[Mutant]:
         "detach_volume": (attached,),
         "swap_volume": (attached, volume_swaps),
         "heal_ports": (healing,),
-        "repair": (steps,),
+        "repair": (steps, unended_swaps),
     }
     for saga, modules in looks.items():
         calls = [(module, "check_in_hand") for module in modules]
         yield Mutant(f"{saga}: services are called without a look at the journal", nothing(*calls), "ports", saga)
     yield Mutant("repair: guests are destroyed without proof", nothing((steps, "_see_proof")), "guest", "repair")
+    yield Mutant("repair: a swap is ended without asking the host", _never_swapped, "swap", "repair")
 
 
 # How
+
+
+def _never_swapped() -> AbstractContextManager[Any]:
+    async def old(*_: Any) -> bool:
+        return False
+
+    return mock.patch.object(unended_swaps, "_uses_new", old)
 
 
 def _no_fence(module: Any, name: str) -> Patch:

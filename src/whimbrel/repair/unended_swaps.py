@@ -59,7 +59,10 @@ async def _end(run: Repair, action: actions.EndSwap, record: Server, held: Block
     if not await _uses_new(run, action, held, cloud):
         await check_in_hand(run, cloud)
         await cloud.volumes.detach(action.attachment_id)
-        await cloud.volumes.complete_migration(action.volume_id, action.target_id, failed=True)
+        try:
+            await cloud.volumes.complete_migration(action.volume_id, action.target_id, failed=True)
+        except Refused as refusal:  # the attachment that told of the migration is gone: go on until it is ended
+            raise Unavailable(f"the migration of volume {action.volume_id} is not ended: {refusal}") from refusal
         return
     await check_in_hand(run, cloud)
     await cloud.volumes.complete(action.attachment_id)
