@@ -16,7 +16,7 @@ async def check_in_hand(run: Run, cloud: Cloud) -> None:
 
 
 async def check_lock(run: Run, cloud: Cloud) -> None:
-    """Check that the home record is locked by this run. Raises: LockLost: it is not; Unavailable."""
+    """Check that the home record is locked by this run. Raises: LockLost: it is not; Superseded; Unavailable."""
     try:
         entry = await cloud.directory.entry(run.subject)
     except NotFound:
@@ -25,6 +25,7 @@ async def check_lock(run: Run, cloud: Cloud) -> None:
         return  # it has no cell: the open run itself is the lock
     held = (await cloud.cell(entry.cell).servers.holds([run.subject])).get(run.subject)
     if held and held.run != run.id:  # a missing record is reported by the next step that needs it
+        await check_in_hand(run, cloud)  # else it is not ours to stop: the next one has ended it, maybe
         by = f"run {held.run} locks it" if held.run else "nothing locks it"
         raise LockLost(f"{run.saga} {run.id} does not hold the lock of server {run.subject}: {by}")
 
