@@ -133,6 +133,14 @@ async def test_a_check_tells_how_another_clouds_entry_is_replaced(tmp_path: Path
     assert advice == {"compute": f"{register} --replace`", "the": f"{register}`"}  # "the catalog has no ..."
 
 
+async def test_a_service_that_the_catalog_lacks_is_told_with_the_settings(tmp_path: Path) -> None:
+    with keystone_with_a_nova() as url:
+        home = ExternalHome(tmp_path)
+        checked = await check_connections(home.config(KEYSTONE.replace(NOBODY, url) + ONE), home.data.database_url)
+    missing = [each for each in checked if each.subject in ("image", "network", "volume")]
+    assert [(each.state, "'region' and 'interface'" in each.advice) for each in missing] == [("failed", True)] * 3
+
+
 @pytest.mark.parametrize("trusts", [True, False])
 async def test_the_certificate_of_a_keystone_is_verified_by_a_file_of_ones_own(tmp_path: Path, trusts: bool) -> None:
     home, authority, now = ExternalHome(tmp_path), PrivateCa(tmp_path / "pki"), datetime.now(UTC)

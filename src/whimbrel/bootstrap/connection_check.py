@@ -123,7 +123,7 @@ async def _identity(external: ExternalServices) -> list[Checked]:
                 state="failed",
                 text=f"no login at {url}: {trouble.reason}{cause}",
                 advice="check 'auth_url', the login and its secret, 'cert_file', and 'ca_file' in [keystone]; 401 is a"
-                " wrong name, project, domain or secret",
+                " wrong name, project, domain or secret, 404 a wrong 'auth_url', and 5xx a problem of Keystone",
             )
         ]
     return [_fine("identity", f"logged in at {url}"), discovery.rights(roles)]
@@ -131,6 +131,11 @@ async def _identity(external: ExternalServices) -> list[Checked]:
 
 async def _service(external: ExternalServices, name: str) -> list[Checked]:
     found: list[Checked] = []
+    try:
+        await external.endpoint(name)
+    except WorldError as trouble:
+        advice = f"check 'region' and 'interface' in [keystone] and the catalog, or set '{name}' in [services]"
+        return [Checked(subject=name, state="failed", text=trouble.reason, advice=advice)]
     try:
         found += [each async for each in SERVICES[name](external.http(name))]
     except WorldError as trouble:

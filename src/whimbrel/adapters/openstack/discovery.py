@@ -93,6 +93,9 @@ async def network(client: httpx.AsyncClient) -> AsyncIterator[Checked]:
 async def image(client: httpx.AsyncClient) -> AsyncIterator[Checked]:
     """Yield the checks of a Glance. Raises: Unavailable: it does not answer."""
     answer = await _get(client, "/versions")
+    if answer.is_server_error:
+        yield _answers("image", answer)
+        return
     found = _decoded(answer, _Versions).versions if answer.status_code in (200, 300) else []
     newest = max((each.id for each in found if each.id.startswith("v2")), key=_number, default=None)
     if newest is None:
@@ -105,6 +108,9 @@ async def image(client: httpx.AsyncClient) -> AsyncIterator[Checked]:
 async def volume(client: httpx.AsyncClient) -> AsyncIterator[Checked]:
     """Yield the checks of a Cinder. Raises: Unavailable: it does not answer."""
     answer = await _get(client, "/")
+    if answer.is_server_error:
+        yield _answers("volume", answer)
+        return
     found = _decoded(answer, _Versions).versions if answer.status_code in (200, 300) else []
     newest = next((each.version for each in found if each.id.startswith("v3")), "")
     needed = ".".join(map(str, VOLUME_MICROVERSION))
@@ -147,7 +153,9 @@ def _answers(service: str, answer: httpx.Response, how: str = "") -> Checked:
     return _failed(
         service,
         f"{answer.url.copy_with(query=None)} answers {answer.status_code}: {answer.text[:200].strip()}",
-        "check the endpoint in the catalog, and the roles of the login",
+        "look at the log of the service, and of what is before it: it has a problem of its own"
+        if answer.is_server_error
+        else "check the endpoint in the catalog, and the roles of the login",
     )
 
 

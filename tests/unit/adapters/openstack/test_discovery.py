@@ -47,6 +47,12 @@ async def test_a_neutron_that_says_no() -> None:
     assert (found.state, "answers 401" in found.text) == ("failed", True)
 
 
+@pytest.mark.parametrize("check", [discovery.network, discovery.image, discovery.volume])
+async def test_a_service_with_a_problem_of_its_own(check: Check) -> None:
+    [found] = await checked(check, dict.fromkeys(("/v2.0/extensions", "/versions", "/"), 503))
+    assert (found.state, "answers 503" in found.text, "log of the service" in found.advice) == ("failed", True, True)
+
+
 @pytest.mark.parametrize(
     ("newest", "state"), [("3.44", "failed"), ("3.66", "failed"), ("3.67", "ok"), ("3.71", "ok"), ("3.100", "ok")]
 )
