@@ -42,6 +42,7 @@ async def test_tags_are_read_added_replaced_and_removed(front: Front) -> None:
     answer = await front.ask("PUT", f"{path}/b")
     assert (answer.status_code, answer.headers["Location"].endswith(f"{path}/b")) == (201, True)
     assert (await front.ask("PUT", f"{path}/b")).status_code == 204
+    fault(await front.ask("PUT", f"{path}/b", {"tag": "b"}), "badRequest", 400)
     assert (await front.ask("PUT", f"{path}/é")).headers["Location"].endswith("/tags/%C3%A9")
     assert (await front.ask("DELETE", f"{path}/é")).status_code == 204
     assert await front.get(path) == {"tags": ["a", "b"]}

@@ -191,7 +191,8 @@ SERVERS: tuple[Route, ...] = (
     _server("PUT", "/tags", tags.replace, "os-server-tags:update_all", body=metadata_bodies.TAGS, since=26),
     _server("DELETE", "/tags", tags.clear, "os-server-tags:delete_all", ok=204, since=26),
     _server("GET", "/tags/{tag}", tags.show, "os-server-tags:show", ok=204, since=26),
-    _server("PUT", "/tags/{tag}", tags.add, "os-server-tags:update", ok=201, ok_too=204, since=26),
+    _server("PUT", "/tags/{tag}", tags.add, "os-server-tags:update", body=metadata_bodies.NO_BODY, ok=201,
+            ok_too=204, since=26),
     _server("DELETE", "/tags/{tag}", tags.remove, "os-server-tags:delete", ok=204, since=26),
 
     _server("GET", "/ips", addresses.index, "ips:index"),
