@@ -51,7 +51,9 @@ def _is_base_64(text: str) -> bool:
 
 
 def _is_pattern(text: str) -> bool:
-    """Check for a regular expression that can be searched in linear time."""
+    """Check for a regular expression that can be searched in linear time; not an empty one, which would find all."""
+    if not text:
+        return False
     try:
         matcher(text)
     except ValueError:
