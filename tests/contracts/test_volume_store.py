@@ -193,7 +193,7 @@ async def test_limits_are_counted_where_more_is_taken(store: SqlVolumes) -> None
     for size, named in ((5, "5 GiB is over"), (6, "over the limit of 4")):
         with pytest.raises(OverQuota, match=named):
             await store.add_volume(replace(VOLUME, id="v2", size_gib=size), few)
-    with pytest.raises(OverQuota, match="may have 7 GiB and has 2"):
+    with pytest.raises(OverQuota, match="quota is 7G and 2G has been consumed"):
         await store.add_volume(replace(VOLUME, id="v2", size_gib=6), {**few, "per_volume_gigabytes": -1})
     await store.add_volume(replace(VOLUME, id="v2", size_gib=1), few)
     with pytest.raises(OverQuota, match="may have 2 volumes and has 2"):

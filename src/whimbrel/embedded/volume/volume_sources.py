@@ -157,9 +157,11 @@ def _size(asked: int | str | None, least_gib: int | None) -> int:
         return least_gib
     text = str(asked)
     if isinstance(asked, bool) or not (text.isascii() and text.isdecimal()) or len(text) > 10 or not int(text):
-        raise Invalid(f"Invalid input for size: {text[:50]} is no whole number of GiB above 0.")
+        raise Invalid(
+            f"Invalid input for field/attribute size. Value: {text[:50]}. It is no whole number of GiB above 0."
+        )
     if int(text) > MOST_GIB:
-        raise Invalid(f"Invalid input for size: {text} GiB is more than {MOST_GIB}.")
+        raise Invalid(f"Invalid input for field/attribute size. Value: {text}. It is more than {MOST_GIB} GiB.")
     if least_gib is not None and int(text) < least_gib:
         raise Invalid(f"A volume is not smaller than what it is made of, which has {least_gib} GiB.")
     return int(text)

@@ -52,7 +52,8 @@ async def check_room(
         raise OverQuota(f"The project may have {most[kind]} {kind} and has {getattr(has, kind)}.")
     if more_gib and 0 <= most["gigabytes"] < has.gigabytes + more_gib:
         raise OverQuota(
-            f"The project asks for {more_gib} GiB; it may have {most['gigabytes']} GiB and has {has.gigabytes} GiB."
+            "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota. Requested"
+            f" {more_gib}G, quota is {most['gigabytes']}G and {has.gigabytes}G has been consumed."  # as Cinder says it
         )
 
 
