@@ -9,17 +9,34 @@ import jsonschema_rs
 from whimbrel.api.http.formats import EXPLAINED, FORMATS
 from whimbrel.http.schema import Checker, Schema, VersionedSchema
 
+MOST_SHOWN = 400
+"""How many characters of a wrong value are repeated."""
+
 
 def compiled(schema: Schema) -> Checker:
     return Checker(schema, FORMATS, _sentence)
 
 
 def _sentence(_schema: Schema, errors: Iterable[jsonschema_rs.ValidationError]) -> str:
+    """Return Nova's sentence, which begins with the name of the field and its value: clients show and look for both."""
     error = max(errors, key=lambda each: len(each.instance_path))  # the innermost part is the most specific
-    where = ".".join(str(part) for part in error.instance_path)
-    message = EXPLAINED.get(str(error.kind.as_dict().get("format")), error.message)
-    message = message if len(message) <= 400 else message[:400] + "..."
-    return f"Invalid input for {where}: {message}" if where else f"Invalid input: {message}"
+    message = _shortened(_message(error))
+    if not error.instance_path:
+        return message
+    return (
+        f"Invalid input for field/attribute {error.instance_path[-1]}. Value: {_shortened(error.instance)}. {message}"
+    )
+
+
+def _message(error: jsonschema_rs.ValidationError) -> str:
+    if error.kind.name == "maxLength":
+        return f"{str(error.instance)[:MOST_SHOWN]!r} is too long"
+    return EXPLAINED.get(str(error.kind.as_dict().get("format")), error.message)
+
+
+def _shortened(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
 
 
 class Body(VersionedSchema):
