@@ -36,6 +36,8 @@ def test_a_port_on_another_host(copy: NovaCopy, ports: PortsCopy) -> None:
     first, second = copy.look(beside=[PortChecks(ports)]).findings
     assert (first.kind, second.kind) == ("port_on_other_host", "port_on_other_host")
     assert first.commands[0].line == "openstack port set --host n1 p"
+    assert first.commands[1].line.partition("  # ")[2].startswith("if it does not run on n2")  # the port follows it
+    assert "#" not in second.commands[1].line
 
 
 def test_a_port_whose_active_binding_is_that_of_another_host(copy: NovaCopy, ports: PortsCopy) -> None:

@@ -65,6 +65,14 @@ def test_a_restore_that_stands_still_never_leaves_a_deleted_server_without_a_tas
     assert copy.kinds() == []
 
 
+@pytest.mark.parametrize(("action", "verb"), [("evacuate", "--hard"), ("rebuild", "rebuild")])
+def test_an_evacuation_that_stands_still_never_makes_disks_anew(copy: NovaCopy, action: str, verb: str) -> None:
+    """Its record has ended, as when its source has come back: only the action shows that it is no rebuild of a user."""
+    copy.add_server(3, task_state="rebuilding")
+    copy.add("one", nova.instance_actions, instance_uuid=server(3), action=action, request_id="r", deleted=0)
+    assert commands(copy) == ["--state active", verb]
+
+
 def test_commands_can_be_run_one_after_another_by_a_script(copy: NovaCopy) -> None:
     copy.add_server(3, task_state="powering-on", vm_state="stopped")
     (found,) = copy.look().findings

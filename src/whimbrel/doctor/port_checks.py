@@ -11,6 +11,11 @@ from whimbrel.doctor.stuck_limits import StuckLimits
 
 FAILED = "binding_failed"
 PIECE = 200
+GUEST_MAY_BE_THERE = (
+    "; in a live migration the port follows the guest: see with virsh that it does not run on {}, or write that host"
+    " into Nova instead"
+)
+"""Source: ComputeManager._post_live_migration, which activates the target's binding once the guest has moved."""
 
 
 class PortChecks:
@@ -88,12 +93,16 @@ class PortChecks:
         if port.host != server.host:
             bindings = self._ports.bindings(port.id)
             both = [_activate_binding(port.id, server.host), _delete_binding(port.id, port.host)]
+            mend = both if any(each.host == server.host for each in bindings) else [move]
+            if port.host:
+                reboot = Command(f"{reboot.line}  # if it does not run on {port.host}: two guests damage its disks")
             yield _finding(
                 "port_on_other_host", port, subject, server, records,
                 f"is bound to {port.host or 'no host'}, and its server {server.uuid} ({server.name}) is on"
                 f" {server.host}",
-                "a move was interrupted between the change of the server's host and that of the port, or back",
-                [*(both if any(each.host == server.host for each in bindings) else [move]), reboot],
+                "a move was interrupted between the change of the server's host and that of the port, or back"
+                + (GUEST_MAY_BE_THERE.format(port.host) if port.host else ""),
+                [*mend, reboot],
                 bindings=[[each.host, each.status] for each in bindings],
             )  # fmt: skip
         elif port.vif_type == FAILED:

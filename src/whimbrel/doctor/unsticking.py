@@ -140,10 +140,11 @@ def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Ite
             yield from (Command(f"virsh -c qemu+ssh://{host}/system destroy {copy.uuid}  # if it runs there, too")
                         for host in hosts)  # fmt: skip
             yield from mending.delete_copy(copy)
-    yield from _start(server, moves)
+    yield from _start(subject, server)
 
 
-def _start(server: Instance, moves: list[Migration]) -> Iterator[Command]:
+def _start(subject: Subject, server: Instance) -> Iterator[Command]:
+    moves = subject.open_migrations
     wait = " --wait" * (server.vm_state == "stopped")
     reboot = mending.hard_reboot(server.uuid, wait)
     if any(each.has_evacuated(server) for each in moves):
@@ -151,7 +152,10 @@ def _start(server: Instance, moves: list[Migration]) -> Iterator[Command]:
     elif any(each.type == "evacuation" for each in moves):
         yield Command(f"openstack server evacuate {server.uuid}  # if {server.host} is down; otherwise reboot --hard")
     elif server.task_state in OF_REBUILDS:
-        yield Command(f"openstack server rebuild{wait} {server.uuid}")
+        if subject.action and subject.action.name == "evacuate":  # its record has ended: the source came back
+            yield Command(f"{reboot.line}  # if its disk was shared or is a volume; otherwise rebuild")
+        else:
+            yield Command(f"openstack server rebuild{wait} {server.uuid}")
     elif server.task_state == "migrating":
         others = ", ".join(sorted({each.target for each in moves if each.target})) or "another host"
         yield Command(f"{reboot.line}  # if virsh shows it neither here nor on {others}")
