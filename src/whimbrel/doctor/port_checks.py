@@ -93,7 +93,7 @@ class PortChecks:
         if port.host != server.host:
             bindings = self._ports.bindings(port.id)
             both = [_activate_binding(port.id, server.host), _delete_binding(port.id, port.host)]
-            mend = both if any(each.host == server.host for each in bindings) else [move]
+            rebind = both if any(each.host == server.host for each in bindings) else [move]
             if port.host:
                 reboot = Command(f"{reboot.line}  # if it does not run on {port.host}: two guests damage its disks")
             yield _finding(
@@ -102,7 +102,7 @@ class PortChecks:
                 f" {server.host}",
                 "a move was interrupted between the change of the server's host and that of the port, or back"
                 + (GUEST_MAY_BE_THERE.format(port.host) if port.host else ""),
-                [*mend, reboot],
+                [*rebind, reboot],
                 bindings=[[each.host, each.status] for each in bindings],
             )  # fmt: skip
         elif port.vif_type == FAILED:
