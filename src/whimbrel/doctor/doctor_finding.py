@@ -34,13 +34,13 @@ TITLES: Mapping[str, str] = {
     "pci_claimed_twice": "PCI devices claimed as a whole and in part",
     "volume_of_gone_server": "Volume attachments of servers that are gone",
     "attachment_shared": "Attachments that several servers use",
+    "attachment_of_gone_server": "Attachments in Cinder of servers that are gone",
+    "attachment_without_mapping": "Attachments in Cinder that Nova does not record",
+    "mapping_without_attachment": "Volumes of servers without an attachment in Cinder",
     "port_of_gone_server": "Ports of servers that are gone",
     "port_on_other_host": "Ports that are bound to another host than their server's",
     "port_binding_failed": "Ports that could not be bound",
     "port_bound_twice": "Ports with a binding that a move left",
-    "attachment_of_gone_server": "Attachments in Cinder of servers that are gone",
-    "attachment_without_mapping": "Attachments in Cinder that Nova does not record",
-    "mapping_without_attachment": "Volumes of servers without an attachment in Cinder",
     "stuck_volume": "Volumes whose attach or detach stands still",
     "guest_twice": "Servers that run twice",
     "guest_elsewhere": "Servers whose guest runs on another host",
@@ -48,7 +48,11 @@ TITLES: Mapping[str, str] = {
     "guest_left_over": "Guests that a move left",
     "guest_of_no_server": "Guests of servers that are gone",
 }
-"""All kinds, in the order in which they are shown: commands that release resources come before those that claim."""
+"""All kinds, in the order in which they are shown: commands that release resources come before those that claim.
+
+Attachments come before ports, whose commands reboot servers: a hard reboot deletes attachments that Nova does not record,
+and mappings whose attachment is missing. Source: ComputeManager._delete_dangling_bdms.
+"""
 
 
 class Command(msgspec.Struct, frozen=True):
