@@ -50,8 +50,8 @@ TITLES: Mapping[str, str] = {
 }
 """All kinds, in the order in which they are shown: commands that release resources come before those that claim.
 
-Attachments come before ports, whose commands reboot servers: a hard reboot deletes attachments that Nova does not record,
-and mappings whose attachment is missing. Source: ComputeManager._delete_dangling_bdms.
+Attachments come before ports, whose commands reboot servers: a hard reboot deletes attachments that Nova does not
+record, and mappings whose attachment is missing. Source: ComputeManager._delete_dangling_bdms.
 """
 
 
