@@ -4,8 +4,8 @@ time of each server.
 The cloud is the simulated one, in this process on SQLite in memory, with as many other hosts, which are targets. The
 first plan is made without anything in memory, the second one as a conductor makes it that works for a while. This one
 is simulated, the loss of each of the other hosts included. Another plan is made of such a cloud whose other hosts are
-nearly full with servers of three sizes, so that room is looked for by moves of these. Last, ten times as many servers of
-three sizes, unevenly spread over ten times as many hosts, are balanced.
+nearly full with servers of three sizes, so that room is looked for by moves of these. Last, ten times as many servers
+of three sizes, unevenly spread over ten times as many hosts, are balanced.
 """
 
 import asyncio

@@ -92,7 +92,7 @@ async def _check_unreachable(cloud: Cloud, host: Host) -> None:
     raise Conflict(f"The agent of host {host.name} answers{has}: it is not dead; {retired}")
 
 
-async def evidence_of_silent(cloud: Cloud, host: Host) -> Evidence:
+async def evidence_of_unreachable(cloud: Cloud, host: Host) -> Evidence:
     """Return the evidence that nothing runs on a host that does not answer.
 
     Raises: Conflict: the host is up, its agent answers, or there is no evidence, and what is lacking.

@@ -12,7 +12,7 @@ from whimbrel.domain.errors import Conflict, NotFound, WorldError
 from whimbrel.domain.evidence import Evidence
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import LogEntry, Run, has_facts
-from whimbrel.hosts.forgetting import evidence_of_silent
+from whimbrel.hosts.forgetting import evidence_of_unreachable
 from whimbrel.moves.facts import Move, MoveFacts, crosses_cells, key_at, source_of, target_of
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.steps import guest, home_cell, record
@@ -38,7 +38,7 @@ async def give_up_source(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
         host = await cloud.cell(source.cell).hosts.get(source.host)
     except NotFound:
         raise Conflict(f"host {source.host} is no part of the cloud any more") from None
-    evidence = await evidence_of_silent(cloud, host)
+    evidence = await evidence_of_unreachable(cloud, host)
     move = await _taken(cloud, engine, found)
     try:
         ended = await _ended(cloud, move, evidence)
