@@ -8,17 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.older_agents import make_agent_old
 from whimbrel.api.app import compute_app
 from whimbrel.api.http.context import Context
 from whimbrel.api.http.policy import DEFAULTS
 from whimbrel.domain.guest import Guest, GuestKey
-from whimbrel.domain.host_description import HostDescription
-from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName, ProjectId, ServerId, Slot, UserId
 from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.services.identity import Principal, with_implied
-from whimbrel.ports.stores.hosts import AgentInfo
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.sim.cloud.cloud import IMAGE, PROJECT, USER, World
@@ -100,14 +98,7 @@ class Front:
     async def make_its_agent_old(self, server_id: str) -> None:
         """Register an agent of release 0.1.9 on a server's host: it has no verb but that which attaches volumes."""
         record = await lookup.find(self.world.cloud, ServerId(server_id))
-        assert record.cell
-        hosts = self.world.cloud.cell(record.cell).hosts
-        host = await hosts.get(HostName(record.host or ""))
-        described = HostDescription(
-            name=host.name, zone="z", driver=host.driver, vcpus=host.vcpus, memory_mib=host.memory_mib,
-            disk_gib=host.disk_gib, net=HostNet(host=host.name),
-        )  # fmt: skip
-        await hosts.begin_session(host, AgentInfo(release="0.1.9", verbs={"attach_volume": ()}), described)
+        await make_agent_old(self.world.cloud, record, "attach_volume")
 
 
 def fault(answer: httpx.Response, name: str, code: int) -> str:

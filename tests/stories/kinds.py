@@ -8,6 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace as with_
 
+from tests.older_agents import make_agent_old
 from tests.stories import (
     attaching,
     lifecycle,
@@ -26,7 +27,7 @@ from tests.stories.test_repair import a_scene
 from tests.stories.test_repair_older import OLDER
 from tools.scenarios import evacuations
 from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, sleeping
-from whimbrel.domain.errors import WorldError
+from whimbrel.domain.errors import Refused, WorldError
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, Slot
 from whimbrel.domain.operation_facts import OperationFacts, is_placed
@@ -170,6 +171,25 @@ async def _given_up_by_the_service(saga: str, was: str, status: str) -> None:
     await trial.world.close()
 
 
+async def _at_an_older_agent(saga: str) -> None:
+    """Its host's agent does not know the order: the request is refused at once, and nothing is done."""
+    operation = next(one for one in attaching.SCENARIOS if one.saga == saga)
+    trial = attaching.Operation(operation)
+    await trial.set_the_scene()
+    before = await _files(trial)
+    _, cloud, engine = trial.next_incarnation()
+    record = await lookup.find(cloud, trial.server.id)
+    await make_agent_old(cloud, record, "look")
+    try:
+        await operation.ask(cloud, engine, trial.world.requester(), record)
+    except Refused:
+        await trial.settle()
+        assert await _files(trial) == before, "the guest uses other files"
+        await trial.world.close()
+    else:
+        raise AssertionError("an agent was given an order that it does not know")
+
+
 async def _files(trial: Incarnations) -> tuple[str, ...]:
     record = await lookup.find(trial.world.cloud, trial.server.id)
     key = GuestKey(record.id, Slot(record.slot or ""))
@@ -188,8 +208,14 @@ async def _interrupted_repairs() -> None:
 ALSO: Mapping[str, Sequence[Callable[[], Awaitable[None]]]] = {
     "create": (test_build_failures.failed_over, test_build_failures.left_to_the_last),
     "attach_volume": (_volume_of_another_zone,),
-    "take_volume_snapshot": (partial(_given_up_by_the_service, "take_volume_snapshot", "creating", "error"),),
-    "merge_volume_files": (partial(_given_up_by_the_service, "merge_volume_files", "deleting", "error_deleting"),),
+    "take_volume_snapshot": (
+        partial(_given_up_by_the_service, "take_volume_snapshot", "creating", "error"),
+        partial(_at_an_older_agent, "take_volume_snapshot"),
+    ),
+    "merge_volume_files": (
+        partial(_given_up_by_the_service, "merge_volume_files", "deleting", "error_deleting"),
+        partial(_at_an_older_agent, "merge_volume_files"),
+    ),
     "repair": (_interrupted_repairs,),
 }
 """Stories without faults of a kind that no scenario tells."""
@@ -202,7 +228,7 @@ def attempts(saga: str, about: str = "") -> Iterator[Attempt]:
     for scenario in scenarios:
         yield partial(_complaint, scenario, "", partial(_undisturbed, scenario, saga))
     for story in ALSO.get(saga, ()):
-        yield partial(_complaint, getattr(story, "__name__", "given up by the service"), "", story)
+        yield partial(_complaint, getattr(story, "__name__", "given up, or an older agent"), "", story)
     for operation in attaching.SCENARIOS:
         if operation.saga == saga and operation.name != "plug by network":  # which makes another one
             yield partial(_complaint, f"{operation}, twice", "", partial(_asked_for_twice, operation))
