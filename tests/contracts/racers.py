@@ -28,6 +28,7 @@ CLIENTS = 8
 TRIES = 4
 UNITS = 20  # of CLIENTS * TRIES that are wanted
 ROUNDS = 4
+COMMIT_TURNS = 3  # of the event loop, until a batch of writes is committed on SQLite and can be read
 
 OWNER = Owner(ProjectId("project"), UserId("user"))
 HOST, OTHER = ProviderId("11111111-0000-4000-8000-000000000001"), ProviderId("11111111-0000-4000-8000-000000000002")
@@ -172,7 +173,8 @@ async def swap_as_seen(store: SqlPlacement, number: int) -> Ends:
             for (consumer, provider), generation in zip(_places(sum(seen)), seen, strict=True)
         ]
         ends[await attempt(store.rewrite(claims[:: 1 if number % 2 else -1]))] += 1
-        await asyncio.sleep(0)  # as between requests: on SQLite neither a read nor a refusal lets others run
+        for _turn in range(COMMIT_TURNS):
+            await asyncio.sleep(0)  # as between requests: on SQLite neither a read nor a refusal lets others run
     return ends
 
 

@@ -295,6 +295,8 @@ class Away:
     async def get(self, server_id: ServerId) -> Any:
         await self.read(ServerQuery())
 
+    record = get
+
 
 async def one_away(world: World, timeout_s: float = 0.02) -> tuple[Cloud, Away]:
     away = Away()
