@@ -13,6 +13,7 @@ from whimbrel.domain.errors import Unavailable
 
 READING = ("GET", "HEAD")
 MOST = 100
+HEADER_BYTES = 64 * 1024  # of one header of an answer: a token can be long
 IDLE_S = 5.0  # how long a connection is kept; Apache ends one after as long
 
 WANTED = (
@@ -25,6 +26,10 @@ connection then ends without one."""
 Content = bytes | AsyncIterator[bytes] | None
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 Result = TypeVar("Result")
+
+
+class UnreadableAnswer(aiohttp.ClientError):
+    """What answers does not speak HTTP, or not as it should."""
 
 
 class Connections:
@@ -89,6 +94,8 @@ class Connections:
         while True:
             try:
                 return await once()
+            except aiohttp.ClientResponseError as error:  # its representation has the headers of the request: tokens
+                raise UnreadableAnswer(f"its answer cannot be read: {error.message}") from None
             except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
                 if refusal := _refusal(url, str(error), self._settings):
                     raise Unavailable(refusal) from error
@@ -107,8 +114,10 @@ class Connections:
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
+                max_field_size=HEADER_BYTES,
             )
             # aiohttp would repeat PUT and DELETE after a broken connection. It has no other switch for that.
+            assert hasattr(self._opened, "_retry_connection"), "this release of aiohttp repeats requests by itself"
             self._opened._retry_connection = False
         return self._opened
 

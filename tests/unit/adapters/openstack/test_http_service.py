@@ -1,5 +1,7 @@
 """What requests of the control plane to a service carry, and what becomes of one whose token is rejected."""
 
+import asyncio
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -68,3 +70,49 @@ async def test_a_service_without_an_answer_is_unavailable() -> None:
     async with served(None) as (_, service):
         with pytest.raises(Unavailable, match="the volume service does not answer"):
             await service.ask("GET", "/x")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x15\x03\x01\x00\x02\x02\x46",  # TLS: the URL should be https
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}x",
+        b"HTTP/1.1 200 OK\r\nX-A: " + b"a" * 100_000 + b"\r\nContent-Length: 2\r\n\r\n{}",
+        b"garbage\r\n\r\n",
+    ],
+    ids=["tls", "two lengths", "long header", "garbage"],
+)
+async def test_an_answer_that_cannot_be_read_shows_no_token(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+
+    async def place() -> str:
+        return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    connections, token = Connections(False, timeout_s=60), "a-secret"
+    service = HttpService(connections, Session(Fixed(), place, token), "volume", "/v3")
+    with pytest.raises(Unavailable, match="its answer cannot be read") as raised:
+        await service.ask("GET", "/x")
+    assert token not in "".join(traceback.format_exception(raised.value))
+    await connections.close()
+    server.close()
+
+
+async def test_a_long_header_is_read() -> None:
+    """As of a proxy that returns the catalog in a token."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nX-Token: " + b"a" * 30_000 + b"\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    connections = Connections(False, timeout_s=60)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    assert (await connections.ask("GET", url, {}, None)).status == 200
+    await connections.close()
+    server.close()
