@@ -10,13 +10,13 @@ from tests.nats_servers import NatsServer, free_ports
 from whimbrel.adapters.bus.account_keys import AccountKeys, agent_logins
 from whimbrel.adapters.bus.bus_view import BusView
 from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
-from whimbrel.adapters.bus.nats_keys import new_key
+from whimbrel.adapters.bus.nats_keys import check_user_key, new_key
 from whimbrel.adapters.bus.server_configuration import Hub, ServerOptions
 from whimbrel.adapters.clock import SystemClock
 from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.global_.bus_accounts import SqlBusAccounts
 from whimbrel.adapters.sql.global_.cells import SqlCells
-from whimbrel.bootstrap.bus_administration import make_configuration, make_leaf, push, show
+from whimbrel.bootstrap.bus_administration import make_configuration, make_leaf, push, revoke_leaf, show
 from whimbrel.bootstrap.process_base import prepare_stores
 from whimbrel.cli import main
 from whimbrel.domain.errors import Invalid, NotFound, Refused, Unavailable
@@ -101,6 +101,13 @@ def test_a_leaf_server_gets_a_directory_of_its_own(tmp_path: Path, capsys: pytes
     assert sorted(file.name for file in directory.iterdir()) == ["SYS.creds", "cell-c1.creds", "nats-server.conf"]
     assert {file.stat().st_mode & 0o777 for file in directory.iterdir()} == {0o600}
     assert (directory / "SYS.creds").read_text().split("SEED-----\n")[1].split()[0] not in text
+
+
+@pytest.mark.parametrize("text", ["leaf-paris", "", new_key("account").public, "U" * 56])
+async def test_what_is_no_key_is_not_revoked(tmp_path: Path, text: str) -> None:
+    with pytest.raises(Invalid, match="is no public key of NATS"):
+        await revoke_leaf(f"sqlite:///{tmp_path}", BusTable(), text)
+    check_user_key(new_key("user").public)
 
 
 async def test_a_leaf_server_is_of_cells_that_exist(tmp_path: Path) -> None:

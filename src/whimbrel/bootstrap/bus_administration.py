@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from whimbrel.adapters.bus.account_keys import AccountKeys
 from whimbrel.adapters.bus.account_store import push_accounts
 from whimbrel.adapters.bus.bus_view import BusView, read_bus
 from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
-from whimbrel.adapters.bus.nats_keys import new_key
+from whimbrel.adapters.bus.nats_keys import check_user_key, new_key
 from whimbrel.adapters.bus.nats_subjects import cell_account
 from whimbrel.adapters.bus.server_configuration import Hub, ServerOptions, server_configuration
 from whimbrel.adapters.clock import SystemClock
@@ -42,6 +44,7 @@ async def make_leaf(url: str, options: ServerOptions, hub: Hub) -> tuple[str, Ma
     Raises: NotFound: no such cell.
     """
     key = new_key("user")
+    hub = replace(hub, public_key=key.public)
     async with _keys(url) as keys:
         known = {each.name for each in await keys.all()}
         for cell in hub.cells:
@@ -53,7 +56,8 @@ async def make_leaf(url: str, options: ServerOptions, hub: Hub) -> tuple[str, Ma
 
 
 async def revoke_leaf(url: str, table: BusTable, public_key: str) -> None:
-    """Revoke the key of a leaf server on all servers, which end its connections."""
+    """Revoke the key of a leaf server on all servers, which end its connections. Raises: Invalid: it is no key."""
+    check_user_key(public_key)
     async with _keys(url) as keys, _system(keys, table) as system:
         await keys.revoke_leaf(public_key)
         await push_accounts(system, keys)

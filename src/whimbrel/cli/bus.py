@@ -110,6 +110,7 @@ def leaf(
     certificate: Path | None = None,
     key: Path | None = None,
     hub_ca: Path | None = None,
+    hub_insecure: bool = False,
     installed: Path = Path("/etc/nats"),
     insecure: bool = False,
 ) -> None:
@@ -138,10 +139,12 @@ def leaf(
         The certificate's key: PEM.
     hub_ca
         The certificate of the CA of the servers that it joins: PEM. Default: those that its system trusts.
+    hub_insecure
+        Join them without TLS: others on the way could read and change orders.
     installed
         Where the directory's files will be on the leaf's machine.
     insecure
-        Allow connections without TLS beyond loopback.
+        Let agents connect without TLS beyond loopback.
     """
     log_setup.configure(verbose=False)
     _, url = database.found()
@@ -151,7 +154,9 @@ def leaf(
     options = ServerOptions(
         name=name, listen=listen, directory=accounts, certificate=certificate, key=key, insecure=insecure
     )
-    joined = Hub(addresses=hub, cells=tuple(map(CellName, cell)), ca=hub_ca, insecure=insecure, credentials=installed)
+    joined = Hub(
+        addresses=hub, cells=tuple(map(CellName, cell)), ca=hub_ca, insecure=hub_insecure, credentials=installed
+    )
     public_key, files = asyncio.run(bus_administration.make_leaf(url, options, joined))
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=file_modes.DIRECTORY)
@@ -175,7 +180,7 @@ def revoke_leaf(public_key: str, /, *, database: DatabaseOptions = DatabaseOptio
     Parameters
     ----------
     public_key
-        The key, as `whimbrel bus leaf` printed it.
+        The key, as `whimbrel bus leaf` printed it; it is also in the first lines of nats-server.conf.
     """
     log_setup.configure(verbose=False)
     config, url = database.found()

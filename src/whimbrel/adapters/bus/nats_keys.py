@@ -14,6 +14,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import nkeys
 
+from whimbrel.domain.errors import Invalid
+
 KeyKind = Literal["operator", "account", "user"]
 ConnectionKind = Literal["STANDARD", "LEAFNODE"]
 
@@ -22,6 +24,7 @@ _PREFIXES: dict[KeyKind, int] = {
     "account": nkeys.PREFIX_BYTE_ACCOUNT,
     "user": nkeys.PREFIX_BYTE_USER,
 }
+PUBLIC_KEY_BYTES = 35  # a prefix, 32 bytes, a checksum of 2
 _HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
 _UNLIMITED = {"subs": -1, "data": -1, "payload": -1}
 _UNLIMITED_ACCOUNT = {**_UNLIMITED, "imports": -1, "exports": -1, "wildcards": True, "conn": -1, "leaf": -1}
@@ -56,6 +59,21 @@ def public_key(seed: str) -> str:
     """Return the public key of a seed. Raises: nkeys errors: it is none."""
     public: bytes = nkeys.from_seed(seed.encode()).public_key
     return public.decode()
+
+
+def check_user_key(text: str) -> None:
+    """Raises: Invalid: it is no public key of a user."""
+    try:
+        content = base64.b32decode(text + "=" * (-len(text) % 8))
+    except ValueError:
+        content = b""
+    checksum = int.from_bytes(content[-2:], "little")
+    if (
+        len(content) != PUBLIC_KEY_BYTES
+        or content[0] != nkeys.PREFIX_BYTE_USER
+        or nkeys.crc16(content[:-2]) != checksum
+    ):
+        raise Invalid(f"{text!r} is no public key of NATS: it begins with U and has 56 characters")
 
 
 def sign_nonce(seed: str, nonce: str) -> bytes:

@@ -69,11 +69,12 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
     ca: Path | None = None  # what their certificates are checked with; None: the system's
     insecure: bool = False  # without TLS
     credentials: Path = Path("/etc/nats")  # the directory of the files of credentials, on the leaf's machine
+    public_key: str = ""  # of the leaf server; for people
 
     def __post_init__(self) -> None:
         for address in self.addresses:
             if self.ca and self.insecure:
-                raise Invalid("a CA is used with TLS, and --insecure is without TLS: give one of them")
+                raise Invalid("a CA is used with TLS, and --hub-insecure is without TLS: give one of them")
             if not address.rpartition(":")[2].isdigit():
                 raise Invalid(f"{address} is not HOST:PORT; give where a server of the hub listens for leaf servers")
 
@@ -95,6 +96,7 @@ async def server_configuration(keys: AccountKeys, options: ServerOptions, hub: H
     known = [await keys.account(name) for name in (hub.accounts if hub else (SYSTEM_ACCOUNT, CONTROL_ACCOUNT))]
     lines = [
         f"# nats-server for Whimbrel, made by `whimbrel bus {'leaf' if hub else 'init'}`. It contains no secret.",
+        *([f"# The key of this leaf server: {hub.public_key}"] if hub else []),
         f"listen: {_text(options.listen)}",
         *([f"server_name: {_text(options.name)}"] if options.name else []),
         f"max_payload: {MAX_PAYLOAD}",
