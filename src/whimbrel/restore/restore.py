@@ -13,10 +13,10 @@ from whimbrel.domain.errors import Conflict, Refused, WorldError
 from whimbrel.domain.guest import Obeyed
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Run
-from whimbrel.moves.steps.lease_check import check_lock
+from whimbrel.moves.steps.lease_check import check_lock, lock_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
-from whimbrel.ports.stores.restores import LOST, CloudState
+from whimbrel.ports.stores.restores import LOST, RESTORING_SAGAS, CloudState
 from whimbrel.proof import paged_reads
 from whimbrel.proof.ledgers import (
     Forgotten,
@@ -116,13 +116,26 @@ def _lost_runs(entries: Sequence[tuple[HostName, Obeyed]]) -> tuple[LostRun, ...
 
 
 async def _why_unlocked(run: Run, registry: SagaRegistry, cloud: Cloud) -> str | None:
-    if run.is_foreign or not registry.of(run).holds_lock(run):
+    """Return why an open run has not the lock of its server, or cannot get it."""
+    if run.is_foreign:
         return None
     try:
-        await check_lock(run, cloud)
+        if registry.of(run).holds_lock(run):
+            await check_lock(run, cloud)
+        elif run.saga not in RESTORING_SAGAS:
+            return await _why_locked(run, cloud)
     except WorldError as trouble:
         return trouble.reason
     return None
+
+
+async def _why_locked(run: Run, cloud: Cloud) -> str | None:
+    """Return the reason if the lock is of an ended run: as long as this one is open, no repair would release it."""
+    held = await lock_of(run, cloud)
+    if not held or not held.run or held.run == run.id:
+        return None
+    holder = (await cloud.restores.known([held.run])).get(held.run)
+    return f"run {held.run} locks its server, and has ended" if holder is None or holder.is_over else None
 
 
 # Restore

@@ -7,6 +7,7 @@ must find nothing to change, or leave no more than reconcilers/late_effects_roun
 from whimbrel.domain.errors import LockLost, NotFound, Superseded
 from whimbrel.domain.run import Run
 from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.pages import Hold
 
 
 async def check_in_hand(run: Run, cloud: Cloud) -> None:
@@ -15,15 +16,20 @@ async def check_in_hand(run: Run, cloud: Cloud) -> None:
         raise Superseded(f"run {run.id} was taken over meanwhile")
 
 
-async def check_lock(run: Run, cloud: Cloud) -> None:
-    """Check that the home record is locked by this run. Raises: LockLost: it is not; Superseded; Unavailable."""
+async def lock_of(run: Run, cloud: Cloud) -> Hold | None:
+    """Return the lock of the home record; None: there is no record in a cell. Raises: Unavailable."""
     try:
         entry = await cloud.directory.entry(run.subject)
     except NotFound:
-        return
+        return None
     if entry.cell is None:
-        return  # it has no cell: the open run itself is the lock
-    held = (await cloud.cell(entry.cell).servers.holds([run.subject])).get(run.subject)
+        return None  # it has no cell: the open run itself is the lock
+    return (await cloud.cell(entry.cell).servers.holds([run.subject])).get(run.subject)
+
+
+async def check_lock(run: Run, cloud: Cloud) -> None:
+    """Check that the home record is locked by this run. Raises: LockLost: it is not; Superseded; Unavailable."""
+    held = await lock_of(run, cloud)
     if held and held.run != run.id:  # a missing record is reported by the next step that needs it
         await check_in_hand(run, cloud)  # else it is not ours to stop: the next one has ended it, maybe
         by = f"run {held.run} locks it" if held.run else "nothing locks it"
