@@ -188,9 +188,18 @@ async def a_copy(scene: Scene) -> None:
 
 
 async def locked(scene: Scene) -> None:
+    await _lock(scene, scene.plain)
+
+
+async def no_entry_of_a_locked_one(scene: Scene) -> None:
+    await no_entry(scene)
+    await _lock(scene, scene.rich)
+
+
+async def _lock(scene: Scene, server: Server) -> None:
     """Make a run that is over hold its lock."""
-    [over] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
-    of_it = records.c.id == scene.plain.id
+    [over] = await scene.world.cloud.journal.find(RunFilter(subject=server.id, limit=1))
+    of_it = records.c.id == server.id
     await run(scene, "cell_c1", sa.update(records).where(of_it).values(locked_by_run=over.id))
 
 
@@ -428,6 +437,7 @@ MENDED = (
     _break("a deleted server holds something", held_by("gone"), "leaked_claim"),
     _break("a run that is over holds something", held_by("run"), "leaked_claim"),
     _break("the directory lost a row", no_entry, "no_entry"),
+    _break("the directory lost the row of a locked server", no_entry_of_a_locked_one, "no_entry"),
     _break("a cell has a copy of a record", a_copy, "stray_record"),
     _break("a run that is over locks a server", locked, "leaked_lock"),
     _break("a record stands as if there were a copy", record_shared, "stray_standing"),

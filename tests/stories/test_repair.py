@@ -87,6 +87,7 @@ async def test_several_things_at_once_are_all_named_and_mended(scene: Scene) -> 
     # These would be undone by the rest, or be in its way.
     others = (
         "the directory lost a row",
+        "the directory lost the row of a locked server",
         "everything is held twice",
         "the rows of a claim were deleted",
         "less is left of a host than is free",

@@ -30,6 +30,7 @@ ANYWHERE = (
     "a stranger holds something",
     "a run that is over holds something",
     "the directory lost a row",
+    "the directory lost the row of a locked server",
     "a cell has a copy of a record",
     "a record stands as if there were a copy",
 )

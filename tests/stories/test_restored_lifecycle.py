@@ -16,18 +16,36 @@ from whimbrel.domain.ids import HostName
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.repair.service import survey
 from whimbrel.servers.lifecycle import create, delete
+from whimbrel.sim.faults.chaos import Chaos, Crash
 from whimbrel.sim.runs.operator_restore import restore
 
 pytestmark = pytest.mark.long
 
 Change = Callable[[Scene], Awaitable[None]]
 EVERYTHING = ("global", "cell", "placement")
+SERVERS = 2
+"""Those of the scene that exist."""
 
 
 async def made(scene: Scene) -> None:
     world, engine = scene.world, scene.world.engine("before")
     await create.accept(world.cloud, engine, world.requester(), [world.new_server("later")], HostName("h3"))
     await world.settle(engine)
+
+
+async def half_made(scene: Scene) -> None:
+    """Begin a create; its process dies when the guest runs, before the record is unlocked."""
+    world = scene.world
+
+    async def die(touch: str) -> None:
+        if touch == "agent h3.start":
+            raise Crash
+
+    cloud = Chaos({}, die).wrap(world.cloud)
+    engine = world.engine("before", cloud)
+    await create.accept(cloud, engine, world.requester(), [world.new_server("later")], HostName("h3"))
+    with pytest.raises(Crash):
+        await world.settle(engine)
 
 
 async def deleted(scene: Scene) -> None:
@@ -54,6 +72,13 @@ async def after_a_restore(change: Change, which: tuple[str, ...]) -> tuple[Proof
 async def test_the_cloud_is_restored(change: Change, which: tuple[str, ...]) -> None:
     proof, words = await after_a_restore(change, which)
     assert proof.holds, (words, proof.violations)
+
+
+async def test_a_server_that_was_being_created_is_in_the_directory_again() -> None:
+    proof, words = await after_a_restore(half_made, ("global",))
+    assert not words
+    assert proof.holds, proof.violations
+    assert proof.servers == SERVERS + 1
 
 
 @pytest.mark.parametrize("change", [made, deleted], ids=lambda one: one.__name__)

@@ -33,7 +33,7 @@ from whimbrel.servers import operation
 from whimbrel.servers.allocations.allocation_repair import claim_due
 
 MAKES_ROOM = (actions.Recount, actions.ReleaseClaim)
-TAKES_LOCK = (actions.Unlock, actions.GiveLock, actions.SettleRecord)
+TAKES_LOCK = (actions.Unlock, actions.GiveLock, actions.SettleRecord, actions.AdoptRecord)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
