@@ -78,6 +78,9 @@ class VolumesCopy:
     def attachments_of(self, volume: str) -> Sequence[Attachment]:
         return [each for each in self.attachment_rows.values() if each.volume == volume]
 
+    def attachments_for(self, server: str) -> Sequence[Attachment]:
+        return [each for each in self.attachment_rows.values() if each.server == server]
+
 
 class GuestsCopy:
     """Implements GuestRecords."""

@@ -49,6 +49,8 @@ def _finding(each: Finding) -> Iterator[str]:
     since = f" since {terminal.moment(each.since)} UTC" if each.since else ""
     yield _indented(each.text, "  * ")
     yield _indented(f"Unchanged{since}. Probably {each.cause}.", "    ")
+    if each.note:
+        yield _indented(f"Note: {each.note}.", "    ")
     for command in each.commands:
         yield f"    {escape(_command(command))}"
 

@@ -62,8 +62,17 @@ class Command(msgspec.Struct, frozen=True):
     sql_in: str | None = None
 
 
+class Reboot(Command, frozen=True, kw_only=True):
+    """A hard reboot. It is only printed if Nova and Cinder agree on the server's attachments: see guards."""
+
+    server: str
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """kind: a key of TITLES. subject: the id that it is about. since: the last write of its records, if known."""
+    """kind: a key of TITLES. subject: the id that it is about. since: the last write of its records, if known.
+
+    note: what to heed before the commands are run.
+    """
 
     kind: str
     subject: str
@@ -73,6 +82,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     evidence: Mapping[str, Any] = {}
     commands: Sequence[Command] = ()
+    note: str = ""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -5,7 +5,7 @@ The SQL is such that MariaDB, MySQL and PostgreSQL take it.
 
 from collections.abc import Iterator
 
-from whimbrel.doctor.doctor_finding import Command
+from whimbrel.doctor.doctor_finding import Command, Reboot
 from whimbrel.doctor.nova_records import Instance, Migration
 
 API = "the API database"
@@ -32,9 +32,9 @@ def clear_task(server: Instance, *, and_host: bool = False) -> Command:
     return sql(server.cell, f"UPDATE instances SET task_state = NULL{host} WHERE {where};")
 
 
-def hard_reboot(server: str, wait: str = "") -> Command:
-    """wait: " --wait": Nova refuses the next command while this one goes on."""
-    return Command(f"openstack server reboot --hard{wait} {server}")
+def hard_reboot(server: str, wait: str = "", only: str = "") -> Command:
+    """wait: " --wait": Nova refuses the next command while this one goes on. only: the condition, as a comment."""
+    return Reboot(f"openstack server reboot --hard{wait} {server}{f'  # {only}' if only else ''}", server=server)
 
 
 def release(consumer: str) -> Command:

@@ -276,6 +276,10 @@ class NovaRecords(Protocol):
         """Yield the attachments of these volumes, also of servers that are gone."""
         ...
 
+    def uses_of_servers(self, servers: Sequence[str]) -> Iterator[VolumeUse]:
+        """Yield the attachments of these servers."""
+        ...
+
     def servers_on(self, host: str) -> Iterator[Sequence[str]]:
         """Yield the ids of live, visible servers whose host is this one, in pieces."""
         ...

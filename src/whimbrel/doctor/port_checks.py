@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from whimbrel.doctor import mending
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject
 from whimbrel.doctor.record_words import evidence_of
@@ -89,20 +90,18 @@ class PortChecks:
         if server is None or server.host is None or server.vm_state in ("error", "shelved_offloaded"):
             return  # an offloaded server's ports may be bound to its last host
         move = Command(f"openstack port set --host {server.host} {port.id}")
-        reboot = Command(f"openstack server reboot --hard {server.uuid}")
         if port.host != server.host:
             bindings = self._ports.bindings(port.id)
             both = [_activate_binding(port.id, server.host), _delete_binding(port.id, port.host)]
             rebind = both if any(each.host == server.host for each in bindings) else [move]
-            if port.host:
-                reboot = Command(f"{reboot.line}  # if it does not run on {port.host}: two guests damage its disks")
+            only = f"if it does not run on {port.host}: two guests damage its disks" if port.host else ""
             yield _finding(
                 "port_on_other_host", port, subject, server, records,
                 f"is bound to {port.host or 'no host'}, and its server {server.uuid} ({server.name}) is on"
                 f" {server.host}",
                 "a move was interrupted between the change of the server's host and that of the port, or back"
                 + (GUEST_MAY_BE_THERE.format(port.host) if port.host else ""),
-                [*rebind, reboot],
+                [*rebind, mending.hard_reboot(server.uuid, only=only)],
                 bindings=[[each.host, each.status] for each in bindings],
             )  # fmt: skip
         elif port.vif_type == FAILED:
@@ -111,7 +110,8 @@ class PortChecks:
                 f"could not be bound to {port.host}: server {server.uuid} ({server.name}) has no network by it",
                 "the host's network agent was down, or does not reach the network, when the port was bound",
                 [Command(f"openstack network agent list --host {port.host}"),
-                 Command(f"openstack port unset --host {port.id}"), move, reboot],
+                 Command(f"openstack port unset --host {port.id}"), move,
+                 mending.hard_reboot(server.uuid)],
             )  # fmt: skip
 
 

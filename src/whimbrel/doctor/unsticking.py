@@ -13,11 +13,12 @@ from whimbrel.doctor.nova_records import Fleet, Instance, Migration, Subject
 
 KEPT = ("shelved_offloaded", "shelved", "suspended", "paused", "rescued", "soft-delete")
 """States that a server keeps until an operation has ended. Nova's own command would make it active."""
+REBOOT = "reboot --hard"
 AGAIN: Mapping[str, str] = {
     "unshelving": "unshelve", "shelving": "shelve", "shelving_image_pending_upload": "shelve",
     "shelving_image_uploading": "shelve", "shelving_offloading": "shelve --offload", "resuming": "resume",
-    "unpausing": "unpause", "unrescuing": "unrescue", "rebooting_hard": "reboot --hard",
-    "reboot_pending_hard": "reboot --hard", "reboot_started_hard": "reboot --hard", "powering-off": "stop",
+    "unpausing": "unpause", "unrescuing": "unrescue", "rebooting_hard": REBOOT,
+    "reboot_pending_hard": REBOOT, "reboot_started_hard": REBOOT, "powering-off": "stop",
 }  # fmt: skip
 """What is asked for again, by task state, of a server that keeps its state. The others have left its guest alone."""
 DELETES: Mapping[str, str] = {"deleting": "error", "soft-deleting": "active"}
@@ -101,7 +102,9 @@ def _again(subject: Subject, server: Instance) -> Iterator[Command]:
         yield mending.release(server.uuid)
     yield mending.clear_task(server, and_host=is_offloaded and server.host is not None)
     verb = "unshelve" if is_offloaded else AGAIN.get(server.task_state or "")
-    if verb:
+    if verb == REBOOT:
+        yield mending.hard_reboot(server.uuid)
+    elif verb:
         yield Command(f"openstack server {verb} {server.uuid}")
 
 
@@ -146,20 +149,19 @@ def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Ite
 def _start(subject: Subject, server: Instance) -> Iterator[Command]:
     moves = subject.open_migrations
     wait = " --wait" * (server.vm_state == "stopped")
-    reboot = mending.hard_reboot(server.uuid, wait)
     if any(each.has_evacuated(server) for each in moves):
-        yield Command(f"{reboot.line}  # if its disk was shared; otherwise rebuild")
+        yield mending.hard_reboot(server.uuid, wait, "if its disk was shared; otherwise rebuild")
     elif any(each.type == "evacuation" for each in moves):
         yield Command(f"openstack server evacuate {server.uuid}  # if {server.host} is down; otherwise reboot --hard")
     elif server.task_state in OF_REBUILDS:
         if subject.action and subject.action.name == "evacuate":  # its record has ended: the source came back
-            yield Command(f"{reboot.line}  # if its disk was shared or is a volume; otherwise rebuild")
+            yield mending.hard_reboot(server.uuid, wait, "if its disk was shared or is a volume; otherwise rebuild")
         else:
             yield Command(f"openstack server rebuild{wait} {server.uuid}")
     elif server.task_state == "migrating":
         others = ", ".join(sorted({each.target for each in moves if each.target})) or "another host"
-        yield Command(f"{reboot.line}  # if virsh shows it neither here nor on {others}")
+        yield mending.hard_reboot(server.uuid, wait, f"if virsh shows it neither here nor on {others}")
     elif server.task_state not in GUEST_UNTOUCHED:
-        yield reboot
+        yield mending.hard_reboot(server.uuid, wait)
     if server.vm_state == "stopped":
         yield Command(f"openstack server stop {server.uuid}")

@@ -57,6 +57,25 @@ class VolumeChecks:
                 found = self._volumes.attachment(each.subject)
                 yield from self._unmapped([found], records, now, limits) if found else ()
 
+    def unsettled(self, server: Instance, uses: Sequence[VolumeUse]) -> str:
+        """Return the first attachment of a server on which Nova and Cinder do not agree, in words; "": there is none.
+
+        uses: all of its mappings.
+        """
+        for use in uses:
+            found = self._volumes.attachment(use.attachment) if use.attachment else None
+            if found is None:
+                return f"Cinder has no attachment {use.attachment or 'that Nova records'} of volume {use.volume}"
+            volume = self._volumes.volume(use.volume)
+            host = volume.hosts.get(found.id) if volume else None
+            if (found.server, found.volume) != (server.uuid, use.volume):
+                return f"attachment {found.id} of volume {use.volume} is that of another server or volume in Cinder"
+            if found.status != "attached" or (host and host != server.host):
+                return f"attachment {found.id} of volume {use.volume} is {found.status} on {host or 'no host'}"
+        recorded = {each.attachment for each in uses}
+        others = (each for each in self._volumes.attachments_for(server.uuid) if each.id not in recorded)
+        return next((f"Nova does not record attachment {each.id} of volume {each.volume}" for each in others), "")
+
     # Attachments without a mapping
 
     def _unmapped(

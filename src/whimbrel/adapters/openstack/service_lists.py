@@ -106,7 +106,13 @@ class CinderVolumes:
             return None
 
     def attachments_of(self, volume: str) -> Sequence[Attachment]:
-        return [_attachment(row) for page in self._pages("attachments", ("volume_id", volume)) for row in page]
+        return self._attachments("volume_id", volume)
+
+    def attachments_for(self, server: str) -> Sequence[Attachment]:
+        return [each for each in self._attachments("instance_id", server) if each.server == server]
+
+    def _attachments(self, key: str, id: str) -> Sequence[Attachment]:
+        return [_attachment(row) for page in self._pages("attachments", (key, id)) for row in page]
 
     def _pages(self, what: str, *query: tuple[str, str]) -> Iterator[list[dict[str, Any]]]:
         marker: list[tuple[str, str]] = []

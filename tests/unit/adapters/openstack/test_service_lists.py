@@ -79,6 +79,8 @@ def test_volumes_and_attachments_of_all_projects() -> None:
     assert (volume.name, volume.status, volume.hosts, volume.touched) == ("", "in-use", {"a": "n1"}, AT + 0.5)
     assert [[each.id for each in page] for page in volumes.attachments()] == [["a", "b"], ["c"]]
     assert [(each.id, each.server) for each in volumes.attachments_of("v")] == [("a", "s1"), ("b", None)]
+    assert [each.id for each in volumes.attachments_for("s1")] == ["a"]
+    assert "instance_id=s1" in service.asked[-1]
     assert all("all_tenants=1" in path for path in service.asked)
     assert volumes.volume("v") == volume
     assert (volumes.volume("gone"), volumes.attachment("gone")) == (None, None)

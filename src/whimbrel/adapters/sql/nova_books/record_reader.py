@@ -246,6 +246,11 @@ class RecordReader:
             for cell, row in self._in_cells(_USES.where(_b.volume_id.in_(ids))):
                 yield _volume_use(cell, row)
 
+    def uses_of_servers(self, servers: Sequence[str]) -> Iterator[VolumeUse]:
+        for ids in _pieces(servers):
+            for cell, row in self._in_cells(_USES.where(_b.instance_uuid.in_(ids))):
+                yield _volume_use(cell, row)
+
     def servers_on(self, host: str) -> Iterator[Sequence[str]]:
         there = sa.select(_i.uuid).where(_i.host == host, _i.deleted == 0, sa.or_(_i.hidden.is_(None), ~_i.hidden))
         yield from _pieces(row.uuid.lower() for _, row in self._in_cells(there))
