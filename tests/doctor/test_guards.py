@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.doctor.nova_copy import NovaCopy, server
+from tests.doctor.nova_copy import NovaCopy, migration, server
 from tests.doctor.services_copy import GuestsCopy, PortsCopy, VolumesCopy
 from whimbrel.doctor.guest_checks import GuestChecks
 from whimbrel.doctor.looks import Checks
@@ -83,3 +83,80 @@ def test_no_finding_of_another_kind_reboots_such_a_server(copy: NovaCopy) -> Non
     for each in (port, guest):
         assert not any("reboot" in command.line for command in each.commands)
         assert "Cinder was not asked" in each.note
+
+
+@pytest.fixture
+def moved(copy: NovaCopy) -> NovaCopy:
+    """Return a Nova whose nova-compute ended the live migration of server 1 to n2 as error when it started."""
+    copy.hold(copy.add_migration(1, "error", "live-migration"), "n1")
+    return copy
+
+
+def held(copy: NovaCopy, *beside: Checks) -> tuple[list[str], str]:
+    (found,) = (each for each in copy.look(beside=beside).findings if each.kind == "allocation_of_migration")
+    return [each.line.split("  #")[0] for each in found.commands], found.note
+
+
+ASK = f"virsh -c qemu+ssh://n2/system domstate {server(1)}"
+RELEASE = f"openstack resource provider allocation delete {migration(1)}"
+
+
+def test_what_a_live_migration_holds_is_released_after_a_look_at_the_target(moved: NovaCopy) -> None:
+    lines, note = held(moved)
+    assert lines == [ASK, RELEASE]
+    assert "only if n2 answers shut off" in note
+
+
+@pytest.mark.parametrize(("state", "left"), [(None, [RELEASE]), ("shut off", [RELEASE]), ("running", [])])
+def test_a_hypervisor_that_is_given_is_not_left_to_the_reader(
+    moved: NovaCopy, state: str | None, left: list[str]
+) -> None:
+    guests = GuestsCopy("n2")
+    if state:
+        guests.add("n2", server(1), state)
+    lines, note = held(moved, GuestChecks(guests))
+    assert lines == left
+    assert ("the guest runs on n2" in note) == (left == [])
+
+
+def test_a_hypervisor_that_is_not_given_is_asked(moved: NovaCopy) -> None:
+    guests = GuestsCopy("n1")
+    guests.add("n1", server(1))
+    assert held(moved, GuestChecks(guests))[0] == [ASK, RELEASE]
+
+
+def test_a_target_that_nova_records_is_not_asked(copy: NovaCopy) -> None:
+    copy.add_server(3, "n2")
+    copy.hold(copy.add_migration(3, "error", "live-migration"), "n1")
+    assert held(copy)[0] == [f"openstack resource provider allocation delete {migration(3)}"]
+
+
+@pytest.mark.parametrize("task", ["migrating", None])
+def test_a_live_migration_is_ended_after_a_look_at_the_target(copy: NovaCopy, task: str | None) -> None:
+    copy.add_server(3, task_state=task)
+    copy.add_migration(3, "running", "live-migration")
+    guests = GuestsCopy("n2")
+    (found,) = copy.look().findings
+    lines = [each.line for each in found.commands if "event list" not in each.line]
+    assert "n2/system domstate" in lines[0]
+    assert "UPDATE migrations" in lines[1]
+    guests.add("n2", server(3))
+    stuck, *_ = copy.look(beside=[GuestChecks(guests)]).findings
+    assert [each.line for each in stuck.commands if "event list" not in each.line] == []
+
+
+def test_an_unshelve_is_asked_for_again_after_a_look_for_the_guest_that_it_had_begun(copy: NovaCopy) -> None:
+    copy.add_server(3, task_state="spawning", vm_state="shelved_offloaded")
+    (found,) = copy.look().findings
+    assert "n1/system domstate" in found.commands[1].line
+
+
+def test_bindings_and_allocations_on_another_host_are_deleted_after_a_look_at_it(copy: NovaCopy) -> None:
+    copy.hold(server(1), "n2")
+    ports = PortsCopy()
+    ports.add("p", server(1), "n1")
+    ports.add("q", server(2), "n1")
+    ports.others["p"] = ["n2"]
+    found = copy.look(beside=[PortChecks(ports)]).findings
+    assert [each.kind for each in found] == ["doubled_allocation", "port_on_other_host", "port_bound_twice"]
+    assert [each.commands[0].line.split("/")[2] for each in found] == ["n2", "n1", "n2"]

@@ -101,4 +101,5 @@ def test_a_live_migration_that_its_source_ended_when_it_started_says_that_the_gu
     copy.hold(copy.add_migration(1, "error", "live-migration"), "n1")
     held, elsewhere = copy.look().findings
     assert (held.kind, elsewhere.kind) == ("allocation_of_migration", "allocation_elsewhere")
-    assert "on which host it runs" in held.cause
+    assert "even if the guest has moved" in held.cause
+    assert all("n2/system domstate" in each.commands[0].line for each in (held, elsewhere))

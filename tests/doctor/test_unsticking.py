@@ -37,7 +37,7 @@ def test_a_create_that_stands_still_between_two_task_states_is_stuck(copy: NovaC
         ({"task_state": "spawning", "vm_state": "building", "launched_at": None}, ["delete"]),
         ({"task_state": "rebuild_spawning"}, ["--state active", "rebuild"]),
         ({"task_state": "shelving_offloading", "vm_state": "shelved"}, ["instances", "shelve"]),
-        ({"task_state": "spawning", "vm_state": "shelved_offloaded"}, ["release", "instances", "unshelve"]),
+        ({"task_state": "spawning", "vm_state": "shelved_offloaded"}, ["virsh", "release", "instances", "unshelve"]),
         ({"task_state": "resuming", "vm_state": "suspended"}, ["instances", "resume"]),
         ({"task_state": "image_uploading"}, ["--state active"]),
         ({"task_state": "soft-deleting"}, ["--state active", "delete"]),
@@ -179,8 +179,9 @@ def test_a_delete_that_died_at_its_end_is_asked_for_again(copy: NovaCopy) -> Non
 
 
 VERBS = {
-    "UPDATE migrations": "migrations", "UPDATE instances": "instances", "allocation delete": "release",
-    "heal_allocations": "heal", "server set": "", "server reboot": "", "server resize": "", "server": "",
+    "virsh": "virsh", "UPDATE migrations": "migrations", "UPDATE instances": "instances",
+    "allocation delete": "release", "heal_allocations": "heal", "server set": "", "server reboot": "",
+    "server resize": "", "server": "",
 }  # fmt: skip
 
 

@@ -68,6 +68,16 @@ class Reboot(Command, frozen=True, kw_only=True):
     server: str
 
 
+class AskHost(Command, frozen=True, kw_only=True):
+    """A look at a host for the guest of a server: while it runs there, none of the commands after this one is right.
+
+    It is not printed if the host's hypervisor has been asked: see guards.
+    """
+
+    server: str
+    host: str
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """kind: a key of TITLES. subject: the id that it is about. since: the last write of its records, if known.
 

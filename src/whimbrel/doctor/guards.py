@@ -8,11 +8,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from whimbrel.doctor.doctor_finding import Command, Finding, Reboot
+from whimbrel.doctor.doctor_finding import AskHost, Command, Finding, Reboot
+from whimbrel.doctor.guest_checks import GuestChecks
 from whimbrel.doctor.nova_records import Instance, NovaRecords, VolumeUse
 from whimbrel.doctor.volume_checks import VolumeChecks
 
 PIECE = 500
+LOOK_FIRST = (
+    "go on after virsh domstate only if {} answers shut off, or that it has no such domain. If the guest runs there,"
+    " run nothing of this: it has moved, and its record has not. Then write that host into Nova; or, if the guest runs"
+    " on its recorded host too, end it where it does not belong; and look again"
+)
+RUNS_THERE = (
+    "the guest runs on {}, so the commands that follow from the record are left out. It has moved, and its record has"
+    " not. Write that host into Nova; or, if it runs on its recorded host too, end it where it does not belong; and"
+    " look again"
+)
+"""What was not to be seen in the records. Source: ComputeManager._post_live_migration."""
 NO_REBOOT = (
     "no reboot is printed: a hard reboot of Nova drops volumes whose attachment Cinder does not have, and deletes"
     " attachments that Nova does not record, and {}. "
@@ -29,11 +41,28 @@ MEND_FIRST = (
 
 def guarded(findings: Iterable[Finding], records: NovaRecords, beside: Sequence[object]) -> list[Finding]:
     """Return findings with the commands that are safe, and notes on those that are left out."""
+    guests = next((each for each in beside if isinstance(each, GuestChecks)), None)
     found = list(findings)
+    if any(isinstance(command, AskHost) for each in found for command in each.commands):
+        running = guests.running() if guests else {}
+        found = [_as_hosts_are(each, running) for each in found]
     volumes = next((each for each in beside if isinstance(each, VolumeChecks)), None)
     servers = sorted({each.server for finding in found for each in finding.commands if isinstance(each, Reboot)})
     reasons = _reasons(servers, records, volumes)
     return [_without_reboots(each, reasons) for each in found]
+
+
+def _as_hosts_are(finding: Finding, running: Mapping[str, frozenset[str]]) -> Finding:
+    """End the commands at a host on which the guest runs, and ask the hosts that are not known."""
+    kept: list[Command] = []
+    for each in finding.commands:
+        if not isinstance(each, AskHost) or each.host not in running:
+            kept.append(each)
+        elif each.server in running[each.host]:
+            return msgspec.structs.replace(finding, commands=kept, note=RUNS_THERE.format(each.host))
+    asked = [each.host for each in kept if isinstance(each, AskHost)]
+    note = LOOK_FIRST.format(", ".join(dict.fromkeys(asked))) if asked else finding.note
+    return msgspec.structs.replace(finding, commands=kept, note=note)
 
 
 def _without_reboots(finding: Finding, reasons: Mapping[str, str]) -> Finding:

@@ -56,6 +56,13 @@ class GuestChecks:
             subjects = [known.get(id) or Subject(id=id) for id in ids[start : start + PIECE]]
             yield from self._judged(subjects, places, records, now, limits)
 
+    def running(self) -> Mapping[str, frozenset[str]]:
+        """Return the ids of the guests that run, or are paused, by the hosts that are asked."""
+        return {
+            host: frozenset(each.id.lower() for each in self._guests.guests(host) if each.is_active)
+            for host in self._guests.hosts
+        }
+
     def _is_asked(self, server: Instance | None) -> bool:
         return server is not None and server.host in self._guests.hosts
 

@@ -12,9 +12,7 @@ OTHER_RULES = ("resources", "hw:emulator_threads_policy", "hw:cpu_policy")
 """Beginnings of extra specs that change what a flavor asks for: its amounts are not compared."""
 
 GUEST_MAY_BE_ON_TARGET = (
-    "; nova-compute of the source ends a live migration as error when it starts, even if the guest has moved: see with"
-    " virsh on which host it runs, and if that is the target, end it there or write its host into Nova, before you"
-    " release this or a binding"
+    "; nova-compute of the source ends a live migration as error when it starts, even if the guest has moved"
 )
 """Source: ComputeManager._reset_live_migration: it aborts the job, and does not look where the guest is."""
 
@@ -43,7 +41,8 @@ def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
         yield _finding("allocation_elsewhere", subject, server, fleet,
                        f"is on {server.host} and holds {held_words(subject.held, fleet)}",
                        "a move was interrupted between the change of its host and the change of its allocation",
-                       [mending.release(server.uuid), mending.heal(server.uuid)])  # fmt: skip
+                       [*(mending.ask_host(root.host, server.uuid) for root in roots),
+                        mending.release(server.uuid), mending.heal(server.uuid)])  # fmt: skip
     elif len(roots) > 1:
         yield from _several(subject, server, fleet, node, roots)
     else:
@@ -84,7 +83,8 @@ def _several(subject: Subject, server: Instance, fleet: Fleet, node: Node, roots
     yield _finding("doubled_allocation", subject, server, fleet,
                    f"is on {server.host} and holds {held_words(subject.held, fleet)}",
                    "a move or an evacuation ended without releasing the other host",
-                   [mending.release(server.uuid), mending.heal(server.uuid)])  # fmt: skip
+                   [*(mending.ask_host(root.host, server.uuid) for root in roots if root != node),
+                    mending.release(server.uuid), mending.heal(server.uuid)])  # fmt: skip
 
 
 def _amounts(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
@@ -146,6 +146,8 @@ def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
             return  # so is what a revert holds until it has ended, though its migration is reverted
         row = next((each for each in subject.migration if of and each.cell == of.cell), subject.migration[0])
         gone = of is None
+        left = row.type == "live-migration" and row.status == "error" and of is not None
+        may_run_on = row.target if left and of and row.target != of.host else None
         yield Finding(
             kind="allocation_of_gone_server" if gone else "allocation_of_migration",
             subject=subject.id,
@@ -153,9 +155,9 @@ def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
             text=f"{row.type} {subject.id} of server {row.server}{', which is gone,' * gone} is {row.status} and holds"
             f" {held}",
             cause="the process that ended the move died, or could not reach Placement, before it released this"
-            + GUEST_MAY_BE_ON_TARGET * (row.type == "live-migration" and row.status == "error" and not gone),
+            + GUEST_MAY_BE_ON_TARGET * left,
             evidence=evidence_of(subject, fleet),
-            commands=[mending.release(subject.id)],
+            commands=[*([mending.ask_host(may_run_on, row.server)] if may_run_on else []), mending.release(subject.id)],
         )
     elif subject.deleted or subject.mappings:
         yield Finding(

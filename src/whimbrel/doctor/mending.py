@@ -5,7 +5,7 @@ The SQL is such that MariaDB, MySQL and PostgreSQL take it.
 
 from collections.abc import Iterator
 
-from whimbrel.doctor.doctor_finding import Command, Reboot
+from whimbrel.doctor.doctor_finding import AskHost, Command, Reboot
 from whimbrel.doctor.nova_records import Instance, Migration
 
 API = "the API database"
@@ -35,6 +35,11 @@ def clear_task(server: Instance, *, and_host: bool = False) -> Command:
 def hard_reboot(server: str, wait: str = "", only: str = "") -> Command:
     """wait: " --wait": Nova refuses the next command while this one goes on. only: the condition, as a comment."""
     return Reboot(f"openstack server reboot --hard{wait} {server}{f'  # {only}' if only else ''}", server=server)
+
+
+def ask_host(host: str, server: str) -> Command:
+    line = f"virsh -c qemu+ssh://{host}/system domstate {server}  # running or paused: stop here"
+    return AskHost(line, server=server, host=host)
 
 
 def release(consumer: str) -> Command:

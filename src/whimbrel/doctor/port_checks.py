@@ -12,10 +12,7 @@ from whimbrel.doctor.stuck_limits import StuckLimits
 
 FAILED = "binding_failed"
 PIECE = 200
-GUEST_MAY_BE_THERE = (
-    "; in a live migration the port follows the guest: see with virsh that it does not run on {}, or write that host"
-    " into Nova instead"
-)
+GUEST_MAY_BE_THERE = "; in a live migration the port follows the guest"
 """Source: ComputeManager._post_live_migration, which activates the target's binding once the guest has moved."""
 
 
@@ -68,7 +65,8 @@ class PortChecks:
                 f"is bound to {each.host}, and still has a binding to {', '.join(others)}, while no move of server"
                 f" {subject.id} ({server.name}) goes on",
                 "a live migration or a move between cells was interrupted before the other binding was deleted",
-                [_delete_binding(each.id, host) for host in others],
+                [*(mending.ask_host(host, server.uuid) for host in others),
+                 *(_delete_binding(each.id, host) for host in others)],
                 bindings=[[binding.host, binding.status] for binding in bindings],
             )  # fmt: skip
 
@@ -94,14 +92,14 @@ class PortChecks:
             bindings = self._ports.bindings(port.id)
             both = [_activate_binding(port.id, server.host), _delete_binding(port.id, port.host)]
             rebind = both if any(each.host == server.host for each in bindings) else [move]
-            only = f"if it does not run on {port.host}: two guests damage its disks" if port.host else ""
+            ask = [mending.ask_host(port.host, server.uuid)] if port.host else []
             yield _finding(
                 "port_on_other_host", port, subject, server, records,
                 f"is bound to {port.host or 'no host'}, and its server {server.uuid} ({server.name}) is on"
                 f" {server.host}",
                 "a move was interrupted between the change of the server's host and that of the port, or back"
-                + (GUEST_MAY_BE_THERE.format(port.host) if port.host else ""),
-                [*rebind, mending.hard_reboot(server.uuid, only=only)],
+                + GUEST_MAY_BE_THERE * bool(port.host),
+                [*ask, *rebind, mending.hard_reboot(server.uuid)],
                 bindings=[[each.host, each.status] for each in bindings],
             )  # fmt: skip
         elif port.vif_type == FAILED:

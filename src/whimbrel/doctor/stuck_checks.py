@@ -130,7 +130,10 @@ def _stale(subject: Subject, server: Instance, migration: Migration, fleet: Flee
         )
     elif migration.type == "evacuation":
         cause = "the evacuation was not carried out" + DESTROYS.format(migration.source)
-    commands = [mending.end_move(migration, server)]
+    commands = []
+    if migration.type == "live-migration" and migration.target and migration.target != server.host:
+        commands.append(mending.ask_host(migration.target, server.uuid))
+    commands.append(mending.end_move(migration, server))
     if migration.uuid in subject.held_by:
         commands.append(mending.release(migration.uuid))
     return Finding(

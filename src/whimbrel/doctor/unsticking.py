@@ -98,6 +98,8 @@ def _copy_that_runs(subject: Subject, server: Instance) -> Instance | None:
 def _again(subject: Subject, server: Instance) -> Iterator[Command]:
     """Ask for an operation again. The guest of an unshelve that came as far as a host is made anew from the image."""
     is_offloaded = server.vm_state == "shelved_offloaded"
+    if is_offloaded and server.host:
+        yield mending.ask_host(server.host, server.uuid)  # an unshelve elsewhere would be a second guest
     if is_offloaded and subject.held:
         yield mending.release(server.uuid)
     yield mending.clear_task(server, and_host=is_offloaded and server.host is not None)
@@ -125,6 +127,9 @@ def _is_reverted_on(migration: Migration, server: Instance, subject: Subject) ->
 def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Command]:
     """Leave the server where its record says that it is."""
     moves = subject.open_migrations
+    if server.task_state == "migrating":
+        targets = sorted({each.target for each in moves if each.target} - {server.host})
+        yield from (mending.ask_host(each, server.uuid) for each in targets)
     yield from (mending.end_move(each, server) for each in moves)  # first: the record of an evacuation is dangerous
     yield mending.reset(server.uuid)
     yield from map(mending.release, subject.held_by)
@@ -159,8 +164,7 @@ def _start(subject: Subject, server: Instance) -> Iterator[Command]:
         else:
             yield Command(f"openstack server rebuild{wait} {server.uuid}")
     elif server.task_state == "migrating":
-        others = ", ".join(sorted({each.target for each in moves if each.target})) or "another host"
-        yield mending.hard_reboot(server.uuid, wait, f"if virsh shows it neither here nor on {others}")
+        yield mending.hard_reboot(server.uuid, wait, f"if virsh shows it neither on {server.host} nor elsewhere")
     elif server.task_state not in GUEST_UNTOUCHED:
         yield mending.hard_reboot(server.uuid, wait)
     if server.vm_state == "stopped":
