@@ -160,3 +160,25 @@ def test_bindings_and_allocations_on_another_host_are_deleted_after_a_look_at_it
     found = copy.look(beside=[PortChecks(ports)]).findings
     assert [each.kind for each in found] == ["doubled_allocation", "port_on_other_host", "port_bound_twice"]
     assert [each.commands[0].line.split("/")[2] for each in found] == ["n2", "n1", "n2"]
+
+
+def test_attachments_are_mended_before_ports(copy: NovaCopy) -> None:
+    """The commands for a port reboot its server, and Nova's hard reboot deletes attachments that are not recorded."""
+    ports, volumes = PortsCopy(), VolumesCopy()
+    ports.add("p", server(1), "n2")
+    ports.add("q", server(1), "n1", vif_type="binding_failed")
+    ports.add("r", server(1), "n1")
+    ports.others["r"] = ["n2"]
+    ports.add("s", server(5), "n1")
+    copy.use_volume(1, "v", "a")
+    volumes.add("v", "available")
+    volumes.add("w")
+    volumes.attach("b", "w", server(1))
+    volumes.attach("c", "w", server(5))
+    copy.use_volume(5, "x", "d")
+    found = [kind for kind, _ in copy.kinds(beside=[PortChecks(ports), VolumeChecks(volumes)])]
+    assert found == [
+        "volume_of_gone_server", "attachment_of_gone_server", "attachment_without_mapping",
+        "mapping_without_attachment", "port_of_gone_server", "port_on_other_host", "port_binding_failed",
+        "port_bound_twice",
+    ]  # fmt: skip
