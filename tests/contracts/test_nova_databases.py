@@ -75,7 +75,6 @@ def test_it_finds_the_same_as_in_files_and_its_sql_is_taken(copy: NovaCopy, tmp_
 
     for table, column in mending.OF_INSTANCES:  # those of which the doctor reads nothing
         copy.execute("one", f"CREATE TABLE IF NOT EXISTS {table} ({column} VARCHAR(36))")
-    copy.execute("one", "ALTER TABLE pci_devices ADD COLUMN request_id VARCHAR(36)")
     for each in found.findings:
         lines = [(command.sql_in, command.line) for command in each.commands if command.sql_in]
         changed = [copy.execute("api" if name == mending.API else name, line) for name, line in lines]

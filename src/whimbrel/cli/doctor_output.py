@@ -12,6 +12,10 @@ from whimbrel.doctor.doctor_finding import TITLES, Command, Finding, InFlight
 from whimbrel.doctor.looks import Diagnosis
 
 WIDTH = 80
+SQL = (
+    "SQL that is printed changes one row, or the rows of one copy of a server. If it changes none, the state is no"
+    " longer what was seen: run nothing after it, and look again."
+)
 SHOWN = 20
 """How many findings of a kind, and operations in flight, are shown without --json."""
 
@@ -35,6 +39,8 @@ def lines(found: Diagnosis, not_checked: Sequence[str]) -> Iterator[str]:
         yield f"[bold]In flight, not judged ({len(found.in_flight)})[/]"
         yield from (_indented(_in_flight(work), "  ") for work in found.in_flight[:SHOWN])
         yield ""
+    if any(command.sql_in for each in found.findings for command in each.commands):
+        yield _indented(SQL, "")
     yield _indented(f"Not checked: {', '.join(not_checked)}.", "")
     if found.passed:
         yield f"{terminal.counted(found.passed, 'suspicion')} of the first look did not last."

@@ -24,8 +24,8 @@ def pci_devices(devices: Sequence[tuple[Device, Subject | None]], now: float, se
         if subject is None:
             free = (
                 "UPDATE pci_devices SET status = 'available', instance_uuid = NULL, request_id = NULL WHERE"
-                f" compute_node_id = {each.node_id} AND address = '{each.address}' AND"
-                f" instance_uuid = '{each.server}';"
+                f" compute_node_id = {each.node_id} AND address = '{each.address}' AND status = '{each.status}' AND"
+                f" instance_uuid = '{each.server}' AND {mending.no_server(each.server)};"
             )
             yield _device("pci_of_gone_server", each, "which is gone", [mending.sql(each.cell, free)])
         elif (
@@ -51,7 +51,9 @@ def _device(kind: str, each: Device, text: str, commands: list[Command]) -> Find
 
 
 def volumes(uses: Iterable[tuple[VolumeUse, bool]], now: float, settle_s: float) -> Iterator[Finding]:
-    for each, shared in uses:
+    found = list(uses)
+    named_twice = {each.attachment for each, shared in found if shared}
+    for each, shared in found:
         if now - each.touched < settle_s:
             continue
         if shared:
@@ -60,9 +62,9 @@ def volumes(uses: Iterable[tuple[VolumeUse, bool]], now: float, settle_s: float)
         else:
             kind, text = "volume_of_gone_server", "names a server that is gone"
             cause = "the delete was interrupted before the volume was detached; Cinder may still call it in use"
-            commands = [mending.delete_attachment(each.attachment or "")] * bool(each.attachment)
-            row = f"instance_uuid = '{each.server}' AND volume_id = '{each.volume}' AND deleted = 0;"
-            commands.append(mending.sql(each.cell, f"UPDATE block_device_mapping SET deleted = id WHERE {row}"))
+            is_own = each.attachment not in (None, *named_twice)  # otherwise a live server may use it
+            commands = [mending.drop_mapping(each, mending.no_server(each.server))]
+            commands += [mending.delete_attachment(each.attachment or "")] * is_own
         yield Finding(
             kind=kind,
             subject=f"{each.server}/{each.volume}",

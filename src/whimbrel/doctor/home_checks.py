@@ -51,7 +51,7 @@ def mappings(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Findi
         yield _finding("mapping_to_wrong_cell", subject, fleet,
                        f"is in {server.cell}, and its mapping names {named or 'no cell'}",
                        "the conductor died before it had written the cell, or a move between cells was interrupted",
-                       [mending.map_to_cell(server)])  # fmt: skip
+                       [mending.map_to_cell(server, subject.mappings)])  # fmt: skip
     elif server.task_state is None and server.vm_state not in DELETED_OR_FAILED:
         yield from _queued(subject, server, fleet)
 
@@ -101,7 +101,8 @@ def nowhere(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> 
                        [mending.delete(subject.id)])  # fmt: skip
     else:
         cell = subject.mappings[0].cell
-        line = f"DELETE FROM instance_mappings WHERE instance_uuid = '{subject.id}';"
+        where = f"instance_uuid = '{subject.id}' AND {mending.names_cell(subject.mappings)}"
+        line = f"DELETE FROM instance_mappings WHERE {where};"
         yield _finding("mapping_of_nothing", subject, fleet,
                        f"has a mapping to {cell or 'no cell'}, and no cell has a record of it",
                        "its create or its purge was interrupted",

@@ -1,12 +1,13 @@
 """The commands that mend a finding. Commands of Nova and OpenStack first; SQL only where neither has one.
 
-The SQL is such that MariaDB, MySQL and PostgreSQL take it.
+The SQL is such that MariaDB, MySQL and PostgreSQL take it. What was seen is in its WHERE clause: it changes nothing
+once the state has changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from whimbrel.doctor.doctor_finding import AskHost, Command, Reboot
-from whimbrel.doctor.nova_records import Instance, Migration
+from whimbrel.doctor.nova_records import CellMapping, Instance, Migration, VolumeUse
 
 API = "the API database"
 
@@ -27,9 +28,25 @@ def delete(server: str) -> Command:
 def clear_task(server: Instance, *, and_host: bool = False) -> Command:
     """Clear the task state only: Nova's command would change the state, too."""
     host = ", host = NULL, node = NULL" if and_host else ""
-    task = f"task_state = '{server.task_state}'" if server.task_state else f"vm_state = '{server.vm_state}'"
-    where = f"uuid = '{server.uuid}' AND {task} AND deleted = 0"
-    return sql(server.cell, f"UPDATE instances SET task_state = NULL{host} WHERE {where};")
+    return sql(server.cell, f"UPDATE instances SET task_state = NULL{host} WHERE {as_seen(server)};")
+
+
+def as_seen(server: Instance) -> str:
+    """Return the condition that a server's row is still as it was seen."""
+    seen = {"vm_state": server.vm_state, "task_state": server.task_state, "host": server.host}
+    return " AND ".join([f"uuid = '{server.uuid}'", *(equals(*each) for each in seen.items()), "deleted = 0"])
+
+
+def equals(column: str, value: str | None) -> str:
+    return f"{column} IS NULL" if value is None else f"{column} = '{value}'"
+
+
+def names_cell(mappings: Sequence[CellMapping]) -> str:
+    """Return the condition that an instance mapping still names the cell that it was seen to name."""
+    cell = mappings[0].cell if mappings else None
+    if cell is None:
+        return "(cell_id IS NULL OR cell_id NOT IN (SELECT id FROM cell_mappings))"
+    return f"cell_id = (SELECT id FROM cell_mappings WHERE name = '{cell}')"
 
 
 def hard_reboot(server: str, wait: str = "", only: str = "") -> Command:
@@ -69,13 +86,16 @@ def sql(cell: str, line: str) -> Command:
     return Command(line, sql_in=cell)
 
 
-def map_to_cell(server: Instance) -> Command:
+def map_to_cell(server: Instance, mappings: Sequence[CellMapping]) -> Command:
+    """mappings: as they were seen."""
     cell = f"(SELECT id FROM cell_mappings WHERE name = '{server.cell}')"
-    return sql(API, f"UPDATE instance_mappings SET cell_id = {cell} WHERE instance_uuid = '{server.uuid}';")
+    where = f"instance_uuid = '{server.uuid}' AND {names_cell(mappings)}"
+    return sql(API, f"UPDATE instance_mappings SET cell_id = {cell} WHERE {where};")
 
 
 def keep_mapping(server: str) -> Command:
-    return sql(API, f"UPDATE instance_mappings SET queued_for_delete = false WHERE instance_uuid = '{server}';")
+    where = f"instance_uuid = '{server}' AND queued_for_delete = true"
+    return sql(API, f"UPDATE instance_mappings SET queued_for_delete = false WHERE {where};")
 
 
 def delete_request(server: str) -> Command:
@@ -83,11 +103,11 @@ def delete_request(server: str) -> Command:
 
 
 def show_copy(copy: Instance) -> Command:
-    return sql(copy.cell, f"UPDATE instances SET hidden = false WHERE uuid = '{copy.uuid}' AND deleted = 0;")
+    return sql(copy.cell, f"UPDATE instances SET hidden = false WHERE {as_seen(copy)} AND hidden;")
 
 
 def hide_copy(copy: Instance) -> Command:
-    return sql(copy.cell, f"UPDATE instances SET hidden = true WHERE uuid = '{copy.uuid}' AND deleted = 0;")
+    return sql(copy.cell, f"UPDATE instances SET hidden = true WHERE {as_seen(copy)};")
 
 
 def delete_copy(copy: Instance) -> Iterator[Command]:
@@ -97,12 +117,12 @@ def delete_copy(copy: Instance) -> Iterator[Command]:
     `nova-manage db archive_deleted_rows`, which takes them for those of a deleted server.
     Source: nova.db.main.api.instance_destroy with hard_delete, and DbCommands.archive_deleted_rows.
     """
-    copies = f"(SELECT uuid FROM instances WHERE uuid = '{copy.uuid}' AND hidden)"
+    copies = f"(SELECT uuid FROM instances WHERE {as_seen(copy)} AND hidden)"
     actions = f"(SELECT id FROM instance_actions WHERE instance_uuid IN {copies})"
     yield sql(copy.cell, f"DELETE FROM instance_actions_events WHERE action_id IN {actions};")
     for table, column in OF_INSTANCES:
         yield sql(copy.cell, f"DELETE FROM {table} WHERE {column} IN {copies};")
-    yield sql(copy.cell, f"DELETE FROM instances WHERE uuid = '{copy.uuid}' AND hidden;")
+    yield sql(copy.cell, f"DELETE FROM instances WHERE {as_seen(copy)} AND hidden;")
 
 
 OF_INSTANCES = (
@@ -113,6 +133,18 @@ OF_INSTANCES = (
     ("instance_id_mappings", "uuid"), ("tags", "resource_id"),
 )  # fmt: skip
 """Tables of a cell that name an instance, and the column that does."""
+
+
+def no_server(server: str) -> str:
+    """Return the condition that a cell has no such server."""
+    return f"NOT EXISTS (SELECT 1 FROM instances WHERE uuid = '{server}' AND deleted = 0)"
+
+
+def drop_mapping(use: VolumeUse, only: str) -> Command:
+    """Delete a mapping as Nova does. only: a further condition."""
+    row = f"instance_uuid = '{use.server}' AND volume_id = '{use.volume}' AND {equals('attachment_id', use.attachment)}"
+    done = "SET deleted = id, deleted_at = CURRENT_TIMESTAMP"
+    return sql(use.cell, f"UPDATE block_device_mapping {done} WHERE {row} AND deleted = 0 AND {only};")
 
 
 def delete_attachment(attachment: str) -> Command:

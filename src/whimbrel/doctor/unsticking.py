@@ -38,7 +38,7 @@ def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Comma
         yield mending.delete(server.uuid)
     elif server.vm_state in ("building", "deleted"):
         if all(each.cell != server.cell for each in subject.mappings):
-            yield mending.map_to_cell(server)  # Nova finds by it what it deletes
+            yield mending.map_to_cell(server, subject.mappings)  # Nova finds by it what it deletes
         if subject.build_request is not None:
             yield mending.delete_request(server.uuid)  # the delete may leave it, and lists would have the server still
         yield mending.delete(server.uuid)
@@ -54,7 +54,7 @@ def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Comma
         yield Command(f"openstack server resize revert {server.uuid}")
     elif made := _copy_that_runs(subject, server):
         yield mending.show_copy(made)
-        yield mending.map_to_cell(made)
+        yield mending.map_to_cell(made, subject.mappings)
         yield mending.hide_copy(server)
         if made.task_state:
             yield mending.clear_task(made)

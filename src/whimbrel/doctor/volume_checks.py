@@ -174,7 +174,7 @@ class VolumeChecks:
                     "cell": each.cell, "written": each.touched, "volume": _evidence(volume),
                     "server": evidence_of(subjects[each.server], records.fleet),
                 },
-                commands=_attach_again(each, server) if volume else [_drop_mapping(each)] * (not each.is_root),
+                commands=_attach_again(each, server) if volume else [_drop(each)] * (not each.is_root),
             )  # fmt: skip
 
     def _has(self, use: VolumeUse) -> bool:
@@ -225,7 +225,7 @@ class VolumeChecks:
                 volume, attachments, evidence, f"is {volume.status} for server {names}, and nothing goes on",
                 "the message to nova-compute of the server's host was lost, or that process died in the attach; if it"
                 " is down, start it: it may end this itself",
-                [*map(_drop_mapping, mappings), *(mending.delete_attachment(each.id) for each in undone)])  # fmt: skip
+                [*map(_drop, mappings), *(mending.delete_attachment(each.id) for each in undone)])  # fmt: skip
 
 
 def _is_recorded(attachment: Attachment, uses: Sequence[VolumeUse]) -> bool:
@@ -254,7 +254,7 @@ def _attach_again(use: VolumeUse, server: Instance) -> list[Command]:
     """A server keeps the record of the volume that it boots from: no command of Nova makes another one."""
     if not use.is_root:
         again = Command(f"openstack server add volume {use.server} {use.volume}  # if it needs it still")
-        return [_drop_mapping(use), again]
+        return [_drop(use), again]
     connector = f"/tmp/{server.host}.json"
     return [
         Command(f"nova-manage volume_attachment get_connector --json > {connector}  # on {server.host}"),
@@ -298,9 +298,8 @@ def _evidence(volume: Volume | None) -> dict[str, object] | None:
     return {"status": volume.status, "written": volume.touched} if volume else None
 
 
-def _drop_mapping(use: VolumeUse) -> Command:
-    row = f"instance_uuid = '{use.server}' AND volume_id = '{use.volume}' AND deleted = 0;"
-    return mending.sql(use.cell, f"UPDATE block_device_mapping SET deleted = id, deleted_at = NOW() WHERE {row}")
+def _drop(use: VolumeUse) -> Command:
+    return mending.drop_mapping(use, "(boot_index IS NULL OR boot_index <> 0)")
 
 
 def _pieces(found: Iterable[T]) -> Iterator[list[T]]:

@@ -56,8 +56,10 @@ instance_actions_events = _table(
     "instance_actions_events", action_id=N, event=S, host=S, start_time=D, finish_time=D, deleted=N
 )
 pci_devices = _table(
-    "pci_devices", compute_node_id=N, address=S, dev_type=S, status=S, instance_uuid=S, parent_addr=S, deleted=N
-)
+    "pci_devices", compute_node_id=N, address=S, dev_type=S, status=S, instance_uuid=S, request_id=S, parent_addr=S,
+    deleted=N,
+)  # fmt: skip
 block_device_mapping = _table(
-    "block_device_mapping", instance_uuid=S, volume_id=S, attachment_id=S, boot_index=N, deleted=N
-)
+    "block_device_mapping", instance_uuid=S, volume_id=S, attachment_id=S, boot_index=N, connection_info=T, deleted=N,
+    deleted_at=D,
+)  # fmt: skip
