@@ -13,7 +13,6 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
-from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.global_.directory import SqlDirectory
 from whimbrel.agent.agent import HostAgent
 from whimbrel.domain import local_disks
@@ -86,7 +85,7 @@ class KnownGroups:
 class _NewDirectory(SqlDirectory):
     """Takes entries that no run has ordered."""
 
-    async def _fence(self, tx: Tx, order: Order) -> None:
+    def _check_epoch(self, order: Order, rows: Sequence[Any]) -> None:
         pass
 
 

@@ -199,23 +199,22 @@ class SqlDirectory(EntryIds):
     # Inside a transaction
 
     async def _fence(self, tx: Tx, order: Order) -> None:
-        _check_epoch(order, await tx.rows(_epoch, {"b_run": order.run}))
+        self._check_epoch(order, await tx.rows(_epoch, {"b_run": order.run}))
 
     async def _held(self, tx: Tx, order: Order, server_id: ServerId) -> Any | None:
         """Pass the fence; lock and return the row of a server, in one round trip. Raises: Superseded."""
         epochs, rows = await tx.ask((_epoch, {"b_run": order.run}), (_by_id_held, {"b_server": server_id}))
-        _check_epoch(order, epochs)
+        self._check_epoch(order, epochs)
         return rows[0] if rows else None
 
     async def _unplaced(self, tx: Tx, order: Order, server_id: ServerId) -> Server | None:
         row = await self._held(tx, order, server_id)
         return decode(row.unplaced) if row is not None and row.unplaced else None
 
-
-def _check_epoch(order: Order, rows: Sequence[Any]) -> None:
-    """Raises: Superseded."""
-    if [row.epoch for row in rows] != [order.epoch]:
-        raise Superseded(f"run {order.run} is under a newer epoch than {order.epoch}")
+    def _check_epoch(self, order: Order, rows: Sequence[Any]) -> None:
+        """Raises: Superseded."""
+        if [row.epoch for row in rows] != [order.epoch]:
+            raise Superseded(f"run {order.run} is under a newer epoch than {order.epoch}")
 
 
 def _entry(row: sa.Row[Any]) -> Entry:
