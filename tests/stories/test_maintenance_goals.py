@@ -102,6 +102,21 @@ async def test_no_plan_makes_it_worse_and_what_is_planned_is_what_happens(seed: 
     await world.close()
 
 
+@pytest.mark.parametrize(("goal", "first", "second"), [(PACK, 4, 3), (BALANCE, 0, 6)], ids=["pack", "balance"])
+async def test_a_target_takes_more_processors_in_all_than_one_server_may_have(
+    goal: Goal, first: int, second: int
+) -> None:
+    rules = Rules(cpu_allocation_ratio=4.0)
+    world = await World.build(("h1", "h2"), rules=rules, vcpus=4, memory_mib=32_768, disk_gib=100)
+    for number in range(first + second):
+        await boot(world, f"s{number}", "h1" if number < first else "h2", LARGE)
+    found = await planned(world, goal, "h1", "h2")
+    assert [(item.source, item.target) for item in await items_of(world, found)] == [("h2", "h1")] * 3
+    assert found.options.goal
+    assert found.options.goal.is_reached in (True, None)
+    await world.close()
+
+
 async def test_the_least_used_host_is_packed_into_the_fullest_that_has_room() -> None:
     world = await World.build(HOSTS, rules=RULES)
     for name, host, flavor in (("a", "h1", LARGE), ("b", "h2", SMALL), ("c", "h2", LARGE), ("d", "h3", SMALL)):

@@ -38,6 +38,9 @@ class _AsItIs:
     def spare(self, resource_class: str) -> Numbers:
         return self._capacity.spare(resource_class)
 
+    def most_free(self, resource_class: str, amount: int) -> Numbers:
+        return self._capacity.most_free(resource_class, amount)
+
     def fits(self, resource_class: str, amount: int) -> Mask:
         return self._capacity.fits(resource_class, amount)
 
@@ -96,7 +99,7 @@ class ReservedCapacity(_AsItIs):
     def __init__(self, capacity: HostCapacity, hosts: int) -> None:
         super().__init__(capacity)
         self._reserved: defaultdict[str, Numbers] = defaultdict(lambda: np.zeros(hosts, np.int64))
-        self._spare: dict[str, Numbers] = {}
+        self._most_free: dict[tuple[str, int], Numbers] = {}
 
     def reserve(self, host_index: int, resources: Mapping[str, int]) -> None:
         for name, amount in resources.items():
@@ -110,7 +113,11 @@ class ReservedCapacity(_AsItIs):
         return used + self._reserved[resource_class] if resource_class in self._reserved else used
 
     def spare(self, resource_class: str) -> Numbers:
-        return self._less(resource_class, self._capacity.spare(resource_class))
+        spare = self._capacity.spare(resource_class)
+        return np.minimum(spare, self.most_free(resource_class, 1))
+
+    def most_free(self, resource_class: str, amount: int) -> Numbers:
+        return self._less(resource_class, self._free_of_one(resource_class, amount))
 
     def fits(self, resource_class: str, amount: int) -> Mask:
         return self._capacity.fits(resource_class, amount) & self._has_left(resource_class, amount)
@@ -135,7 +142,11 @@ class ReservedCapacity(_AsItIs):
         if resource_class not in self._reserved:
             return np.ones(len(self._capacity.known), np.bool_)
         reserved = self._reserved[resource_class]
-        if resource_class not in self._spare:  # once for a plan, which asks for it many times for each server
-            self._spare[resource_class] = self._capacity.spare(resource_class)
-        mask: Mask = (reserved == 0) | (self._spare[resource_class] - reserved >= amount)
+        mask: Mask = (reserved == 0) | (self._free_of_one(resource_class, amount) - reserved >= amount)
         return mask
+
+    def _free_of_one(self, resource_class: str, amount: int) -> Numbers:
+        key = resource_class, amount
+        if key not in self._most_free:  # once for a plan, which asks for it many times for each server
+            self._most_free[key] = self._capacity.most_free(resource_class, amount)
+        return self._most_free[key]

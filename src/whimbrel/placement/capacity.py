@@ -53,6 +53,10 @@ class IndexCapacity:
         stocks = self._index.stocks(resource_class)
         return self._all(-1) if stocks is None else self._most(np.minimum(stocks.most, stocks.free))
 
+    def most_free(self, resource_class: str, amount: int) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        return self._all(-1) if stocks is None else self._most(np.where(stocks.fitting(amount), stocks.free, -1))
+
     def _most(self, column: Numbers) -> Numbers:
         return self._index.trees().most(column).take(self._rows)
 

@@ -32,7 +32,9 @@ def all_of(capacity: IndexCapacity) -> dict[str, list[Any]]:
         told |= {f"free {name}": capacity.free(name), f"used {name}": capacity.used(name)}
         told |= {f"capacity {name}": capacity.capacity(name), f"offers {name}": np.array([capacity.offers(name)])}
         told |= {f"largest {name}": capacity.largest(name) * capacity.known, f"spare {name}": spare(capacity, name)}
-        told |= {f"fits {amount} {name}": capacity.fits(name, amount) & capacity.known for amount in (1, 2, 3, 2**40)}
+        for amount in (1, 2, 3, 2**40):
+            told[f"fits {amount} {name}"] = capacity.fits(name, amount) & capacity.known
+            told[f"most free {amount} {name}"] = capacity.most_free(name, amount).clip(0) * capacity.known
     for name in (*TRAITS, "CUSTOM_NOBODY_HAS"):
         told |= {
             f"has {name}": capacity.has_trait(name),
@@ -63,6 +65,9 @@ def plainly(nodes: list[Node]) -> dict[str, list[Any]]:
         ]
         for amount in (1, 2, 3, 2**40):
             told[f"fits {amount} {name}"] = [any(one.fits(amount) for one in some) for some in near]
+            told[f"most free {amount} {name}"] = [
+                most(one.capacity - one.used for one in some if one.fits(amount)) for some in near
+            ]
     for name in (*TRAITS, "CUSTOM_NOBODY_HAS"):
         told[f"has {name}"] = [node is not None and name in node.traits for node in hosts]
         told[f"tree has {name}"] = [any(name in one.traits for one in beside(node, nodes)) for node in hosts]

@@ -57,6 +57,11 @@ class HostCapacity(Protocol):
         """Return the largest allocation that one provider of the tree can give now; below 1 if none can."""
         ...
 
+    def most_free(self, resource_class: str, amount: int) -> Numbers:
+        """Return the most that is free of one provider of the tree of those that can give this amount now; below 1 if
+        none can. It may be more than one server gets at once."""
+        ...
+
     def fits(self, resource_class: str, amount: int) -> Mask:
         """Return where one provider of the tree can give this amount now, step size and minimum unit included."""
         ...
