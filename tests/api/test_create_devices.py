@@ -223,8 +223,9 @@ async def test_a_server_that_boots_from_a_volume_has_no_image_and_needs_no_disk(
         answer = await front.ask("POST", "/servers", {"server": sent})
         assert answer.status_code == 202, answer.text
         record = await lookup.find(front.world.cloud, answer.json()["server"]["id"])
-        assert (record.image_id, record.has_local_root) == (None, False)
-        assert (await front.show(record.id))["image"] == ""
+        assert not record.has_local_root
+        image = (await front.show(record.id))["image"]
+        assert (image and image["id"]) == (IMAGE if sent.get("imageRef") else "")
 
 
 async def test_an_image_beside_a_root_volume_describes_the_server(front: Front) -> None:
@@ -239,6 +240,8 @@ async def test_an_image_beside_a_root_volume_describes_the_server(front: Front) 
     server = await made(front, imageRef=NEW_IMAGE, block_device_mapping_v2=devices)
     assert server.image_properties == {"hw_vif_model": "e1000"}
     assert not server.has_local_root
+    [listed] = (await front.get(f"/servers/detail?image={NEW_IMAGE}"))["servers"]
+    assert listed["image"]["id"] == NEW_IMAGE
 
 
 async def test_the_first_form_says_volumes_and_snapshots(front: Front) -> None:

@@ -25,7 +25,7 @@ MULTIATTACH = 60
 class Disks(msgspec.Struct, frozen=True, kw_only=True):
     """The requested disks of a server."""
 
-    image: Image | None  # of its local root disk; None: it boots from a volume
+    image: Image | None  # of its local root disk, or that imageRef names beside a root volume, as in Nova
     volumes: tuple[RequestedVolume, ...] = ()
     root_properties: dict[str, str] = {}  # of the image that its root is, or was created from
     zone: str | None = None  # the name of its volumes' zone, if it must be in the same
@@ -51,13 +51,13 @@ async def read(call: Call, requested: Mapping[str, Any], flavor: Flavor, *, seve
     block_devices.check_names(volumes, root_image)
     if several and any(device.source == "volume" for device in volumes):
         raise Invalid("Cannot attach one or more volumes to multiple instances")
-    found = Disks(image=None)
+    beside = named if image_id and not root_image else None
+    found = Disks(image=beside)
     if root_image:
         image = named if named and named.id == root_image else await flavor_and_image.image(call, root_image)
         flavor_and_image.check_fit(call, flavor, image)
         found = Disks(image=image, root_properties=image.properties)
     await check_types(call, {device.volume_type for device in volumes if device.volume_type})
-    beside = named if image_id and not root_image else None
     for device in volumes:
         found = await _with(call, found, device, flavor, beside)
     return found

@@ -74,7 +74,7 @@ def _disks(world: World, live: Live) -> Iterator[str]:
 
 def _disks_differ(server: Server, disks: Mapping[str, Disk]) -> Iterator[str]:
     """Compare disk sizes with the flavor and boot counts with each other: each boot writes to all disks."""
-    flavor, has_root = server.flavor, server.image_id is not None
+    flavor, has_root = server.flavor, server.has_local_root
     due = {
         "root": flavor.root_gib * GIB if has_root else 0,
         "ephemeral": flavor.ephemeral_gib * GIB,
