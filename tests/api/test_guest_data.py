@@ -221,7 +221,7 @@ async def messages(front: Front, server_id: str) -> list[str | None]:
 
 async def test_a_password_without_a_drive_is_noted_in_the_action(front: Front) -> None:
     note = "adminPass: recorded, but not delivered to the guest (only a config drive has it)."
-    server_id = await front.boot(adminPass="secret", user_data="aGVsbG8=")
+    server_id = await front.boot(adminPass="secret", user_data="aGVs!\nbG8=")
     listed, shown = await messages(front, server_id)
     assert listed == note
     assert shown == f"3 of 3 hosts fit. {note}"

@@ -74,7 +74,7 @@ async def test_no_run_shows_a_password(front: Front) -> None:
         host.refusing.add("set_password")
     assert (await front.act(server_id, CHANGE)).status_code == 409
     await front.settle()
-    assert (await front.act(server_id, {"rebuild": {"imageRef": NEW_IMAGE, "adminPass": "new secret"}})).is_success
+    assert (await front.act(server_id, {"rebuild": {"imageRef": NEW_IMAGE, "adminPass": "new secret" * 30}})).is_success
     await front.settle()
     sagas = set()
     for run in await front.world.cloud.journal.find(RunFilter()):
@@ -90,7 +90,7 @@ async def test_only_a_running_server_has_its_password_changed(front: Front) -> N
     assert (await front.act(server_id, {"os-stop": None})).status_code == 202
     await front.settle()
     assert "vm_state stopped" in fault(await front.act(server_id, CHANGE), "conflictingRequest", 409)
-    for wrong in ({}, {"adminPass": 1}, {"adminPass": "x" * 256}, {"adminPass": "x", "more": 1}):
+    for wrong in ({}, {"adminPass": 1}, {"adminPass": "x", "more": 1}):
         assert (await front.act(server_id, {"changePassword": wrong})).status_code == 400
     assert (await front.act(server_id, CHANGE, who="reader")).status_code == 403
 

@@ -66,6 +66,7 @@ async def test_what_exceeds_the_quota_is_refused_in_novas_words(front: Front) ->
     assert await refusal() == words.format(1)
     assert await refusal(min_count=2) == words.format(2)
     assert await refusal(min_count=2, max_count=3) == words.format("2-3")
+    assert "Requested 10000, 10000, 5120000," in await refusal(min_count="10000")
     await change(front, cores=1)
     both = "Quota exceeded for cores, instances: Requested 1, 1, but already used 1, 1 of 1, 1 cores, instances"
     assert await refusal() == both
@@ -76,6 +77,12 @@ async def test_what_exceeds_the_quota_is_refused_in_novas_words(front: Front) ->
     assert (await change(front, cores=10, instances=0, force=True)).is_success
     answer = await front.act(server_id, {"resize": {"flavorRef": "2"}})
     assert answer.status_code == 202, answer.text
+
+
+async def test_one_request_has_a_limit_where_the_quota_has_none(front: Front) -> None:
+    await change(front, instances=-1, cores=-1, ram=-1)
+    server = {"name": "s", "flavorRef": "1", "imageRef": IMAGE, "networks": "none", "max_count": 10000}
+    assert "at most 9999" in fault(await front.ask("POST", "/servers", {"server": server}), "badRequest", 400)
 
 
 async def test_the_quota_holds_for_the_next_server(front: Front) -> None:

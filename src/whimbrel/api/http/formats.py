@@ -43,8 +43,9 @@ def _is_time(text: str) -> bool:
 
 
 def _is_base_64(text: str) -> bool:
+    """Check for what Nova decodes: characters outside of the alphabet are skipped."""
     try:
-        b64decode("".join(text.split()), validate=True)
+        b64decode(text)
     except ValueError:
         return False
     return True

@@ -21,7 +21,7 @@ RESIZE = Body({1: wrapped("resize", obj({"flavorRef": FLAVOR, "OS-DCF:diskConfig
 MIGRATE = Body({56: wrapped("migrate", {"anyOf": [_NULL, obj({"host": {"anyOf": [HOST, _NULL]}})]})})
 
 _TARGET: dict[str, Schema] = {"host": HOST}
-_PASSWORD: dict[str, Schema] = {"adminPass": {"type": "string", "maxLength": 255}}
+_PASSWORD: dict[str, Schema] = {"adminPass": servers.PASSWORD}
 EVACUATE = Body(
     {
         1: wrapped("evacuate", obj({**_TARGET, "onSharedStorage": BOOLEAN, **_PASSWORD}, ["onSharedStorage"])),
@@ -58,17 +58,15 @@ LOCK = Body(
     }
 )
 
-CHANGE_PASSWORD = Body(
-    {1: wrapped("changePassword", obj({"adminPass": {"type": "string", "maxLength": 255}}, ["adminPass"]))}
-)
+CHANGE_PASSWORD = Body({1: wrapped("changePassword", obj({"adminPass": servers.PASSWORD}, ["adminPass"]))})
 
-_RESCUE = obj({"adminPass": {"type": "string", "maxLength": 255}, "rescue_image_ref": UUID})
+_RESCUE = obj({"adminPass": servers.PASSWORD, "rescue_image_ref": UUID})
 RESCUE = Body({1: wrapped("rescue", {"anyOf": [_NULL, _RESCUE]})})
 
 _REBUILD: Mapping[str, Schema] = {
     "name": NAME,
     "imageRef": UUID,
-    "adminPass": {"type": "string", "maxLength": 255},
+    "adminPass": servers.PASSWORD,
     "metadata": METADATA,
     "preserve_ephemeral": BOOLEAN,
     "OS-DCF:diskConfig": DISK_CONFIG,

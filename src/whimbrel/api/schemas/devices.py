@@ -64,13 +64,13 @@ _SHARE: Mapping[str, Schema] = {
 ATTACH_SHARE = Body({97: wrapped("share", obj(_SHARE, ["share_id"]))})
 
 _ASSISTED: Mapping[str, Schema] = {
-    "snapshot_id": {"type": "string", "minLength": 1, "maxLength": 255},
+    "snapshot_id": {"type": "string", "minLength": 1},
     "type": {"type": "string", "enum": ["qcow2"]},
-    "new_file": {"type": "string", "minLength": 1, "maxLength": 255},
-    "id": {"type": "string", "minLength": 1, "maxLength": 255},
+    "new_file": {"type": "string", "minLength": 1},
+    "id": {"type": "string", "minLength": 1},
 }
 _SNAPSHOT: Mapping[str, Schema] = {
-    "volume_id": {"type": "string", "minLength": 1, "maxLength": 255},
+    "volume_id": {"type": "string", "minLength": 1},
     "create_info": obj(_ASSISTED, ["snapshot_id", "type", "new_file"]),
 }
 

@@ -41,7 +41,8 @@ HOSTNAME: Schema = {
 }
 DOMAIN_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._-]*$"}
 USER_DATA: Schema = {"type": "string", "format": "base-64", "maxLength": 65535}
-MANY: Schema = {"type": ["integer", "string"], "pattern": "^0*[1-9][0-9]{0,3}$", "minimum": 1, "maximum": 9999}
+MANY: Schema = {"type": ["integer", "string"], "pattern": "^0*[1-9][0-9]{0,17}$", "minimum": 1, "maximum": 10**18}
+PASSWORD: Schema = {"type": "string"}  # of any length, as in Nova
 PORT: Schema = {"anyOf": [UUID, {"type": "null"}]}
 
 # Create: the fields of a request, in the order of the versions that added them.
@@ -88,7 +89,7 @@ _BASE: Mapping[str, Schema] = {
     "name": NAME,
     "imageRef": {"type": "string", "maxLength": 2048},
     "flavorRef": FLAVOR,
-    "adminPass": {"type": "string", "maxLength": 255},
+    "adminPass": PASSWORD,
     "metadata": METADATA,
     "OS-DCF:diskConfig": DISK_CONFIG,
     "accessIPv4": ADDRESS_V4,

@@ -30,6 +30,8 @@ from whimbrel.servers.lifecycle import delete
 
 UNAVAILABLE = "The requested availability zone is not available"
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+MOST_AT_ONCE = 9999
+"""The limit of servers of one request, where no quota sets one."""
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,7 +265,7 @@ async def _host_zone(call: Call, name: str) -> str:
 async def how_many(call: Call, requested: dict[str, Any], flavor: Flavor) -> int:
     """Return the number of servers to create: max_count, or what the quota permits if that is at least min_count.
 
-    Raises: Invalid: min_count above max_count; OverQuota.
+    Raises: Invalid: min_count above max_count, or too many for one request; OverQuota.
     """
     least = int(requested.get("min_count", 1))
     most = int(requested.get("max_count", least))
@@ -283,6 +285,8 @@ async def how_many(call: Call, requested: dict[str, Any], flavor: Flavor) -> int
     room = min(rooms, default=most)
     if room < least:
         quota_excess.check(wanted)
+    if min(most, room) > MOST_AT_ONCE:
+        raise Invalid(f"One request creates at most {MOST_AT_ONCE} servers.")
     return min(most, room)
 
 
