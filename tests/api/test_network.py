@@ -244,6 +244,14 @@ async def test_a_subnet_fills_in_what_is_usual(service: Service) -> None:
         {"start": "10.1.0.1", "end": "10.1.0.2"},
         {"start": "10.1.0.4", "end": "10.1.0.6"},
     ]
+    outside = await service.make("subnet", network_id=network["id"], cidr="10.2.0.0/24", gateway_ip="192.0.2.1")
+    assert outside["gateway_ip"] == "192.0.2.1"
+    assert outside["allocation_pools"] == [{"start": "10.2.0.1", "end": "10.2.0.254"}]
+    moved = await service.put(f"/subnets/{outside['id']}", "subnet", "ann", gateway_ip="203.0.113.1")
+    assert moved["gateway_ip"] == "203.0.113.1"
+    router = await service.make("router")
+    path = f"/routers/{router['id']}/add_router_interface"
+    assert (await service.ask("ann", "PUT", path, {"subnet_id": outside["id"]})).status_code == 400
 
 
 BAD_SUBNETS: list[tuple[dict[str, object], int]] = [
@@ -252,7 +260,9 @@ BAD_SUBNETS: list[tuple[dict[str, object], int]] = [
     ({"cidr": "0.0.0.0/0"}, 400),
     ({"cidr": "10.0.0.0/24", "ip_version": 6}, 400),
     ({"cidr": "10.0.0.0/24", "ip_version": 5}, 400),
-    ({"cidr": "10.0.0.0/24", "gateway_ip": "10.0.1.1"}, 400),
+    ({"cidr": "10.0.0.0/24", "gateway_ip": "10.0.0.0"}, 400),
+    ({"cidr": "10.0.0.0/24", "gateway_ip": "10.0.0.255"}, 400),
+    ({"cidr": "10.0.0.0/24", "gateway_ip": "2001:db8::1"}, 400),
     ({"cidr": "10.0.0.0/24", "gateway_ip": "here"}, 400),
     ({"cidr": "10.0.0.0/24", "allocation_pools": [{"start": "10.0.0.9", "end": "10.0.0.3"}]}, 400),
     ({"cidr": "10.0.0.0/24", "allocation_pools": [{"start": "10.0.0.9", "end": "10.0.1.3"}]}, 400),

@@ -184,6 +184,24 @@ async def test_further_routes_lead_over_the_router_s_networks(service: Service) 
     assert (await service.put(path, "router", "ann", routes=None))["routes"] == []
 
 
+async def test_routes_are_added_and_removed_one_by_one(service: Service) -> None:
+    _, _, router = await routed(service)
+    path, first = f"/routers/{router['id']}", {"destination": "10.9.0.0/16", "nexthop": "10.0.0.9"}
+    second = first | {"destination": "10.8.0.0/16"}
+
+    async def change(word: str, *routes: dict[str, str]) -> Any:
+        return await service.ask("ann", "PUT", f"{path}/{word}_extraroutes", {"router": {"routes": list(routes)}})
+
+    for sent, then in (((first,), [first]), ((second, first), [first, second])):
+        assert (await change("add", *sent)).json()["router"]["routes"] == then
+    refusal(await change("add", first | {"nexthop": "10.5.0.1"}), 400, "InvalidRoutes")
+    more = [first | {"destination": f"10.7.{number}.0/24"} for number in range(29)]
+    refusal(await change("add", *more), 409, "OverQuota")
+    elsewhere = first | {"nexthop": "10.5.0.1"}  # not there
+    assert (await change("remove", first, elsewhere)).json()["router"]["routes"] == [second]
+    assert (await service.get(path))["router"]["routes"] == [second]
+
+
 async def test_a_floating_ip_goes_from_server_to_server(service: Service) -> None:
     network, public, router = await routed(service)
     port = await service.of_server(network["id"])

@@ -84,9 +84,12 @@ async def _routes(router: HostRouter, namespace: str) -> None:
     here = {(_destination(each["dst"]), each.get("gateway", "")) for each in found}
     for destination, hop in sorted(here - {(_destination(to), hop) for to, hop in wanted}):
         await ip("route", "del", destination, "via", hop, "proto", ROUTES, namespace=namespace)
+    # The gateway of an external subnet may be outside of it.
+    direct = ("dev", names.leg(router.gateway.port), "onlink") if router.gateway else ()
     for destination, hop in wanted:
         if (_destination(destination), hop) not in here:
-            await ip("route", "replace", destination, "via", hop, "proto", ROUTES, namespace=namespace)
+            way = direct if destination == "default" else ()
+            await ip("route", "replace", destination, "via", hop, *way, "proto", ROUTES, namespace=namespace)
 
 
 def _destination(name: str) -> str:

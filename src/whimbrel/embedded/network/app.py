@@ -96,6 +96,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *routes(ROUTERS, routers.ROUTERS),
     ("PUT", ROUTERS + "/{id}/add_router_interface", router_interfaces.add),
     ("PUT", ROUTERS + "/{id}/remove_router_interface", router_interfaces.remove),
+    ("PUT", ROUTERS + "/{id}/add_extraroutes", routers.add_routes),
+    ("PUT", ROUTERS + "/{id}/remove_extraroutes", routers.remove_routes),
     *tags.routes(ROUTERS, Router),
     ("GET", FLOATING_IPS, floating_ips.FLOATING_IPS.search),
     ("POST", FLOATING_IPS, floating_ips.create),

@@ -12,6 +12,7 @@ from whimbrel.ports.embedded.network_store import FixedIp, Port
 from whimbrel.ports.services.network_errors import InvalidInput, PortBound
 
 MAC_PREFIX = "fa:16:3e"
+NO_MACS = ("00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff")
 
 Mac = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$")]
 
@@ -60,7 +61,7 @@ def pairs(sent: Sequence[SentPair] | None) -> tuple[dict[str, str], ...]:
         parsed = address(base, "allowed_address_pairs")
         found.append({"ip_address": parsed + slash + (_length(length, parsed) if slash else "")})
         if pair.mac_address:
-            found[-1]["mac_address"] = mac(pair.mac_address)
+            found[-1]["mac_address"] = _pair_mac(pair.mac_address)
     return tuple(found)
 
 
@@ -72,9 +73,20 @@ def _length(sent: str, base: str) -> str:
 
 
 def mac(sent: str) -> str:
+    """Raises: InvalidInput: the address of no interface or of all; one of several is accepted, as in Neutron."""
     usual = sent.lower().replace("-", ":")
-    if int(usual[:2], 16) & 1 or usual == "00:00:00:00:00:00":
-        raise InvalidInput(f"Invalid input for mac_address. Reason: '{sent}' is not the address of one interface.")
+    if usual in NO_MACS:
+        raise InvalidInput(f"Invalid input for mac_address. Reason: '{sent}' is not a valid MAC address.")
+    return usual
+
+
+def _pair_mac(sent: str) -> str:
+    usual = mac(sent)
+    if int(usual[:2], 16) & 1:
+        raise InvalidInput(
+            f"Invalid input for allowed_address_pairs. Reason: MAC address {sent} is a multicast address, which is not"
+            " supported."
+        )
     return usual
 
 

@@ -22,9 +22,12 @@ from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded import network_store as store
 from whimbrel.ports.embedded.network_store import ROUTER_GATEWAY, Network, Port, Query, Removed, Router, Subnet, Write
-from whimbrel.ports.services.network_errors import BadRequest, InvalidInput, InvalidRoutes
+from whimbrel.ports.services.network_errors import BadRequest, InvalidInput, InvalidRoutes, OverQuota
 
-Routes = Annotated[tuple[SentRoute, ...], Meta(max_length=30)]
+MOST_ROUTES = 30
+
+Routes = Annotated[tuple[SentRoute, ...], Meta(max_length=MOST_ROUTES)]
+Found = tuple[dict[str, str], ...]
 
 
 class SentGateway(Body, kw_only=True):
@@ -40,6 +43,10 @@ class NewRouter(New, kw_only=True):
     ha: bool | None = None
     availability_zone_hints: tuple[Text, ...] = ()
     flavor_id: None = None
+
+
+class SentRoutes(Body, kw_only=True):
+    routes: Routes
 
 
 class ChangedRouter(Changed, kw_only=True):
@@ -127,7 +134,7 @@ async def update(ask: Ask) -> Reply:
         if sent is not UNSET:
             changes["enable_snat"] = sent.enable_snat if sent else True
         if requested.routes is not UNSET:
-            changes["routes"] = await _routes(ask, router, requested.routes or ())
+            changes["routes"] = await _checked(ask, router, tuple(_parsed(route) for route in requested.routes or ()))
         return msgspec.structs.replace(router, **changes)
 
     async def gateway(router: Router) -> Callable[[], list[Write]]:
@@ -138,6 +145,25 @@ async def update(ask: Ask) -> Reply:
 
     _, now = await own_ports.changed(ask, Router, ask.path("id"), edit, gateway)
     return await ROUTERS.answer(ask, [now])
+
+
+async def add_routes(ask: Ask) -> Reply:
+    """Add routes to those that the router has, whatever others add at the same time."""
+    return await _changed_routes(ask, lambda present, sent: (*present, *sent))
+
+
+async def remove_routes(ask: Ask) -> Reply:
+    """Remove routes. As in Neutron, those that the router does not have are no error."""
+    return await _changed_routes(ask, lambda present, sent: tuple(route for route in present if route not in sent))
+
+
+async def _changed_routes(ask: Ask, change: Callable[[Found, Found], Found]) -> Reply:
+    sent = tuple(_parsed(route) for route in (await one(ask, "router", SentRoutes)).routes)
+
+    async def edit(router: Router) -> Router:
+        return msgspec.structs.replace(router, routes=await _checked(ask, router, change(router.routes, sent)))
+
+    return await ROUTERS.change(ask, edit)
 
 
 def _check_kind(requested: NewRouter | ChangedRouter) -> None:
@@ -193,24 +219,30 @@ def _gateway_writes(
     return [*gone, _gateway(ask, router, network, sent)] if network and sent else gone
 
 
-async def _routes(ask: Ask, router: Router, sent: Sequence[SentRoute]) -> tuple[dict[str, str], ...]:
-    """Raises: InvalidInput; InvalidRoutes."""
+def _parsed(route: SentRoute) -> dict[str, str]:
+    """Raises: InvalidInput."""
+    try:
+        destination = parse_subnet(route.destination)
+    except ValueError as error:
+        raise InvalidInput(f"Invalid input for routes. Reason: '{route.destination}' is no subnet.") from error
+    return {"destination": str(destination), "nexthop": address(route.nexthop, "routes")}
+
+
+async def _checked(ask: Ask, router: Router, routes: Found) -> Found:
+    """Return each route once. Raises: InvalidRoutes: one leads nowhere; OverQuota."""
     ports = await ask.store.search(Port, Query(where={"device_id": [router.id]}))
     own = {each.ip_address for port in ports for each in port.fixed_ips or ()}
     ids = sorted({each.subnet_id for port in ports for each in port.fixed_ips or ()})
     subnets = await ask.store.search(Subnet, Query(where={"id": ids})) if ids else []
-    routes = []
-    for route in sent:
-        try:
-            destination = parse_subnet(route.destination)
-        except ValueError as error:
-            raise InvalidInput(f"Invalid input for routes. Reason: '{route.destination}' is no subnet.") from error
-        nexthop = address(route.nexthop, "routes")
+    for route in routes:
+        destination, nexthop = route["destination"], route["nexthop"]
         if not any(ip_address(nexthop) in ip_network(subnet.cidr) for subnet in subnets):
             raise InvalidRoutes(f"Invalid format for routes: {nexthop}, the nexthop is not connected with router.")
-        if destination.version != ip_address(nexthop).version:
+        if ip_network(destination).version != ip_address(nexthop).version:
             raise InvalidRoutes(f"Invalid format for routes: {nexthop} and {destination} are not of one IP version.")
         if nexthop in own:
             raise InvalidRoutes(f"Invalid format for routes: {nexthop}, the nexthop is used by router.")
-        routes.append({"destination": str(destination), "nexthop": nexthop})
-    return tuple(route for number, route in enumerate(routes) if route not in routes[:number])
+    once = tuple(route for number, route in enumerate(routes) if route not in routes[:number])
+    if len(once) > MOST_ROUTES:
+        raise OverQuota(f"A router has at most {MOST_ROUTES} further routes.")
+    return once

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from whimbrel.domain.ip_addresses import Pool, first_host, parse_subnet, usual_pools
+from whimbrel.domain.ip_addresses import Pool, first_host, is_inside, parse_subnet, usual_pools
 from whimbrel.embedded.network.bodies import Body, Changed, New, Text, address, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.request import Ask
@@ -193,13 +193,16 @@ def _cidr(requested: NewSubnet) -> str:
 
 
 def _gateway(cidr: str, sent: str | None) -> str | None:
+    """Return the address of the gateway, which may be outside of the subnet, as in Neutron. Raises: InvalidInput."""
     if sent is None:
         return None
-    gateway = address(sent, "gateway_ip")
-    if ip_address(gateway) not in ip_network(cidr):
+    gateway, network = address(sent, "gateway_ip"), ip_network(cidr)
+    if ip_address(gateway).version != network.version:
         raise InvalidInput(
-            f"Invalid input for operation: Gateway is not valid on subnet: '{gateway}' is not in {cidr}."
+            f"Invalid input for operation: gateway_ip '{gateway}' does not match the ip_version '{network.version}'."
         )
+    if network.version == 4 and ip_address(gateway) in network and not is_inside(gateway, cidr):
+        raise InvalidInput(f"Invalid input for operation: Gateway is not valid on subnet: '{gateway}' of {cidr}.")
     return gateway
 
 

@@ -15,6 +15,7 @@ EXTENSIONS = (
     ("ext-gw-mode", "Neutron L3 Configurable external gateway mode", "Gateways of routers with SNAT or without it."),
     ("external-net", "Neutron external network", "Networks for gateways of routers and for floating IPs."),
     ("extraroute", "Neutron Extra Route", "Further routes of routers."),
+    ("extraroute-atomic", "Atomically add/remove extra routes", "Some of the further routes are added or removed."),
     ("filter-validation", "Filter parameters validation", "Filters that are not known are refused."),
     ("fip-port-details", "Floating IP Port Details Extension", "Floating IPs show their port."),
     ("multi-provider", "Multi Provider Network", "Networks of several segments."),
