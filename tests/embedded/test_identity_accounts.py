@@ -124,6 +124,38 @@ async def test_projects_have_no_projects_below(services: Opened) -> None:
         assert made.status_code == status, made.text
 
 
+async def test_a_project_has_its_domain_above_and_nothing_below(services: Opened) -> None:
+    path = f"{V3}/projects/p1"
+    plain = (await services.ask("root", "GET", path)).json()["project"]
+    for query, relatives in (
+        ("parents_as_ids&subtree_as_ids", {"parents": {"default": None}, "subtree": None}),
+        ("parents_as_list&subtree_as_list=1", {"parents": [], "subtree": []}),
+        ("parents_as_list=0", {}),
+    ):
+        assert (await services.ask("ann", "GET", f"{path}?{query}")).json()["project"] == plain | relatives
+    for name in ("parents", "subtree"):
+        assert (await services.ask("root", "GET", f"{path}?{name}_as_ids&{name}_as_list")).status_code == 400
+
+
+async def test_attributes_of_a_project_without_a_meaning_are_kept(services: Opened) -> None:
+    sent = {
+        "name": "new",
+        "parent_id": "default",
+        "email": "x",
+        "a": {"b": None},
+        "extra": {"c": 1},
+        "is_domain": False,
+    }
+    answer = await services.ask("root", "POST", f"{V3}/projects", {"project": sent})
+    made = answer.json()["project"]
+    assert (answer.status_code, made["email"], made["a"]) == (201, "x", {"b": None})
+    assert not {"extra", "c"} & set(made)
+    path = f"{V3}/projects/{made['id']}"
+    changed = (await services.ask("root", "PATCH", path, {"project": {"a": 1, "description": "d"}})).json()["project"]
+    assert changed == {**made, "a": 1, "description": "d"}
+    assert (await services.ask("root", "GET", path)).json()["project"] == changed
+
+
 async def test_projects_have_tags(services: Opened) -> None:
     async def tagged(query: str) -> list[str]:
         answer = await services.ask("root", "GET", f"{V3}/projects?{query}")

@@ -6,7 +6,7 @@ import msgspec
 
 from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.embedded.identity import passwords, project_tags, user_extras, views
+from whimbrel.embedded.identity import extras, passwords, project_tags, views
 from whimbrel.embedded.identity.bodies import (
     ChangedProjectBody,
     ChangedRoleBody,
@@ -35,7 +35,7 @@ async def show_user(ask: Ask) -> Reply:
 
 
 async def create_user(ask: Ask) -> Reply:
-    body, extra = await user_extras.read(ask, NewUserBody)
+    body, extra = await extras.read(ask, NewUserBody)
     given = body.user
     user = User(
         id=UserId(new_id(ask.context.ids)),
@@ -56,7 +56,7 @@ async def create_user(ask: Ask) -> Reply:
 
 
 async def update_user(ask: Ask) -> Reply:
-    body, extra = await user_extras.read(ask, ChangedUserBody)
+    body, extra = await extras.read(ask, ChangedUserBody)
     changes = changes_of(body.user)
     if "password" in changes:
         password = changes.pop("password")
@@ -101,11 +101,21 @@ async def list_projects(ask: Ask) -> Reply:
 
 
 async def show_project(ask: Ask) -> Reply:
-    return Reply({"project": views.project(ask.root_url, await ask.store.project(ask.path("project_id")))})
+    """Show a project, and its relatives if they are asked for: a domain above it, and no project below it."""
+    project = await ask.store.project(ask.path("project_id"))
+    found: dict[str, Any] = {}
+    for relatives, by_id in (("parents", {project.domain_id: None}), ("subtree", None)):
+        as_list, as_ids = (ask.flag(f"{relatives}_as_{form}") for form in ("list", "ids"))
+        if as_list and as_ids:
+            raise Problem(400, f"Cannot use {relatives}_as_list and {relatives}_as_ids query params at the same time.")
+        if as_list or as_ids:
+            found[relatives] = [] if as_list else by_id
+    return Reply({"project": views.project(ask.root_url, project) | found})
 
 
 async def create_project(ask: Ask) -> Reply:
-    given = (await ask.body(NewProjectBody)).project
+    body, extra = await extras.read(ask, NewProjectBody)
+    given = body.project
     if given.is_domain:
         raise Problem(400, "A project that acts as a domain is not supported: create a domain.")
     domain_id = await domain_of(ask, given.domain_id)
@@ -118,6 +128,7 @@ async def create_project(ask: Ask) -> Reply:
         description=given.description or "",
         enabled=given.enabled is not False,
         tags=project_tags.checked(given.tags),
+        extra=extra,
     )
     try:
         await ask.store.add_project(project)
@@ -127,10 +138,13 @@ async def create_project(ask: Ask) -> Reply:
 
 
 async def update_project(ask: Ask) -> Reply:
-    changes = changes_of((await ask.body(ChangedProjectBody)).project)
+    body, extra = await extras.read(ask, ChangedProjectBody)
+    changes = changes_of(body.project)
     if "tags" in changes:
         changes["tags"] = project_tags.checked(changes["tags"])
     project = await ask.store.project(ask.path("project_id"))
+    if extra:
+        changes["extra"] = project.extra | extra
     try:
         project = await ask.store.change_project(project.id, changes)
     except Conflict as error:

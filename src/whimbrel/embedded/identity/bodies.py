@@ -1,4 +1,4 @@
-"""Request bodies: one struct for each. Fields of Keystone that are not supported are ignored, but see `user_extras`."""
+"""Request bodies: one struct for each. Fields of Keystone that are not supported are ignored, but see `extras`."""
 
 from typing import Annotated, Any, Literal
 

@@ -32,8 +32,11 @@ def domain(url: str, record: Domain) -> dict[str, Any]:
 
 
 def project(url: str, record: Project) -> dict[str, Any]:
+    known = msgspec.structs.asdict(record)
+    del known["extra"]
     return {
-        **msgspec.structs.asdict(record),
+        **record.extra,
+        **known,
         "is_domain": False,
         "parent_id": record.domain_id,
         "options": {},

@@ -78,6 +78,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     enabled: bool = True
     tags: list[str] = []
+    extra: dict[str, Any] = {}  # attributes without a meaning here, as they were sent
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ projects = sa.Table(
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.Column("tags", sa.JSON, nullable=False, server_default="[]"),  # list of words
+    sa.Column("extra", sa.JSON, nullable=False, server_default="{}"),  # attribute -> value
     sa.UniqueConstraint("domain_id", "name", name="one_project_of_a_name"),
     sa.CheckConstraint("name <> ''", name="project_has_name"),
 )

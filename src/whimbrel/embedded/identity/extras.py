@@ -1,0 +1,29 @@
+"""Attributes of users and projects without a meaning here: kept and shown as they were sent, as in Keystone."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from whimbrel.embedded.identity.bodies import ChangedProjectBody, ChangedUserBody, NewProjectBody, NewUserBody
+from whimbrel.embedded.identity.request import Ask
+from whimbrel.http.problem import Problem
+from whimbrel.ports.services.identity import Project, User
+
+Body = TypeVar("Body", NewUserBody, ChangedUserBody, NewProjectBody, ChangedProjectBody)
+
+KNOWN = {
+    "user": {*User.__struct_fields__, "password", "original_password", "password_expires_at", "options", "links"},
+    "project": {*Project.__struct_fields__, "parent_id", "is_domain", "parents", "subtree", "options", "links"},
+}
+"""Attributes that are stored otherwise, or not at all."""
+
+
+async def read(ask: Ask, kind: type[Body]) -> tuple[Body, dict[str, Any]]:
+    """Return the body, and the other attributes in it. Raises: Problem."""
+    sent = await ask.body(dict[str, Any])
+    try:
+        body = msgspec.convert(sent, kind)
+    except msgspec.ValidationError as error:
+        raise Problem(400, f"The body is not what is expected here: {error}") from error
+    [resource] = kind.__struct_fields__
+    return body, {name: value for name, value in sent[resource].items() if name not in KNOWN[resource]}
