@@ -386,6 +386,25 @@ async def test_quotas_hold(cloud: VolumeCloud) -> None:
     assert (await cloud.done("root", "GET", "/os-quota-class-sets/default"))["quota_class_set"]["volumes"] == 20
 
 
+async def test_limits_of_the_default_class_are_those_of_all_projects(cloud: VolumeCloud) -> None:
+    path = "/os-quota-class-sets/default"
+    changed = await cloud.done("root", "PUT", path, {"quota_class_set": {"volumes": "1", "groups": 4}})
+    assert "id" not in changed["quota_class_set"]  # as in Cinder
+    assert (await cloud.done("root", "GET", path))["quota_class_set"] == {"id": "default"} | changed["quota_class_set"]
+    for shown in ("/os-quota-sets/p1", "/os-quota-sets/p1/defaults"):
+        limits = (await cloud.done("ann", "GET", shown))["quota_set"]
+        assert (limits["volumes"], limits["groups"], limits["snapshots"]) == (1, 4, 10)
+    await cloud.volume(size=1)
+    await cloud.refused(413, "ann", "POST", "/volumes", {"volume": {"size": 1}})
+    await cloud.done("root", "PUT", "/os-quota-sets/p1", {"quota_set": {"volumes": 2}})
+    await cloud.volume(size=1)
+    other = await cloud.done("root", "PUT", "/os-quota-class-sets/gold", {"quota_class_set": {"volumes": 9}})
+    assert (other["quota_class_set"]["volumes"], other["quota_class_set"]["groups"]) == (9, 4)
+    assert (await cloud.done("ann", "GET", "/os-quota-sets/p1"))["quota_set"]["volumes"] == 2
+    for wrong in ({"volumes": -2}, {"volumes_fast": 1}, 1):
+        await cloud.refused(400, "root", "PUT", path, {"quota_class_set": wrong})
+
+
 async def test_types(cloud: VolumeCloud) -> None:
     many = {"name": "many", "extra_specs": {"multiattach": "<is> True", "hidden": "x"}}
     await cloud.refused(403, "ann", "POST", "/types", {"volume_type": many})
@@ -464,6 +483,7 @@ ADMINS_ONLY = [
     ("POST", "/types"), ("PUT", "/types/x"), ("DELETE", "/types/x"), ("POST", "/types/x/action"),
     ("GET", "/types/x/os-volume-type-access"), ("POST", "/types/x/extra_specs"), ("DELETE", "/types/x/extra_specs/y"),
     ("PUT", "/os-quota-sets/p1"), ("DELETE", "/os-quota-sets/p1"), ("GET", "/os-quota-class-sets/default"),
+    ("PUT", "/os-quota-class-sets/default"),
     ("GET", "/os-services"), ("PUT", "/os-services/disable"), ("GET", "/scheduler-stats/get_pools"),
 ]  # fmt: skip
 

@@ -78,6 +78,7 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
     ("PUT", QUOTAS, quotas.update, admin, 0),
     ("DELETE", QUOTAS, quotas.reset, admin, 0),
     ("GET", "/os-quota-class-sets/{class_name}", quotas.show_class, admin, 0),
+    ("PUT", "/os-quota-class-sets/{class_name}", quotas.update_class, admin, 0),
     ("GET", "/limits", quotas.show_absolute, reader, 0),
     ("GET", "/os-availability-zone", service_info.list_zones, reader, 0),
     ("GET", "/os-services", service_info.list_services, admin, 0),

@@ -9,7 +9,7 @@ from whimbrel.embedded.volume.fields import flag, wrapped
 from whimbrel.embedded.volume.request import Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
-from whimbrel.ports.embedded.volume_store import VolumeUsage
+from whimbrel.ports.embedded.volume_store import DEFAULT_CLASS, VolumeUsage
 
 NONE_HERE = {"backups": 0, "backup_gigabytes": 0, "groups": 0}
 """The limits of what Cinder has and this service has not. They are stored, so that a client reads what it has set."""
@@ -28,25 +28,29 @@ async def show(ask: Ask) -> Reply:
 
 
 async def show_defaults(ask: Ask) -> Reply:
-    return Reply({"quota_set": {"id": _project(ask), **ask.service.limits, **NONE_HERE}})
+    return Reply({"quota_set": {"id": _project(ask), **await _of_class(ask, DEFAULT_CLASS)}})
 
 
 async def update(ask: Ask) -> Reply:
-    """Set limits. Those of single volume types are refused, not ignored."""
-    sent = await wrapped(ask, "quota_set", dict[str, Any])
+    """Set the limits of a project."""
     project = ask.path("target_id")
     if len(project) > 255:
         raise Problem(400, "A project's id has at most 255 characters.")
-    for name in ("tenant_id", "force"):
+    await ask.store.set_limits(project, await _sent(ask, "quota_set", "tenant_id", "force"))
+    return Reply({"quota_set": await _limits(ask, project)})
+
+
+async def _sent(ask: Ask, key: str, *ignored: str) -> dict[str, int]:
+    """Return the limits in the body. Those of single volume types are refused, not ignored. Raises: Problem."""
+    sent = await wrapped(ask, key, dict[str, Any])
+    for name in ignored:
         sent.pop(name, None)
     if unknown := sorted(set(sent) - set(ask.service.limits) - set(NONE_HERE)):
         raise Problem(400, f"Bad key(s) in quota set: {', '.join(unknown)[:200]}.")
     try:
-        limits = {name: msgspec.convert(value, Limit, strict=False) for name, value in sent.items()}
+        return {name: msgspec.convert(value, Limit, strict=False) for name, value in sent.items()}
     except msgspec.ValidationError:
         raise Problem(400, "A limit is a whole number from -1, which means none, to 2147483647.") from None
-    await ask.store.set_limits(project, limits)
-    return Reply({"quota_set": await _limits(ask, project)})
 
 
 async def reset(ask: Ask) -> Reply:
@@ -55,8 +59,22 @@ async def reset(ask: Ask) -> Reply:
 
 
 async def show_class(ask: Ask) -> Reply:
-    """Show the default limits of projects."""
-    return Reply({"quota_class_set": {"id": ask.path("class_name"), **ask.service.limits, **NONE_HERE}})
+    """Show the limits of a class. "default" is that of all projects, and no other one has any effect, as in Cinder."""
+    name = ask.path("class_name")
+    return Reply({"quota_class_set": {"id": name, **await _of_class(ask, name)}})
+
+
+async def update_class(ask: Ask) -> Reply:
+    name = ask.path("class_name")
+    if len(name) > 255:
+        raise Problem(400, "The name of a class has at most 255 characters.")
+    await ask.store.set_class_limits(name, await _sent(ask, "quota_class_set"))
+    return Reply({"quota_class_set": await _of_class(ask, name)})  # without the id, as in Cinder
+
+
+async def _of_class(ask: Ask, name: str) -> dict[str, int]:
+    defaults = {**ask.service.limits, **NONE_HERE, **await ask.store.class_limits(DEFAULT_CLASS)}
+    return defaults if name == DEFAULT_CLASS else {**defaults, **await ask.store.class_limits(name)}
 
 
 async def show_absolute(ask: Ask) -> Reply:

@@ -94,6 +94,9 @@ class VolumeUsage(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_LIMITS: Mapping[str, int] = {"volumes": 10, "snapshots": 10, "gigabytes": 1000, "per_volume_gigabytes": -1}
 """The default limits of a project; -1: none."""
 
+DEFAULT_CLASS = "default"
+"""The class of limits of all projects."""
+
 Order = Sequence[tuple[str, bool]]
 """(column, whether descending)."""
 
@@ -235,9 +238,13 @@ class VolumeStore(Protocol):
     # Limits
 
     async def limits(self, project_id: str) -> dict[str, int]:
-        """Return the project's own limits."""
+        """Return the project's own limits, and those of the class of all projects where it has none."""
         ...
 
     async def set_limits(self, project_id: str, limits: Mapping[str, int]) -> None: ...
 
     async def reset_limits(self, project_id: str) -> None: ...
+
+    async def class_limits(self, name: str) -> dict[str, int]: ...
+
+    async def set_class_limits(self, name: str, limits: Mapping[str, int]) -> None: ...

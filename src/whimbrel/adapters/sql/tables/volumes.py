@@ -125,3 +125,12 @@ limits = sa.Table(
     sa.Column("hard_limit", sa.Integer, nullable=False),
     sqlite_with_rowid=False,
 )
+
+class_limits = sa.Table(
+    "volume_class_limits",
+    metadata,
+    sa.Column("class_name", sa.String(255), primary_key=True),
+    sa.Column("resource", sa.String(64), primary_key=True),
+    sa.Column("hard_limit", sa.Integer, nullable=False),
+    sqlite_with_rowid=False,
+)

@@ -9,12 +9,19 @@ from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.transactions import reads
 from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.engine.upserts import upserts
-from whimbrel.adapters.sql.tables.volumes import limits, snapshots, volumes
+from whimbrel.adapters.sql.tables.volumes import class_limits, limits, snapshots, volumes
 from whimbrel.domain.errors import OverQuota
-from whimbrel.ports.embedded.volume_store import VolumeUsage
+from whimbrel.ports.embedded.volume_store import DEFAULT_CLASS, VolumeUsage
 
-_OF_PROJECT = sa.select(limits.c.resource, limits.c.hard_limit).where(limits.c.project_id == sa.bindparam("project"))
+_OF_CLASS = sa.select(class_limits.c.resource, class_limits.c.hard_limit, sa.literal(0).label("nearness")).where(
+    class_limits.c.class_name == sa.bindparam("class")
+)
+_OWN = sa.select(limits.c.resource, limits.c.hard_limit, sa.literal(1).label("nearness")).where(
+    limits.c.project_id == sa.bindparam("project")
+)
+_OF_PROJECT = sa.union_all(_OF_CLASS, _OWN).order_by("nearness")
 _SETS = upserts(limits, ("project_id", "resource"), ["hard_limit"])
+_CLASS_SETS = upserts(class_limits, ("class_name", "resource"), ["hard_limit"])
 
 
 def _use(table: sa.Table) -> sa.Select[Any]:
@@ -43,8 +50,7 @@ async def check_room(
     Raises: OverQuota.
     """
     await wait_for_turn(tx, f"volumes of {project_id}")
-    own = {row.resource: row.hard_limit for row in await tx.rows(_OF_PROJECT, {"project": project_id})}
-    most = {**defaults, **own}
+    most = {**defaults, **await _of_project(tx, project_id)}
     has = await used(tx, project_id)
     if 0 <= most["per_volume_gigabytes"] < size_gib:
         raise OverQuota(f"A volume of {size_gib} GiB is over the limit of {most['per_volume_gigabytes']} GiB for one.")
@@ -57,6 +63,11 @@ async def check_room(
         )
 
 
+async def _of_project(tx: Tx, project_id: str) -> dict[str, int]:
+    asked = {"project": project_id, "class": DEFAULT_CLASS}
+    return {row.resource: row.hard_limit for row in await tx.rows(_OF_PROJECT, asked)}
+
+
 class Limits:
     _db: Database
 
@@ -64,7 +75,17 @@ class Limits:
 
     async def limits(self, project_id: str) -> dict[str, int]:
         async with self._db.read() as tx:
-            return {row.resource: row.hard_limit for row in await tx.rows(_OF_PROJECT, {"project": project_id})}
+            return await _of_project(tx, project_id)
+
+    async def class_limits(self, name: str) -> dict[str, int]:
+        async with self._db.read() as tx:
+            return {row.resource: row.hard_limit for row in await tx.rows(_OF_CLASS, {"class": name})}
+
+    async def set_class_limits(self, name: str, limits: Mapping[str, int]) -> None:
+        rows = [{"class_name": name, "resource": resource, "hard_limit": most} for resource, most in limits.items()]
+        if rows:
+            async with self._db.write() as tx:
+                await tx.run(_CLASS_SETS[self._db.dialect], sorted(rows, key=lambda row: str(row["resource"])))
 
     async def set_limits(self, project_id: str, limits: Mapping[str, int]) -> None:
         rows: Sequence[dict[str, Any]] = [
