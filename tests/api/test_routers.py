@@ -31,6 +31,22 @@ async def interface(service: Service, router: Any, action: str = "add", who: str
     return await service.ask(who, "PUT", f"/routers/{router['id']}/{action}_router_interface", fields)
 
 
+async def test_at_most_one_external_network_is_the_default(service: Service) -> None:
+    inner, outer, other = await service.net(), await external(service), await external(service, "198.51.100.0/24")
+    assert "is_default" not in inner
+    assert (outer["is_default"], other["is_default"]) == (False, False)
+    path, body = f"/networks/{outer['id']}", {"network": {"is_default": True}}
+    refusal(await service.ask("ann", "PUT", f"/networks/{inner['id']}", body), 403, "PolicyNotAuthorized")
+    assert (await service.put(path, "network", "root", is_default=True))["is_default"] is True
+    assert [one["id"] for one in (await service.get("/networks?is_default=True"))["networks"]] == [outer["id"]]
+    taken = await service.ask("root", "PUT", f"/networks/{other['id']}", body)
+    refusal(taken, 409, "DefaultExternalNetworkExists")
+    new = {"network": {"router:external": True, "is_default": True}}
+    refusal(await service.ask("root", "POST", "/networks", new), 409, "DefaultExternalNetworkExists")
+    assert "is_default" not in await service.put(path, "network", "root", **{"router:external": False})
+    assert (await service.ask("root", "POST", "/networks", new)).json()["network"]["is_default"] is True
+
+
 async def test_an_external_network_is_for_everybody_and_of_administrators(service: Service) -> None:
     public = await external(service)
     assert public["router:external"] is True

@@ -44,6 +44,7 @@ class NewNetwork(New, kw_only=True):
     port_security_enabled: bool = True
     qos_policy_id: Text | None = None
     external: bool = msgspec.field(default=False, name="router:external")
+    is_default: bool = False
     segments: Annotated[tuple[Provided, ...], Meta(max_length=16)] | None = None
     availability_zone_hints: tuple[Text, ...] = ()
 
@@ -55,6 +56,7 @@ class ChangedNetwork(Changed, kw_only=True):
     port_security_enabled: bool | UnsetType = UNSET
     qos_policy_id: Text | UnsetType | None = UNSET
     external: bool | UnsetType = msgspec.field(default=UNSET, name="router:external")
+    is_default: bool | UnsetType = UNSET
 
 
 async def views(ask: Ask, records: Sequence[Network]) -> list[dict[str, Any]]:
@@ -70,6 +72,7 @@ def _view(network: Network) -> dict[str, Any]:
         "mtu": network.mtu,
         "subnets": list(network.subnets),
         "router:external": network.external,
+        **({"is_default": network.is_default} if network.external else {}),
         "availability_zone_hints": [],
         "availability_zones": [],
         "ipv4_address_scope": None,
@@ -107,6 +110,7 @@ NETWORKS = Resource(
         "provider:physical_network": Filter(field="physical_network"),
         "provider:segmentation_id": Filter(field="segmentation_id", kind=int),
         "router:external": Filter(field="external", kind=bool),
+        "is_default": Filter(field="is_default", kind=bool),
         "status": Filter(constant="ACTIVE"),
     },
 )
@@ -127,6 +131,7 @@ async def _new(ask: Ask, requested: NewNetwork) -> Network:
             requested, "name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled", "external"
         ),
         qos_policy_id=requested.qos_policy_id or None,
+        is_default=requested.external and requested.is_default,
     )
     if requested.segments is not None and requested.network_type:
         raise InvalidInput("Invalid input for operation: Segments and provider values cannot both be set.")
@@ -183,11 +188,14 @@ async def update(ask: Ask) -> Reply:
         "port_security_enabled",
         "qos_policy_id",
         "external",
+        "is_default",
     )
 
     async def edit(network: Network) -> Network:
         if requested.qos_policy_id is not UNSET:
             await check_network(ask, network, requested.qos_policy_id or None)
-        return msgspec.structs.replace(network, **given(requested, *names))
+        changed = msgspec.structs.replace(network, **given(requested, *names))
+        # As in Neutron, what is not external is no default network.
+        return msgspec.structs.replace(changed, is_default=changed.external and changed.is_default)
 
     return await NETWORKS.change(ask, edit)

@@ -15,7 +15,7 @@ ADMINS_ONLY: Final[Mapping[str, frozenset[str]]] = {
     "network": frozenset(
         {
             *("shared", "segments", "provider:network_type", "provider:physical_network"),
-            *("provider:segmentation_id", "router:external"),
+            *("provider:segmentation_id", "router:external", "is_default"),
         }
     ),
     "port": frozenset({"binding:host_id", "binding:profile"}),
@@ -35,7 +35,7 @@ NETWORK_DEVICE: Final = "network:"
 """Prefix of the device_owner of the network's own ports, which its owner may set too."""
 
 HIDDEN: Final[Mapping[str, frozenset[str]]] = {
-    "network": ADMINS_ONLY["network"] - {"shared", "router:external"},
+    "network": ADMINS_ONLY["network"] - {"shared", "router:external", "is_default"},
     "router": frozenset({"distributed", "ha"}),
     "port": frozenset(
         {"binding:host_id", "binding:profile", "binding:vif_type", "binding:vif_details", "resource_request"}

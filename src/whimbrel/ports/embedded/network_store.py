@@ -54,6 +54,7 @@ class Network(Record, frozen=True, kw_only=True):
     port_security_enabled: bool = True
     qos_policy_id: str | None = None
     external: bool = False  # gateways of routers and floating IPs are on it
+    is_default: bool = False  # at most one, which is external
     segments: tuple[Segment, ...] = ()  # written by `add`, not by `change`
     subnets: tuple[str, ...] = ()  # ids; never written
 

@@ -171,6 +171,10 @@ class ExternalNetworkInUse(Conflict):
     """Routers have their gateway on the network."""
 
 
+class DefaultExternalNetworkExists(Conflict):
+    """Another external network is the default one."""
+
+
 class ExternalIpAddressExhausted(Conflict):
     """The external network has no free IPv4 address."""
 

@@ -39,13 +39,22 @@ _GIVEN_OUT = sa.select(tables.segments.c.segmentation_id).where(
 )
 
 
+_DEFAULT_NETWORK = sa.select(tables.networks.c.id).where(
+    tables.networks.c.is_default, tables.networks.c.id != sa.bindparam("but")
+)
+
+
 async def _network(tx: Tx, network: Network, before: Network | None) -> Network:
     if network.qos_policy_id:
         await POLICY.find(tx, network.qos_policy_id)
     if before:
         if before.external and not network.external:
             await routing.check_still_external(tx, network)
+        if network.is_default and not before.is_default:
+            await _check_default(tx, network)
         return network  # a change does not write its segments
+    if network.is_default:
+        await _check_default(tx, network)
     return replace(network, segments=tuple([await _numbered(tx, segment) for segment in network.segments]))
 
 
@@ -72,6 +81,14 @@ async def _numbered(tx: Tx, segment: Segment) -> Segment:
             f" {segment.physical_network} is in use."
         )
     return replace(segment, segmentation_id=number)
+
+
+async def _check_default(tx: Tx, network: Network) -> None:
+    """Check that no other network is the default one, and block others that want to be."""
+    await wait_for_turn_in_schema(tx, "the default network")
+    other = await tx.row(_DEFAULT_NETWORK, {"but": network.id})
+    if other:
+        raise errors.DefaultExternalNetworkExists(f"A default external network already exists: {other.id}.")
 
 
 async def _subnet(tx: Tx, subnet: Subnet, before: Subnet | None) -> Subnet:

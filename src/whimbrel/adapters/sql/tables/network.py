@@ -56,6 +56,7 @@ networks = _record(
     sa.Column("port_security_enabled", sa.Boolean, nullable=False),
     sa.Column("qos_policy_id", sa.ForeignKey("qos_policies.id")),
     sa.Column("external", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("is_default", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index("networks_by_qos_policy", "qos_policy_id"),
 )
 
