@@ -427,6 +427,21 @@ async def test_agents(service: Service) -> None:
     refusal(await service.ask("ann", "GET", f"/agents/{one['id']}"), 404, "AgentNotFound")
 
 
+async def test_of_an_agent_the_description_and_the_state_are_set(service: Service) -> None:
+    [one] = (await service.get("/agents?host=h1&agent_type=NIC Switch agent"))["agents"]
+    path = f"/agents/{one['id']}"
+    for sent in ({"description": "the fast one"}, {"admin_state_up": False}):
+        changed = await service.put(path, "agent", "root", **sent)
+        assert changed | sent == changed
+    shown = (await service.get(path))["agent"]
+    assert (shown["description"], shown["admin_state_up"], shown["host"]) == ("the fast one", False, "h1")
+    assert [each["id"] for each in (await service.get("/agents?admin_state_up=False"))["agents"]] == [one["id"]]
+    refusal(await service.ask("ann", "PUT", path, {"agent": {"description": "x"}}), 403, "PolicyNotAuthorized")
+    for wrong in ({"host": "h2"}, {"description": "d" * 256}, {"admin_state_up": 7}):
+        assert (await service.ask("root", "PUT", path, {"agent": wrong})).status_code == 400
+    refusal(await service.ask("root", "PUT", "/agents/x", {"agent": {}}), 404, "AgentNotFound")
+
+
 async def test_nothing_is_limited_at_first(service: Service) -> None:
     for path in ("/quotas/p1", "/quotas/p1/default"):
         assert set((await service.get(path, "ann"))["quota"].values()) == {-1}

@@ -6,14 +6,25 @@ They are part of this service, so they are alive as long as it answers. Other us
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict
+
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.host_nics import AGENTS, HostNet
+from whimbrel.embedded.network.bodies import Body, Text, given, one
 from whimbrel.embedded.network.request import Ask, pruned
 from whimbrel.embedded.network.views import moment
 from whimbrel.http.reply import Reply
+from whimbrel.ports.embedded.network_store import AgentSettings
 
 BINARIES = {"normal": "neutron-openvswitch-agent", "direct": "neutron-sriov-nic-agent"}
-FILTERS = ("id", "agent_type", "binary", "host", "topic", "availability_zone")
+FILTERS = ("id", "agent_type", "binary", "host", "topic", "availability_zone", "description")
+FLAGS = ("alive", "admin_state_up")
+
+
+class ChangedAgent(Body, kw_only=True):
+    admin_state_up: bool | UnsetType = UNSET
+    description: Text | UnsetType | None = UNSET
 
 
 class AgentNotFound(NotFound):
@@ -27,15 +38,29 @@ async def search(ask: Ask) -> Reply:
         agent
         for agent in await _all(ask)
         if all(agent[name] in params.getlist(name) for name in FILTERS if name in params)
-        and all(params[name].lower() == "true" for name in ("alive", "admin_state_up") if name in params)
+        and all(params[name].lower() == str(agent[name]).lower() for name in FLAGS if name in params)
     ]
     return Reply({"agents": [pruned(agent, fields) for agent in found]})
 
 
 async def show(ask: Ask) -> Reply:
+    return Reply({"agent": pruned(await _one(ask), ask.request.query_params.getlist("fields"))})
+
+
+async def update(ask: Ask) -> Reply:
+    """Set the description of an agent, and whether it is shown as enabled."""
+    changes = given(await one(ask, "agent", ChangedAgent), "admin_state_up", "description")
+    agent = await _one(ask)
+    settings = {name: agent[name] for name in AgentSettings.__struct_fields__} | changes
+    await ask.store.set_agent(agent["id"], AgentSettings(**settings))
+    return Reply({"agent": agent | settings})
+
+
+async def _one(ask: Ask) -> dict[str, Any]:
+    """Raises: AgentNotFound."""
     for agent in await _all(ask):
         if agent["id"] == ask.path("id"):
-            return Reply({"agent": pruned(agent, ask.request.query_params.getlist("fields"))})
+            return agent
     raise AgentNotFound(f"Agent {ask.path('id')} could not be found.")
 
 
@@ -43,12 +68,14 @@ async def _all(ask: Ask) -> list[dict[str, Any]]:
     if not ask.is_admin:
         return []
     now = moment(ask.context.clock.now()).replace("T", " ").removesuffix("Z")
-    return [
+    known = await ask.store.agent_settings()
+    agents = [
         _view(host, kind, agent_type, now)
         for host in (await ask.context.nics.all()).values()
         for kind, agent_type in AGENTS.items()
         if kind == "normal" or any(kind in card.vnic_types for card in host.cards)
     ]
+    return [agent | asdict(known.get(agent["id"], AgentSettings())) for agent in agents]
 
 
 def _view(host: HostNet, kind: str, agent_type: str, now: str) -> dict[str, Any]:
@@ -61,12 +88,10 @@ def _view(host: HostNet, kind: str, agent_type: str, now: str) -> dict[str, Any]
         "topic": "N/A",
         "host": host.host,
         "availability_zone": None,
-        "admin_state_up": True,
         "alive": True,
         "created_at": now,
         "started_at": now,
         "heartbeat_timestamp": now,
-        "description": None,
         "resources_synced": True,
         "configurations": {mappings: cards},
     }

@@ -113,6 +113,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", QUOTAS + "/{id}/details", quotas.show_details),
     ("GET", "/v2.0/agents", agents.search),
     ("GET", "/v2.0/agents/{id}", agents.show),
+    ("PUT", "/v2.0/agents/{id}", for_admins(agents.update)),
 )
 
 

@@ -232,6 +232,13 @@ Write = Record | Changed | Removed
 """One write of a transaction; a record is added."""
 
 
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What administrators have set of a network agent. Nothing depends on it, as with Neutron's agents of switches."""
+
+    admin_state_up: bool = True
+    description: str | None = None
+
+
 class NetworkStore(Protocol):
     """Every method is one transaction. All raise Unavailable. Other errors: ports.services.network_errors."""
 
@@ -279,3 +286,9 @@ class NetworkStore(Protocol):
     async def usage(self, project_id: str) -> dict[str, int]:
         """Return how many records of each of QUOTA_RESOURCES a project has."""
         ...
+
+    async def agent_settings(self) -> dict[str, AgentSettings]:
+        """Return what was set of agents, by the agent's id."""
+        ...
+
+    async def set_agent(self, agent_id: str, settings: AgentSettings) -> None: ...

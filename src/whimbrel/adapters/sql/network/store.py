@@ -8,12 +8,14 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import upserts
 from whimbrel.adapters.sql.network import limits, queries
 from whimbrel.adapters.sql.network.preconditions import ADMIT, check_unused
 from whimbrel.adapters.sql.network.record_types import GROUP_RULE, KINDS, NETWORK, SEGMENT
 from whimbrel.adapters.sql.network.routing import disassociate
 from whimbrel.adapters.sql.tables import network as tables
 from whimbrel.ports.embedded.network_store import (
+    AgentSettings,
     Changed,
     Network,
     Port,
@@ -34,6 +36,7 @@ _CLEAR = {
 _FILL = {table: fixed(sa.insert(table)) for table in _CLEAR}
 _CLEAR_TAGS = fixed(sa.delete(tables.tags).where(tables.tags.c.record_id == sa.bindparam("record")))
 _FILL_TAGS = fixed(sa.insert(tables.tags))
+_SET_AGENT = upserts(tables.agents, ("id",), ["admin_state_up", "description"])
 
 
 class SqlNetworks:
@@ -86,6 +89,15 @@ class SqlNetworks:
     async def usage(self, project_id: str) -> dict[str, int]:
         async with self._db.read() as tx:
             return await limits.usage(tx, project_id)
+
+    async def agent_settings(self) -> dict[str, AgentSettings]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(sa.select(tables.agents))
+        return {row.id: AgentSettings(admin_state_up=row.admin_state_up, description=row.description) for row in rows}
+
+    async def set_agent(self, agent_id: str, settings: AgentSettings) -> None:
+        async with self._db.write() as tx:
+            await tx.run(_SET_AGENT[self._db.dialect], {"id": agent_id, **msgspec.structs.asdict(settings)})
 
 
 async def _write(tx: Tx, write: Write) -> Record:

@@ -208,6 +208,14 @@ quotas = sa.Table(
     sqlite_with_rowid=False,
 )
 
+agents = sa.Table(
+    "agents",
+    metadata,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("admin_state_up", sa.Boolean, nullable=False),
+    sa.Column("description", sa.String(255)),
+)
+
 # Tags of records of all kinds: ids are unique across kinds, so there is no column for the kind.
 tags = sa.Table(
     "tags",
