@@ -33,7 +33,7 @@ NOT_ASKED = (
     "Give --os-cloud and look again, or compare `openstack server volume list {}` with Cinder's attachments by hand;"
     " reboot it hard only if each of its volumes has, in both, the same attachment on its host"
 )
-MEND_FIRST = (
+ATTACHMENTS_FIRST = (
     "Run what is printed, look again, and mend its attachments; reboot it hard only once they are in no finding any"
     " more, and this note is gone"
 )
@@ -96,4 +96,4 @@ def _reason(server: Instance, uses: Sequence[VolumeUse], volumes: VolumeChecks |
         why = NO_REBOOT.format("this server has volumes, and Cinder was not asked") + NOT_ASKED.format(server.uuid)
         return why if uses else ""
     unsettled = volumes.unsettled(server, uses)
-    return NO_REBOOT.format(unsettled) + MEND_FIRST if unsettled else ""
+    return NO_REBOOT.format(unsettled) + ATTACHMENTS_FIRST if unsettled else ""
