@@ -358,3 +358,15 @@ async def test_a_host_that_returns_with_its_guest_before_the_start_keeps_it() ->
         assert story.guests() == [("h1", "running")]
         assert (run.state, run.status, run.turned) == ("undone", "error", "asked")
         assert (await lookup.find(story.cloud, story.server.id)).vm_state == "active"
+
+
+async def test_what_was_left_on_a_source_is_cleared_after_a_restore_that_another_process_has_made() -> None:
+    async with told(DEAD) as story:
+        run = await story.evacuate()
+        story.world.simulated.power_on(SOURCE)
+        story.world.reconnect(SOURCE)
+        await story.cloud.restores.begin(2, "a database was restored", story.cloud.clock.now())
+        await story.cloud.agent(CELL, SOURCE).adopt(2)
+        await story.cloud.restores.end()
+        assert await story.come_back() == 1
+        assert (await story.cloud.journal.get(run.id)).status == "completed"

@@ -5,6 +5,8 @@ whose evacuation waits, was undone or is unknown is kept, and `whimbrel prove` s
 existence of an evacuation, which may be the only copy.)
 """
 
+from msgspec.structs import replace
+
 from whimbrel.domain.errors import Conflict, Refused, Unavailable, WorldError
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.run import has_facts
@@ -23,10 +25,12 @@ async def clear_returned_sources(cloud: Cloud, engine: Engine) -> int:
 
     A host that is unreachable is asked once, not for each of its guests.
     """
+    incarnation = (await cloud.restores.state()).incarnation  # the journal knows that of the last run it has taken
     left = await cloud.journal.find(RunFilter(sagas=(NAME,), statuses=(ARRIVED,)))
     unreachable: set[Place] = set()
     cleared = 0
-    for run in left:
+    for ended in left:
+        run = replace(ended, incarnation=incarnation)
         if run.state == "done" and has_facts(run, EvacuationFacts) and _place(run) not in unreachable:
             cleared += await _clear(run, cloud, unreachable)
     return cleared
