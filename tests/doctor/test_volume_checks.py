@@ -159,3 +159,46 @@ def test_what_changes_between_the_looks(copy: NovaCopy, volumes: VolumesCopy) ->
 
     found = copy.look(wait=change, beside=[VolumeChecks(volumes)])
     assert (found.findings, found.passed) == ([], 3)
+
+
+@pytest.mark.parametrize("values", [{"boot_index": 0}, {"connection_info": "{}"}])
+def test_a_volume_that_the_guest_may_use_is_attached_anew_and_not_forgotten(
+    copy: NovaCopy, volumes: VolumesCopy, values: dict[str, object]
+) -> None:
+    """A resize leaves attachments that are not complete, and a guest whose attachment was deleted still writes."""
+    for volume, attachment in (("v", "a"), ("w", "b")):
+        copy.use_volume(1, volume, attachment, **values)
+        volumes.add(volume, "reserved")
+    volumes.attach("b", "w", server(1), "reserved")
+    found = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert [each.kind for each in found] == ["mapping_without_attachment", "stuck_volume"]
+    for each in found:
+        verbs = [command.line.split(" ")[2] for command in each.commands]
+        assert verbs == ["get_connector", "stop", "refresh", "start"]
+    copy.change("one", nova.instances, {"uuid": server(1)}, vm_state="stopped")
+    for each in copy.look(beside=[VolumeChecks(volumes)]).findings:
+        assert [command.line.split(" ")[2] for command in each.commands] == ["get_connector", "refresh"]
+
+
+def test_an_attach_that_never_began_is_forgotten(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    copy.use_volume(1, "v", "a")
+    volumes.add("v", "reserved")
+    volumes.attach("a", "v", server(1), "reserved")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    drop, delete = found.commands
+    assert delete.line.endswith("delete a")
+    copy.change("one", nova.block_device_mapping, {"volume_id": "v"}, connection_info="{}")
+    assert copy.execute("one", drop.line) == 0  # it went on meanwhile
+    copy.change("one", nova.block_device_mapping, {"volume_id": "v"}, connection_info="null")
+    assert copy.execute("one", drop.line) == 1
+
+
+def test_a_detach_from_one_of_several_servers_removes_the_volume_from_none(
+    copy: NovaCopy, volumes: VolumesCopy
+) -> None:
+    volumes.add("v", "detaching")
+    for number, attachment in ((1, "a"), (2, "b")):
+        copy.use_volume(number, "v", attachment, cell="one" if number == 1 else "two")
+        volumes.attach(attachment, "v", server(number))
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert [each.line for each in found.commands] == ["openstack volume set --state in-use v"]

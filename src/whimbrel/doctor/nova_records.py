@@ -120,7 +120,10 @@ class Device(msgspec.Struct, frozen=True):
 
 
 class VolumeUse(msgspec.Struct, frozen=True):
-    """A row of `block_device_mapping` that names a volume. is_root: the server boots from it."""
+    """A row of `block_device_mapping` that names a volume. is_root: the server boots from it.
+
+    was_connected: a host has used it, and the guest may still: only an attach that never came so far can be forgotten.
+    """
 
     cell: str
     server: str
@@ -128,6 +131,7 @@ class VolumeUse(msgspec.Struct, frozen=True):
     attachment: str | None
     touched: float
     is_root: bool = False
+    was_connected: bool = False
 
 
 class Subject(msgspec.Struct, kw_only=True):

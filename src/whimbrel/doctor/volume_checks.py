@@ -197,7 +197,8 @@ class VolumeChecks:
             yield _stuck(
                 volume, attachments, [], f"is {volume.status} by no server and no attachment",
                 "the process that attached or detached it died, or its message was lost",
-                [Command(f"openstack volume set --state available --detached {volume.id}")])  # fmt: skip
+                [Command(f"openstack volume set --state available --detached {volume.id}  # if no guest has it as a"
+                         " disk, as after a restore of Nova's database")])  # fmt: skip
             return
         subjects = records.some(sorted({each.server for each in uses}))
         servers = [at_rest(each, now, limits) for each in subjects]
@@ -210,13 +211,13 @@ class VolumeChecks:
         names = ", ".join(f"{each.uuid} ({each.name})" for each in servers if each)
         evidence = [evidence_of(each, records.fleet) for each in subjects]
         if volume.status == "detaching":
-            use = uses[0]
+            remove = [Command(f"openstack server remove volume {each.server} {each.volume}") for each in uses]
             yield _stuck(
                 volume, attachments, evidence, f"is detaching from server {names}, and nothing goes on",
                 "the message to nova-compute of the server's host was lost, or that process died; if it is down, start"
                 " it: it may end this itself",
                 [Command(f"openstack volume set --state in-use {volume.id}"),
-                 Command(f"openstack server remove volume {use.server} {use.volume}")])  # fmt: skip
+                 *(remove if len(uses) == 1 else [])])  # fmt: skip
             return
         undone = [each for each in attachments if each.status != "attached"]
         mappings = [each for each in uses if each.attachment in {each.id for each in undone} or not each.attachment]
@@ -225,7 +226,9 @@ class VolumeChecks:
                 volume, attachments, evidence, f"is {volume.status} for server {names}, and nothing goes on",
                 "the message to nova-compute of the server's host was lost, or that process died in the attach; if it"
                 " is down, start it: it may end this itself",
-                [*map(_drop, mappings), *(mending.delete_attachment(each.id) for each in undone)])  # fmt: skip
+                [command for use in mappings
+                 for command in _undo(use, next(each for each in servers if each and each.uuid == use.server), undone)
+                ])  # fmt: skip
 
 
 def _is_recorded(attachment: Attachment, uses: Sequence[VolumeUse]) -> bool:
@@ -250,17 +253,30 @@ def _is_used(attachment: Attachment, use: VolumeUse, volume: Volume, server: Ins
     )
 
 
+def _undo(use: VolumeUse, server: Instance, undone: Sequence[Attachment]) -> list[Command]:
+    """End an attach that never began on the host. A move, too, leaves an incomplete attachment: of a volume in use."""
+    if use.is_root or use.was_connected:
+        return _attach_again(use, server)
+    own = [each for each in undone if each.server == use.server and use.attachment in (each.id, None)]
+    return [_drop(use), *(mending.delete_attachment(each.id) for each in own)]
+
+
 def _attach_again(use: VolumeUse, server: Instance) -> list[Command]:
-    """A server keeps the record of the volume that it boots from: no command of Nova makes another one."""
-    if not use.is_root:
+    """A server keeps the record of a volume that its guest may use, or that it boots from.
+
+    Nova has no command that makes another record for a root volume. The refresh needs a server that is stopped.
+    """
+    if not use.is_root and (not use.was_connected or server.host is None):
         again = Command(f"openstack server add volume {use.server} {use.volume}  # if it needs it still")
         return [_drop(use), again]
-    connector = f"/tmp/{server.host}.json"
+    if server.host is None:
+        return []
+    is_off, connector = server.vm_state == "stopped", f"/tmp/{server.host}.json"
     return [
         Command(f"nova-manage volume_attachment get_connector --json > {connector}  # on {server.host}"),
-        Command(f"openstack server stop --wait {use.server}"),
+        *([] if is_off else [Command(f"openstack server stop --wait {use.server}")]),
         Command(f"nova-manage volume_attachment refresh {use.server} {use.volume} {connector}"),
-        Command(f"openstack server start {use.server}"),
+        *([] if is_off else [Command(f"openstack server start {use.server}")]),
     ]
 
 
@@ -299,7 +315,8 @@ def _evidence(volume: Volume | None) -> dict[str, object] | None:
 
 
 def _drop(use: VolumeUse) -> Command:
-    return mending.drop_mapping(use, "(boot_index IS NULL OR boot_index <> 0)")
+    never_used = "" if use.was_connected else " AND COALESCE(connection_info, 'null') = 'null'"
+    return mending.drop_mapping(use, f"(boot_index IS NULL OR boot_index <> 0){never_used}")
 
 
 def _pieces(found: Iterable[T]) -> Iterator[list[T]]:

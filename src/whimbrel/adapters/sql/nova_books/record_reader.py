@@ -26,9 +26,10 @@ HEX = "0123456789abcdef"
 
 Where = Callable[[sa.Column[Any]], sa.ColumnElement[bool]]
 _i, _m, _b = tables.instances.c, tables.migrations.c, tables.block_device_mapping.c
-_USES = sa.select(_b.instance_uuid, _b.volume_id, _b.attachment_id, _b.boot_index, _b.created_at, _b.updated_at).where(
-    _b.deleted == 0, _b.volume_id.is_not(None)
-)
+_USES = sa.select(
+    _b.instance_uuid, _b.volume_id, _b.attachment_id, _b.boot_index, _b.created_at, _b.updated_at,
+    (sa.func.coalesce(_b.connection_info, "null") != "null").label("was_connected"),
+).where(_b.deleted == 0, _b.volume_id.is_not(None))  # fmt: skip
 
 
 class RecordReader:
@@ -277,6 +278,7 @@ def _volume_use(cell: str, row: Any) -> VolumeUse:
         row.attachment_id,
         seconds_of(row.created_at, row.updated_at),
         is_root=row.boot_index == 0,
+        was_connected=bool(row.was_connected),
     )
 
 
