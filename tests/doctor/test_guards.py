@@ -182,3 +182,32 @@ def test_attachments_are_mended_before_ports(copy: NovaCopy) -> None:
         "mapping_without_attachment", "port_of_gone_server", "port_on_other_host", "port_binding_failed",
         "port_bound_twice",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_a_server_without_a_trace_uses_is_deleted_after_a_look_for_its_guest(
+    copy: NovaCopy, is_known: bool
+) -> None:
+    """It may be newer than a database that was restored."""
+    ports, volumes = PortsCopy(), VolumesCopy()
+    ports.add("p", server(3), "n1")
+    volumes.add("v")
+    volumes.attach("a", "v", server(3))
+    if is_known:
+        copy.add_mapping(3, "one", queued=True)
+        copy.add_record(3, deleted=3)
+    for each in copy.look(beside=[PortChecks(ports), VolumeChecks(volumes)]).findings:
+        assert ["n1/system domstate" in command.line for command in each.commands] == [True] * (not is_known) + [False]
+
+
+@pytest.mark.parametrize(("host", "question"), [("n1", "n1/system dumpxml"), ("n2", "n2/system domstate")])
+def test_an_attachment_that_nova_does_not_record_is_deleted_after_a_look_at_its_host(
+    copy: NovaCopy, host: str, question: str
+) -> None:
+    volumes = VolumesCopy()
+    volumes.add("v")
+    volumes.attach("a", "v", server(1), host=host)
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    look, delete = found.commands
+    assert question in look.line
+    assert delete.line.endswith("attachment delete a")

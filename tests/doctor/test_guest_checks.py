@@ -42,7 +42,10 @@ def test_a_guest_that_runs_elsewhere(copy: NovaCopy, guests: GuestsCopy) -> None
     del guests.rows["n1"][server(1)]
     guests.add("n2", server(1))
     guests.add("n2", server(2))
-    assert kinds(copy, guests) == [("guest_elsewhere", server(1)), ("guest_elsewhere", server(2))]
+    found = copy.look(beside=[GuestChecks(guests)]).findings
+    assert [each.key for each in found] == [("guest_elsewhere", server(1)), ("guest_elsewhere", server(2))]
+    assert not any("destroy" in command.line for each in found for command in each.commands)
+    assert all("users may be using this guest" in each.note for each in found)
 
 
 def test_a_server_without_a_guest(copy: NovaCopy, guests: GuestsCopy) -> None:
@@ -52,14 +55,27 @@ def test_a_server_without_a_guest(copy: NovaCopy, guests: GuestsCopy) -> None:
 
 def test_a_guest_that_a_move_left(copy: NovaCopy, guests: GuestsCopy) -> None:
     guests.add("n2", server(1), "shut off")
-    assert kinds(copy, guests) == [("guest_left_over", server(1))]
+    (found,) = copy.look(beside=[GuestChecks(guests)]).findings
+    assert found.key == ("guest_left_over", server(1))
+    assert [each.line.split(" ")[3] for each in found.commands] == ["undefine"]
+    guests.rows["n1"].clear()
+    nowhere, left = copy.look(beside=[GuestChecks(guests)]).findings
+    assert [each.kind for each in (nowhere, left)] == ["guest_nowhere", "guest_left_over"]
+    assert left.commands == []  # this may be all that there is
 
 
 def test_a_guest_of_a_server_that_is_gone(copy: NovaCopy, guests: GuestsCopy) -> None:
     copy.add_record(3, deleted=3)
+    copy.add_mapping(3, "one", queued=True)
     guests.add("n1", server(3))
     guests.add("n2", server(4))
-    assert kinds(copy, guests) == [("guest_of_no_server", server(3)), ("guest_of_no_server", server(4))]
+    known, unknown = copy.look(beside=[GuestChecks(guests)]).findings
+    assert [each.key for each in (known, unknown)] == [
+        ("guest_of_no_server", server(3)), ("guest_of_no_server", server(4))
+    ]  # fmt: skip
+    assert [each.line.split(" ")[3] for each in known.commands] == ["destroy", "undefine"]
+    # It may be a server that is newer than a database that was restored.
+    assert [each.line.split(" ")[3] for each in unknown.commands] == ["dumpxml"]
 
 
 def test_what_goes_on(copy: NovaCopy, guests: GuestsCopy) -> None:

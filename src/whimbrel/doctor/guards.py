@@ -16,13 +16,14 @@ from whimbrel.doctor.volume_checks import VolumeChecks
 PIECE = 500
 LOOK_FIRST = (
     "go on after virsh domstate only if {} answers shut off, or that it has no such domain. If the guest runs there,"
-    " run nothing of this: it has moved, and its record has not. Then write that host into Nova; or, if the guest runs"
-    " on its recorded host too, end it where it does not belong; and look again"
+    " run nothing of this: its record is wrong, as after a live migration that died or a restored database. Then write"
+    " that host into Nova; or, if the guest runs on its recorded host too, end it where it does not belong; and look"
+    " again"
 )
 RUNS_THERE = (
-    "the guest runs on {}, so the commands that follow from the record are left out. It has moved, and its record has"
-    " not. Write that host into Nova; or, if it runs on its recorded host too, end it where it does not belong; and"
-    " look again"
+    "the guest runs on {}, so the commands that follow from its record are left out: the record is wrong, as after a"
+    " live migration that died or a restored database. Write that host into Nova; or, if the guest runs on its recorded"
+    " host too, end it where it does not belong; and look again"
 )
 """What was not to be seen in the records. Source: ComputeManager._post_live_migration."""
 NO_REBOOT = (

@@ -103,8 +103,11 @@ class GuestChecks:
                 "guest_elsewhere", subject, server, there, records,
                 f"is on {server.host or 'no host'}, and its guest runs on {', '.join(running)}",
                 "a move was interrupted after the guest had moved, or before the record was put back",
-                [Command(f"{each.line}  # after its shutdown: what it wrote there must be on {server.host}, too")
-                 for each in stop] + [reboot] * (server.host is not None))  # fmt: skip
+                [Command(f"virsh -c {self._guests.address(host)} shutdown {server.uuid}  # and wait until it is off")
+                 for host in running] + [reboot] * (server.host is not None),
+                "users may be using this guest: run nothing if it may stay where it runs, and write that host into Nova"
+                f" instead. Otherwise see first that its disks are volumes or shared: {server.host or 'another host'}"
+                " has no copy of what it wrote on local ones")  # fmt: skip
         elif not here and self._is_asked(server) and server.is_launched and server.vm_state not in WITHOUT_GUEST:
             yield _finding(
                 "guest_nowhere", subject, server, there, records,
@@ -113,15 +116,26 @@ class GuestChecks:
                 " its disks are there",
                 [reboot])  # fmt: skip
         left = [host for host, guest in elsewhere if not guest.is_active and host not in waiting]
+        undefine = [self._undefine(host, server.uuid) for host in left]
         if left and not running:
             yield _finding(
                 "guest_left_over", subject, server, there, records,
                 f"is on {server.host or 'no host'}, and {', '.join(left)} still has a guest of it, which is off",
                 "a move or an evacuation was interrupted before the source was cleaned up",
-                [self._undefine(host, server.uuid) for host in left])  # fmt: skip
+                undefine if here else [],
+                "" if here else f"it was not seen on {server.host}, and this may be all that is left of it: see where"
+                " its disks are before you undefine anything")  # fmt: skip
 
     def _unknown(self, subject: Subject, there: Sequence[tuple[str, Guest]], records: NovaRecords) -> Finding:
         hosts = ", ".join(f"{host} ({guest.state})" for host, guest in there)
+        if not subject.is_known:
+            return _finding(
+                "guest_of_no_server", subject, None, there, records,
+                f"is in no cell, not even as deleted, and has a guest on {hosts}",
+                "it was purged before its guest was removed, or the database was restored to a time before its create",
+                [Command(f"virsh -c {self._guests.address(host)} dumpxml {subject.id}") for host, _ in there],
+                "its XML has the owner and the disks. After a restore of the database this may be a server in use: see"
+                " that nobody needs it before you destroy it")  # fmt: skip
         commands = []
         for host, guest in there:
             if guest.is_active:
@@ -139,7 +153,7 @@ class GuestChecks:
 
 def _finding(
     kind: str, subject: Subject, server: Instance | None, there: Sequence[tuple[str, Guest]], records: NovaRecords,
-    text: str, cause: str, commands: list[Command],
+    text: str, cause: str, commands: list[Command], note: str = "",
 ) -> Finding:  # fmt: skip
     return Finding(
         kind=kind,
@@ -153,4 +167,5 @@ def _finding(
             "server": evidence_of(subject, records.fleet),
         },
         commands=commands,
+        note=note,
     )

@@ -170,6 +170,11 @@ class Subject(msgspec.Struct, kw_only=True):
         return seen[0] if len(seen) == 1 else None
 
     @property
+    def is_known(self) -> bool:
+        """Check whether Nova has a trace of it. Without one it was purged, or is newer than a restored database."""
+        return bool(self.instances or self.deleted or self.mappings)
+
+    @property
     def open_migrations(self) -> list[Migration]:
         """Return those in the server's cell. Those beside a copy in another cell never end: they go with the copy."""
         server = self.server

@@ -74,13 +74,14 @@ class PortChecks:
         self, port: Port, subject: Subject, records: NovaRecords, now: float, limits: StuckLimits
     ) -> Iterator[Finding]:
         if is_gone(subject, now, limits):
-            known = subject.deleted or subject.mappings
+            known = subject.is_known
+            ask = [mending.ask_host(port.host, subject.id)] if port.host and not known else []
             yield _finding(
                 "port_of_gone_server", port, subject, None, records,
                 f"belongs to server {subject.id}, which {'is deleted' if known else 'no cell knows'}",
                 "the delete of the server, or its create, was interrupted before the port was released"
                 + ("" if known else "; or another program than Nova made it"),
-                [Command(f"openstack port delete {port.id}  # one that a user made: openstack port unset --device"
+                [*ask, Command(f"openstack port delete {port.id}  # one that a user made: openstack port unset --device"
                          f" --device-owner --host {port.id}")],
             )  # fmt: skip
             return

@@ -113,7 +113,8 @@ class VolumeChecks:
             cause = "an attach or a move was interrupted, or the database of the cell was restored"
         else:
             return
-        commands = [mending.delete_attachment(each.id)]
+        host = volume.hosts.get(each.id)
+        commands = [*_look_first(each, host, subject, server), mending.delete_attachment(each.id)]
         own = next((use for use in recorded if server and _is_used(each, use, volume, server)), None)
         if own and server:
             text = (
@@ -121,7 +122,9 @@ class VolumeChecks:
                 f" {own.attachment or 'none'}, which is not for that host"
             )
             cause = "a live migration was interrupted after the target's attachment had been recorded"
-            commands = list(_record_instead(each, own, self._volumes.attachments_of(volume.id)))
+            other = volume.hosts.get(own.attachment or "")
+            commands = [mending.ask_host(other, server.uuid)] if other else []
+            commands += _record_instead(each, own, self._volumes.attachments_of(volume.id))
         yield Finding(
             kind=kind,
             subject=each.id,
@@ -236,6 +239,19 @@ def _is_recorded(attachment: Attachment, uses: Sequence[VolumeUse]) -> bool:
     return any(
         use.attachment == attachment.id or (not use.attachment and use.server == attachment.server) for use in uses
     )
+
+
+def _look_first(
+    attachment: Attachment, host: str | None, subject: Subject, server: Instance | None
+) -> Iterator[Command]:
+    """Ask the host of an attachment whether a guest uses it: to delete it would take the guest's disk away."""
+    if not host or (server is None and subject.is_known):
+        return
+    if server is None or server.host != host:
+        yield mending.ask_host(host, subject.id)
+    else:
+        xml = f"virsh -c qemu+ssh://{host}/system dumpxml {server.uuid} | grep {attachment.volume}"
+        yield Command(f"{xml}  # if it prints a line, the guest has the volume: stop here")
 
 
 def _is_used(attachment: Attachment, use: VolumeUse, volume: Volume, server: Instance) -> bool:
