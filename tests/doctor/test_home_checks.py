@@ -113,6 +113,7 @@ def test_a_server_in_error_is_made_active_before_it_is_resized_to_its_specs_flav
     copy.add_spec(1, flavor=2)
     (found,) = copy.look().findings
     assert [each.line.split()[2] for each in found.commands] == ["set", "resize", "resize"]
+    assert "turns it off" in found.commands[1].line
 
 
 def test_request_specs(copy: NovaCopy) -> None:

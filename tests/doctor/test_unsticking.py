@@ -13,6 +13,7 @@ MOVED = {"task_state": "resize_migrated"}
     [
         ({"task_state": "resize_prep"}, ["migrations", "--state active", "release"]),
         (MOVED, ["migrations", "--state active", "release", "--hard"]),
+        ({"task_state": "resize_migrating"}, ["migrations", "--state active", "release", "disks", "--hard"]),
         ({**MOVED, "vm_state": "stopped"}, ["migrations", "--state active", "release", "--hard", "stop"]),
         ({**MOVED, "vcpus": 2}, ["migrations", "--state active", "release", "release", "heal", "--hard"]),
     ],
@@ -35,7 +36,7 @@ def test_a_create_that_stands_still_between_two_task_states_is_stuck(copy: NovaC
     [
         ({"task_state": "deleting"}, ["--state error", "delete"]),
         ({"task_state": "spawning", "vm_state": "building", "launched_at": None}, ["delete"]),
-        ({"task_state": "rebuild_spawning"}, ["--state active", "rebuild"]),
+        ({"task_state": "rebuild_spawning"}, ["--state active", "--hard"]),  # of an unknown action
         ({"task_state": "shelving_offloading", "vm_state": "shelved"}, ["instances", "shelve"]),
         ({"task_state": "spawning", "vm_state": "shelved_offloaded"}, ["virsh", "release", "instances", "unshelve"]),
         ({"task_state": "resuming", "vm_state": "suspended"}, ["instances", "resume"]),
@@ -178,8 +179,14 @@ def test_a_delete_that_died_at_its_end_is_asked_for_again(copy: NovaCopy) -> Non
     assert [each.commands[-1].line.split()[2] for each in found] == ["delete", "delete"]
 
 
+def test_a_soft_delete_is_not_asked_for_again_without_a_word_on_reclaim(copy: NovaCopy) -> None:
+    copy.add_server(3, task_state="soft-deleting")
+    (found,) = copy.look().findings
+    assert "reclaim_instance_interval" in found.commands[-1].line
+
+
 VERBS = {
-    "virsh": "virsh", "UPDATE migrations": "migrations", "UPDATE instances": "instances",
+    "virsh": "virsh", "ls -d": "disks", "UPDATE migrations": "migrations", "UPDATE instances": "instances",
     "allocation delete": "release", "heal_allocations": "heal", "server set": "", "server reboot": "",
     "server resize": "", "server": "",
 }  # fmt: skip

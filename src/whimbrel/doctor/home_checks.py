@@ -118,7 +118,7 @@ def spec(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
                        "its row was deleted, or the server is from before Newton", [])  # fmt: skip
         return
     if None not in (found.flavor_id, server.flavor_id) and found.flavor_id != server.flavor_id:
-        resize = f"openstack server resize --wait --flavor {found.flavor or 'FLAVOR'} {server.uuid}"
+        resize = f"openstack server resize --wait --flavor {found.flavor or 'FLAVOR'} {server.uuid}  # turns it off"
         revert = f"openstack server resize revert {server.uuid}  # or confirm, to keep that flavor"
         yield _finding("spec_flavor", subject, fleet,
                        f"has flavor {server.flavor_id}, and its request spec has {found.flavor_id} (numbers of rows):"
@@ -132,7 +132,8 @@ def spec(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
                        f"is on {server.host} in zone {zone}, and its request spec names zone {found.zone}",
                        "its host was put into another zone, it was moved with a forced host, or an unshelve to a zone"
                        " failed",
-                       [Command(f"openstack server migrate {server.uuid}")])  # fmt: skip
+                       [Command(f"openstack server migrate {server.uuid}  # turns it off, and waits to be confirmed;"
+                            " --live-migration does not")])  # fmt: skip
 
 
 def _finding(kind: str, subject: Subject, fleet: Fleet, text: str, cause: str, commands: list[Command]) -> Finding:

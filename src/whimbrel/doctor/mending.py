@@ -21,8 +21,9 @@ def show(server: str) -> Command:
     return Command(f"openstack server event list --long {server}")
 
 
-def delete(server: str) -> Command:
-    return Command(f"openstack server delete {server}")
+def delete(server: str, only: str = "") -> Command:
+    """only: the condition, as a comment."""
+    return Command(f"openstack server delete {server}{f'  # {only}' if only else ''}")
 
 
 def clear_task(server: Instance, *, and_host: bool = False) -> Command:

@@ -23,6 +23,10 @@ AGAIN: Mapping[str, str] = {
 """What is asked for again, by task state, of a server that keeps its state. The others have left its guest alone."""
 DELETES: Mapping[str, str] = {"deleting": "error", "soft-deleting": "active"}
 """Task states of deletes, and the state from which each is asked for again."""
+RECLAIMED = "if reclaim_instance_interval is set in nova.conf of the API; otherwise its disks are gone at once"
+"""Source: ServersController._delete."""
+DISKS_AWAY = "on {}: move a directory that ends in _resize back to its name before the reboot"
+"""Source: LibvirtDriver.migrate_disk_and_power_off: renamed first, and back only by a process that lives."""
 OF_REBUILDS = ("rebuilding", "rebuild_block_device_mapping", "rebuild_spawning")
 GUEST_UNTOUCHED = (
     "resize_prep", "image_snapshot_pending", "image_snapshot", "image_pending_upload", "image_uploading",
@@ -35,7 +39,7 @@ def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Comma
     yield mending.show(server.uuid)
     if state := DELETES.get(server.task_state or ""):
         yield mending.reset(server.uuid, state)
-        yield mending.delete(server.uuid)
+        yield mending.delete(server.uuid, RECLAIMED * (state == "active"))
     elif server.vm_state in ("building", "deleted"):
         if all(each.cell != server.cell for each in subject.mappings):
             yield mending.map_to_cell(server, subject.mappings)  # Nova finds by it what it deletes
@@ -159,13 +163,15 @@ def _start(subject: Subject, server: Instance) -> Iterator[Command]:
     elif any(each.type == "evacuation" for each in moves):
         yield Command(f"openstack server evacuate {server.uuid}  # if {server.host} is down; otherwise reboot --hard")
     elif server.task_state in OF_REBUILDS:
-        if subject.action and subject.action.name == "evacuate":  # its record has ended: the source came back
+        if subject.action and subject.action.name == "rebuild":
+            yield Command(f"openstack server rebuild{wait} {server.uuid}  # erases its disk, as was asked for")
+        else:  # evacuated, its record has ended because the source came back; or its actions are gone
             yield mending.hard_reboot(server.uuid, wait, "if its disk was shared or is a volume; otherwise rebuild")
-        else:
-            yield Command(f"openstack server rebuild{wait} {server.uuid}")
     elif server.task_state == "migrating":
         yield mending.hard_reboot(server.uuid, wait, f"if virsh shows it neither on {server.host} nor elsewhere")
     elif server.task_state not in GUEST_UNTOUCHED:
+        if server.task_state == "resize_migrating":
+            yield Command(f"ls -d /var/lib/nova/instances/{server.uuid}*  # {DISKS_AWAY.format(server.host)}")
         yield mending.hard_reboot(server.uuid, wait)
     if server.vm_state == "stopped":
         yield Command(f"openstack server stop {server.uuid}")
