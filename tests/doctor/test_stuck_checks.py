@@ -74,3 +74,15 @@ def test_an_evacuation_that_was_never_carried_out_says_what_it_will_do(copy: Nov
     copy.add_migration(1, "accepted", "evacuation")
     (found,) = copy.look().findings
     assert "destroys its guest" in found.cause
+
+
+def test_a_process_that_may_still_work_is_named(copy: NovaCopy) -> None:
+    copy.add_server(3, task_state="migrating")
+    copy.add_migration(3, "running", "live-migration")
+    copy.add("one", nova.instance_actions, id=1, instance_uuid=server(3), action="live-migration", deleted=0)
+    copy.add("one", nova.instance_actions_events, action_id=1, event="compute_live_migration", host="n1", deleted=0)
+    (found,) = copy.look().findings
+    assert "compute_live_migration on n1" in found.note
+    assert "only if n2 answers" in found.note
+    copy.change("one", nova.services, {"host": "n1"}, last_seen_up=moment(NOW - 1000.0))
+    assert "compute_live_migration" not in copy.look().findings[0].note

@@ -34,7 +34,7 @@ NOT_ASKED = (
     "Give --os-cloud and look again, or compare `openstack server volume list {}` with Cinder's attachments by hand;"
     " reboot it hard only if each of its volumes has, in both, the same attachment on its host"
 )
-ATTACHMENTS_FIRST = (
+LOOK_AGAIN = (
     "Run what is printed, look again, and mend its attachments; reboot it hard only once they are in no finding any"
     " more, and this note is gone"
 )
@@ -60,10 +60,14 @@ def _as_hosts_are(finding: Finding, running: Mapping[str, frozenset[str]]) -> Fi
         if not isinstance(each, AskHost) or each.host not in running:
             kept.append(each)
         elif each.server in running[each.host]:
-            return msgspec.structs.replace(finding, commands=kept, note=RUNS_THERE.format(each.host))
+            return msgspec.structs.replace(finding, commands=kept, note=_joined(finding.note, RUNS_THERE, each.host))
     asked = [each.host for each in kept if isinstance(each, AskHost)]
-    note = LOOK_FIRST.format(", ".join(dict.fromkeys(asked))) if asked else finding.note
+    note = _joined(finding.note, LOOK_FIRST, ", ".join(dict.fromkeys(asked))) if asked else finding.note
     return msgspec.structs.replace(finding, commands=kept, note=note)
+
+
+def _joined(note: str, more: str, hosts: str) -> str:
+    return f"{note}. {more.format(hosts)}" if note else more.format(hosts)
 
 
 def _without_reboots(finding: Finding, reasons: Mapping[str, str]) -> Finding:
@@ -97,4 +101,4 @@ def _reason(server: Instance, uses: Sequence[VolumeUse], volumes: VolumeChecks |
         why = NO_REBOOT.format("this server has volumes, and Cinder was not asked") + NOT_ASKED.format(server.uuid)
         return why if uses else ""
     unsettled = volumes.unsettled(server, uses)
-    return NO_REBOOT.format(unsettled) + ATTACHMENTS_FIRST if unsettled else ""
+    return NO_REBOOT.format(unsettled) + LOOK_AGAIN if unsettled else ""

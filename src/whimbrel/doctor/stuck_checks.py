@@ -52,6 +52,18 @@ def stuck_server(
         cause="".join(_causes(subject, server, task, down=down)),
         evidence=evidence_of(subject, fleet),
         commands=list(unsticking.commands(subject, server, fleet)),
+        note="" if down else _at_work(subject),
+    )
+
+
+def _at_work(subject: Subject) -> str:
+    """Return where a process may still work on a server."""
+    last = subject.action
+    if last is None or last.open_event is None:
+        return ""
+    return (
+        f"its {last.name} began {last.open_event} on {last.open_host or 'a host'} and has not ended it: see in the log"
+        " there that no process works on the server any more before you run anything"
     )
 
 
