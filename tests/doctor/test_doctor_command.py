@@ -51,6 +51,12 @@ def test_findings_have_commands_in_80_columns(
     assert all(len(line) <= 80 for line in lines if not line.startswith(("    $", "    SQL")))
 
 
+def test_sql_says_when_to_stop(copy: NovaCopy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy.add_server(2, vm_state="paused", task_state="image_snapshot")
+    assert run(tmp_path) == 1
+    assert "If an UPDATE that is printed changes no row" in capsys.readouterr().out
+
+
 def test_findings_as_json(copy: NovaCopy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy.release(server(1))
     assert run(tmp_path, json=True) == 1

@@ -13,8 +13,8 @@ from whimbrel.doctor.looks import Diagnosis
 
 WIDTH = 80
 SQL = (
-    "SQL that is printed changes one row, or the rows of one copy of a server. If it changes none, the state is no"
-    " longer what was seen: run nothing after it, and look again."
+    "If an UPDATE that is printed changes no row, the state is no longer what was seen: run nothing after it, and look"
+    " again."
 )
 SHOWN = 20
 """How many findings of a kind, and operations in flight, are shown without --json."""

@@ -67,7 +67,7 @@ def _as_hosts_are(finding: Finding, running: Mapping[str, frozenset[str]]) -> Fi
 
 
 def _joined(note: str, more: str, hosts: str) -> str:
-    return f"{note}. {more.format(hosts)}" if note else more.format(hosts)
+    return f"{note}; {more.format(hosts)}" if note else more.format(hosts)
 
 
 def _without_reboots(finding: Finding, reasons: Mapping[str, str]) -> Finding:
@@ -78,7 +78,7 @@ def _without_reboots(finding: Finding, reasons: Mapping[str, str]) -> Finding:
             notes[reasons[each.server]] = None
         else:
             kept.append(Command(each.line, each.sql_in))
-    return msgspec.structs.replace(finding, commands=kept, note=". ".join(notes))
+    return msgspec.structs.replace(finding, commands=kept, note="; ".join(notes))
 
 
 def _reasons(ids: Sequence[str], records: NovaRecords, volumes: VolumeChecks | None) -> dict[str, str]:
