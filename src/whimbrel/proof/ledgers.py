@@ -160,11 +160,11 @@ async def forgotten(cloud: Cloud, ledgers: Ledgers) -> list[Forgotten]:
 async def unclaimed(cloud: Cloud, runs: Sequence[Run]) -> list[Forgotten]:
     """Return those open runs that have changed claims and of which Placement should know that and does not."""
     seen = await cloud.placement.orders_of([run.id for run in runs])
-    missing = [(run, tuple(_lacking(run, seen.get(run.id)))) for run in runs]
+    missing = [(run, tuple(_missing(run, seen.get(run.id)))) for run in runs]
     return [Forgotten(cell=None, host=None, run=run, missing=entries) for run, entries in missing if entries]
 
 
-def _lacking(run: Run, known: KnownRun | None) -> Iterator[LogEntry]:
+def _missing(run: Run, known: KnownRun | None) -> Iterator[LogEntry]:
     """Yield the changes of claims after the newest order that Placement knows. Their orders counted the log."""
     progress = (known.progress or len(run.log)) if known else 0  # 0: of a release that did not count
     for entry in run.log[progress:]:

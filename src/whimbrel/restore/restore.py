@@ -177,8 +177,8 @@ async def close_overtaken(cloud: Cloud, registry: SagaRegistry) -> list[Run]:
     await cloud.restores.note_lost([await _lost_row(one, cloud, now) for one in found.lost])
     await _remember([one for one in found.older if one.host], cloud)
     closed = [check.run for check in overtaken]
-    unclaimed = [one for one in found.older if one.missing and one.run not in closed and not one.run.is_foreign]
-    for one in unclaimed:
+    lacking = [one for one in found.older if one.missing and one.run not in closed and not one.run.is_foreign]
+    for one in lacking:
         if not (refusal := await _claim_again(one, registry, cloud)):
             await _remember([one], cloud)
         elif all(one.missing for one in found.older):  # else the repair of ended runs may make room: begin again then
@@ -194,11 +194,11 @@ async def _remember(older: Sequence[Forgotten], cloud: Cloud) -> None:
         await store.note_order(one.run.order)
 
 
-async def _claim_again(lacking: Forgotten, registry: SagaRegistry, cloud: Cloud) -> str | None:
+async def _claim_again(one: Forgotten, registry: SagaRegistry, cloud: Cloud) -> str | None:
     """Repeat what an open run has claimed and returned. Return why a claim is refused without which it cannot go on."""
-    run, refusal = lacking.run, None
+    run, refusal = one.run, None
     saga = registry.of(run)
-    for entry in lacking.missing:
+    for entry in one.missing:
         step = saga.step(entry.step)
         act = step.do if entry.way == "do" else step.undo
         try:
