@@ -164,13 +164,14 @@ def leaf(
             write_private(directory / each, text.encode())
     except OSError as error:
         raise Refused(f"{directory} cannot be written ({error.strerror}): name another directory") from None
-    console = terminal.console()
-    console.print(f"Wrote {directory}. Move its files to {installed} on the machine of {name}, start the server with:")
-    console.print(f"  nats-server -c {installed / 'nats-server.conf'}")
-    console.print(
-        f"and let hosts join with: whimbrel agent join TOKEN --bus {'nats' if insecure else 'tls'}://HOST:PORT"
+    scheme = "tls" if certificate else "nats"
+    lines = (
+        f"Wrote {directory}. Move its files to {installed} on the machine of {name}, start the server with:",
+        f"  nats-server -c {installed / 'nats-server.conf'}",
+        f"and let hosts join with: whimbrel agent join TOKEN --bus {scheme}://HOST:PORT",
+        f"If its key is lost: whimbrel bus revoke-leaf {public_key}",
     )
-    console.print(f"If its key is lost: whimbrel bus revoke-leaf {public_key}")
+    terminal.console().print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 @app.command

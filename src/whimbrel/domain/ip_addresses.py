@@ -63,6 +63,15 @@ def is_plain_beyond_loopback(url: str) -> bool:
     return parts.scheme not in ENCRYPTED and not is_loopback(parts.hostname or "")
 
 
+def is_host_and_port(address: str) -> bool:
+    """Check whether this is HOST:PORT, and nothing else; an IPv6 address is in brackets."""
+    try:
+        parts = urlsplit(f"//{address}")
+        return parts.netloc == address and "@" not in address and bool(parts.hostname and parts.port)
+    except ValueError:
+        return False
+
+
 def network_of(address: str) -> str:
     """Return the key under which the requests of one client are counted: its IPv4 address, or its IPv6 /64.
 

@@ -9,7 +9,7 @@ from whimbrel.adapters.bus.account_keys import AccountKeys
 from whimbrel.adapters.bus.nats_subjects import CONTROL_ACCOUNT, SYSTEM_ACCOUNT, cell_account
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import CellName
-from whimbrel.domain.ip_addresses import is_loopback
+from whimbrel.domain.ip_addresses import is_host_and_port, is_loopback
 from whimbrel.ports.stores.bus_accounts import BusAccount
 
 MAX_PAYLOAD = 8 * 1024 * 1024
@@ -34,6 +34,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     leaf_listen: str = ""  # empty: no leaf servers join it
 
     def __post_init__(self) -> None:
+        if " " in self.name:
+            raise Invalid(f"a server of NATS has no space in its name: {self.name!r}")
         if (self.certificate is None) != (self.key is None):
             raise Invalid("a certificate needs its key: give --certificate and --key")
         for address in (self.listen, self.leaf_listen or self.listen):
@@ -75,7 +77,7 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
         for address in self.addresses:
             if self.ca and self.insecure:
                 raise Invalid("a CA is used with TLS, and --hub-insecure is without TLS: give one of them")
-            if not address.rpartition(":")[2].isdigit():
+            if not is_host_and_port(address):
                 raise Invalid(f"{address} is not HOST:PORT; give where a server of the hub listens for leaf servers")
 
     @property
