@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from tests.stories.maintaining import CAREFUL, RULES, boot, home, items_of, moves_of, planned, rounds, traits_of
-from whimbrel.domain.errors import Conflict, Unavailable
+from whimbrel.domain.errors import Conflict, Invalid, Unavailable
 from whimbrel.domain.ids import HostName, ProviderId
 from whimbrel.domain.maintenance_plan import Budgets, Maintenance, MaintenanceItem, MaintenanceOptions
 from whimbrel.domain.run import Action, Run
@@ -54,6 +54,8 @@ async def test_what_cannot_move_is_named_before_anything_starts() -> None:
     plan = await items_of(world, await planned(world))
     assert [(item.state, item.target) for item in plan] == [("planned", "h2"), ("stays", None)]
     assert "no room for 2 VCPU" in (plan[1].reason or "")
+    with pytest.raises(Invalid, match=r"There is no host h9, .*: whimbrel host list shows"):
+        await requests.hosts_named(world.cloud, ["h1", "h9"])
     await world.close()
 
 

@@ -161,7 +161,7 @@ def plan(
             return _simulate_plan(api, found, assume, json)
     _tell(found, json)
     if not json:
-        terminal.console().print(f"\nNothing has begun. To execute this plan: whimbrel maintenance start {found.id}")
+        terminal.console().print(_next_command(found), soft_wrap=True)
     return 0 if found.can_succeed else SAYS_NO
 
 
@@ -265,8 +265,12 @@ def _simulate_plan(api: Api, found: MaintenanceState, assume: Assume, json: bool
     else:
         console = terminal.console()
         console.print(simulation.shown(result))
-        console.print(f"\nNothing has begun. To execute this plan: whimbrel maintenance start {found.id}")
+        console.print(_next_command(found), soft_wrap=True)
     return simulation.exit_code(result)
+
+
+def _next_command(found: MaintenanceState) -> str:
+    return f"\nNothing has begun. To execute this plan: whimbrel maintenance start {found.id}"
 
 
 # Requests

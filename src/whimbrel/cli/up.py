@@ -201,7 +201,7 @@ def _ready(up: Up) -> None:
         "openstack server resize --flavor m1.medium --wait one",
         "openstack server resize confirm one",
         f"openstack --os-cloud {ADMIN_CLOUD} server migrate --wait one",
-        "openstack console url show --novnc one",
+        "openstack console url show --novnc one -f value -c url",
         "whimbrel move list",
     )
     browser = f"In a browser: log in as admin with the password in {home.clouds}"

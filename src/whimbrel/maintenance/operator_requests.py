@@ -181,7 +181,8 @@ async def hosts_named(cloud: Cloud, names: Sequence[str]) -> list[Host]:
     """Raises: Invalid: no such host."""
     fleet = await cloud.fleets.now()
     if unknown := sorted({name for name in names if name not in fleet.row}):
-        raise Invalid(f"There is no host {', '.join(unknown)}, or its cell does not answer.")
+        there = "whimbrel host list shows those that there are"
+        raise Invalid(f"There is no host {', '.join(unknown)}, or its cell does not answer: {there}.")
     return [fleet.hosts[fleet.row[HostName(name)]] for name in dict.fromkeys(names)]
 
 
