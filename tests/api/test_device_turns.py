@@ -39,6 +39,35 @@ async def test_eight_volumes_are_attached_at_once_under_the_names_that_were_answ
     assert {await status(front, one) for one in mine} == {"available"}
 
 
+async def test_whether_it_goes_with_its_server_is_changed_right_after_the_attach(front: Front) -> None:
+    server_id, first, second = await front.boot(), volume(front), volume(front)
+
+    async def put(volume_id: str, wanted: bool) -> int:
+        body = {"volumeAttachment": {"volumeId": volume_id, "delete_on_termination": wanted}}
+        status: int = (await front.ask("PUT", path(server_id, volume_id), body)).status_code
+        return status
+
+    async def goes() -> dict[str, bool]:
+        listed = (await front.get(path(server_id)))["volumeAttachments"]
+        for one in listed:
+            assert (await front.get(path(server_id, one["volumeId"])))["volumeAttachment"] == one
+        return {one["volumeId"]: one["delete_on_termination"] for one in listed}
+
+    await attach(front, server_id, first)
+    assert await put(first, True) == 202
+    assert await goes() == {first: True}
+    await front.settle()
+    assert await goes() == {first: True}
+    await attach(front, server_id, second)
+    assert [await put(first, False), await put(second, True), await put(second, False)] == [202] * 3
+    assert await goes() == {first: False, second: False}
+    assert (await front.ask("DELETE", path(server_id, second))).status_code == 202
+    assert await put(second, True) == 202  # too late
+    await front.settle()
+    assert await goes() == {first: False}
+    assert (await front.show(server_id))["OS-EXT-STS:task_state"] is None
+
+
 async def test_a_volume_is_attached_detached_and_attached_elsewhere(front: Front) -> None:
     server_id, one = await front.boot(), volume(front)
     await attach(front, server_id, one)

@@ -25,7 +25,7 @@ from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup.late_effects import clean_up_waiting
-from whimbrel.servers.devices import file_snapshots, interfaces, volume_swaps, volumes
+from whimbrel.servers.devices import file_snapshots, interfaces, volume_changes, volume_swaps, volumes
 from whimbrel.servers.lifecycle import create, delete
 from whimbrel.sim.checks.invariants import Invariants, Violation, books
 from whimbrel.sim.cloud.cloud import PROJECT, World
@@ -73,6 +73,11 @@ def attach(*, at_once: bool, volume: str = FREE_VOLUME) -> Ask:
 async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     device = next(device for device in server.volumes if device.volume_id == equipment.VOLUME)
     await volumes.detach(cloud, engine, requester, server, device)
+
+
+async def change(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    device = _device(server)
+    await volume_changes.in_turn(cloud, engine, requester, server, device, not device.delete_on_termination)
 
 
 async def swap(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
@@ -173,6 +178,15 @@ def detached(result: Result, run: Run) -> Books:
     }
 
 
+def changed(result: Result, run: Run) -> Books:
+    record = result.before["servers"][run.subject]
+    now = tuple(
+        with_(one, delete_on_termination=not one.delete_on_termination) if one.volume_id == equipment.VOLUME else one
+        for one in record.volumes
+    )
+    return {**result.before, "servers": {run.subject: with_(record, volumes=now)}}
+
+
 def swapped(result: Result, run: Run) -> Books:
     """The volume has its id still, and the service keeps one of the two, whether the migration failed or not."""
     volumes = [one for one in result.before["volumes"] if one != TARGET]
@@ -269,6 +283,9 @@ SCENARIOS = (
     Scenario("detach a volume", "detach_volume", detach, detached),
     Scenario("detach a volume from one on no host", "detach_volume", detach, detached, (shelved,)),
     Scenario("detach a volume while a move waits", "detach_volume", detach, detached, (resized,)),
+    Scenario("change a volume", "change_volume", change, changed),
+    Scenario("change a volume of one on no host", "change_volume", change, changed, (shelved,)),
+    Scenario("change a volume while a move waits", "change_volume", change, changed, (resized,)),
     Scenario("swap a volume", "swap_volume", swap, swapped, (migrating,), uses_the_right_one),
     Scenario(
         "swap a volume while a move waits", "swap_volume", swap, swapped, (resized, migrating), uses_the_right_one
@@ -448,11 +465,13 @@ async def see_no_orphan_after_the_verdict(ended: Result) -> None:
 async def delete_and_see_nothing(ended: Result) -> None:
     """Delete the server; see that nothing is left but what is its owner's, and that this is free."""
     world, cloud, engine = ended.world, ended.world.cloud, ended.world.engine("afterwards")
-    await delete.accept(cloud, engine, world.requester(), await lookup.find(cloud, ended.server.id))
+    record = await lookup.find(cloud, ended.server.id)
+    with_it = {one.volume_id for one in record.volumes if one.delete_on_termination}
+    await delete.accept(cloud, engine, world.requester(), record)
     await world.settle(engine)
     left = await books(world)
     assert left["ports"] == [(name, "", "", "", {}, 0) for name in (equipment.PORT, FREE_PORT, WIDE_PORT)]
-    assert [one for one in left["volumes"] if one != TARGET] == sorted([equipment.VOLUME, FREE_VOLUME])
+    assert [one for one in left["volumes"] if one != TARGET] == sorted({equipment.VOLUME, FREE_VOLUME} - with_it)
     assert not any(left[key] for key in ("servers", "claims", "guests", "attachments", "quota")), left
     await Invariants(world).check()
     await world.close()

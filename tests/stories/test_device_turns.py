@@ -25,7 +25,7 @@ from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
-from whimbrel.servers.devices import volumes
+from whimbrel.servers.devices import volume_changes, volumes
 from whimbrel.servers.devices.device_turns import SAGAS
 from whimbrel.sim.checks.invariants import Violation
 from whimbrel.sim.cloud.cloud import World
@@ -49,6 +49,11 @@ async def detach_the_new_one(cloud: Cloud, engine: Engine, requester: Requester,
     await volumes.detach(cloud, engine, requester, server, device)
 
 
+async def change_the_new_one(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    device = next(one for one in await volumes.with_arriving(cloud, server) if one.volume_id == FREE_VOLUME)
+    await volume_changes.change(cloud, engine, requester, server, device, True)
+
+
 def unused(result: Result, run: Run) -> Books:
     raise AssertionError("these stories are checked by `see_both`")
 
@@ -60,6 +65,7 @@ def two(name: str, first: Ask, saga: str, second: Ask) -> Scenario:
 TURNS = (
     two("attach behind plug", plug(BY_NETWORK), "attach_volume", attach(at_once=True)),
     two("detach behind the attach of the same", attach(at_once=True), "detach_volume", detach_the_new_one),
+    two("change behind the attach of the same", attach(at_once=True), "change_volume", change_the_new_one),
     two("unplug behind unplug", unplug(ours=True), "detach_interface", unplug(ours=False)),
     two("plug behind detach", detach, "attach_interface", plug(BY_NETWORK)),
 )

@@ -11,7 +11,7 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server_devices import BlockDevice
 from whimbrel.http.reply import Reply
 from whimbrel.ports.services.volumes import Volume
-from whimbrel.servers.devices import volume_swaps, volumes
+from whimbrel.servers.devices import volume_changes, volume_swaps, volumes
 
 SHELVED_TOO = 20
 TAG_SHOWN, TERMINATION_SHOWN, TERMINATION_CHANGES, IDS_SHOWN, LATER = 70, 79, 85, 89, 101
@@ -35,7 +35,7 @@ def _plain(call: Call, device: BlockDevice) -> dict[str, Any]:
 
 async def index(call: Call) -> Any:
     first = int(call.value("offset") or 0)
-    some = (await volumes.with_arriving(call.cloud, call.server))[first : first + paging.limit(call)]
+    some = (await volume_changes.with_changes(call.cloud, call.server))[first : first + paging.limit(call)]
     return {"volumeAttachments": [_shown(call, device) for device in some]}
 
 
@@ -74,7 +74,7 @@ async def update(call: Call) -> None:
         _check_same(sent, device, call.server.id)
         if "delete_on_termination" in sent:
             wanted = truth(sent["delete_on_termination"])
-            await volumes.set_delete_on_termination(call.cloud, call.server, device, wanted)
+            await volume_changes.change(call.cloud, call.engine, call.requester, call.server, device, wanted)
     if swaps:
         await _swap(call, volume_id, sent["volumeId"])
 
@@ -112,10 +112,7 @@ def _check_state(call: Call, action: str, states: tuple[str, ...] = volumes.STAT
 
 async def _device(call: Call) -> BlockDevice:
     volume_id = call.params["volume_id"]
-    for device in call.server.volumes:
-        if device.volume_id == volume_id:
-            return device
-    for device in await volumes.with_arriving(call.cloud, call.server):
+    for device in await volume_changes.with_changes(call.cloud, call.server):
         if device.volume_id == volume_id:
             return device
     raise NotFound(f"Instance {call.server.id} is not attached to volume {volume_id}")

@@ -16,7 +16,7 @@ from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
 
 SAGAS = (
-    "attach_volume", "detach_volume", "swap_volume", "take_volume_snapshot", "merge_volume_files",
+    "attach_volume", "detach_volume", "change_volume", "swap_volume", "take_volume_snapshot", "merge_volume_files",
     "attach_interface", "detach_interface",
 )  # fmt: skip
 

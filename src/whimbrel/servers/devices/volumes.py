@@ -24,7 +24,7 @@ from whimbrel.ports.services.volumes import Volume
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
-from whimbrel.servers import edit, operation
+from whimbrel.servers import operation
 from whimbrel.servers.devices import device_turns
 
 STATES = ("active", "paused", "stopped", "resized", "shelved", "shelved_offloaded")
@@ -288,16 +288,6 @@ async def turn(cloud: Cloud, server: Server, before: Sequence[Run]) -> dict[str,
     """Return the arguments of `operation.accept`: beside a waiting move, and queued behind those before it."""
     oldest = 2 if before or server.host is None else 1
     return {"beside": await _waiting_move(cloud, server), "behind": [run.id for run in before], "oldest": oldest}
-
-
-async def set_delete_on_termination(cloud: Cloud, server: Server, device: BlockDevice, wanted: bool) -> None:
-    """Raises: Conflict: an open run writes the server's volumes, or the record changed."""
-    run = await cloud.journal.open_run(server.id)
-    if run is not None and run.state == "open":
-        raise Conflict(f"something is under way on server {server.id}: try again when that is done")
-    changed = replace(device, delete_on_termination=wanted)
-    volumes_now = tuple(changed if held == device else held for held in server.volumes)
-    await edit.change(cloud, server, {"volumes": volumes_now})
 
 
 async def _waiting_move(cloud: Cloud, server: Server) -> RunId | None:
