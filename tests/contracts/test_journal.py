@@ -319,6 +319,22 @@ async def test_a_verdict_is_not_overwritten_by_its_driver(store: Store) -> None:
     assert (stored.verdict, stored.action, stored.at) == ("confirm", judged.action, "later")
 
 
+async def test_a_verdict_is_replaced_with_its_usage_or_not_at_all(store: Store) -> None:
+    run = replace(await store.create("a"), state="parked", parked_at=NOW)
+    await store.journal.save(run)
+    judged = await store.journal.give_verdict(run.id, "revert", "reverting", an_action(run, "revert"), NOW)
+    usage = QuotaUsage(vcpus=7, memory_mib=70)
+    with pytest.raises(Superseded):
+        await store.journal.save(replace(judged, epoch=judged.epoch + 1), usage=usage, verdict="confirm")
+    assert (await store.journal.get(run.id)).verdict == "revert"
+    assert (await store.usage()).cores != 7
+    for more in ({}, {"usage": usage}):
+        await store.journal.save(replace(judged, at="later"), verdict="confirm", **more)
+        stored = await store.journal.get(run.id)
+        assert (stored.verdict, stored.action, stored.at) == ("confirm", judged.action, "later")
+    assert (await store.usage()).cores == 7
+
+
 async def test_a_run_that_is_not_there_is_not_found(store: Store) -> None:
     run = a_run("nobody")
     with pytest.raises(NotFound):

@@ -213,11 +213,17 @@ class Journal(Protocol):
         ...
 
     async def save(
-        self, run: Run, raised: bool = False, evidence: Evidence | None = None, usage: QuotaUsage | None = None
+        self,
+        run: Run,
+        raised: bool = False,
+        evidence: Evidence | None = None,
+        usage: QuotaUsage | None = None,
+        verdict: Verdict | None = None,
     ) -> None:
-        """Save the run. raised: its epoch is one more than the one under which it was read.
+        """Save the run, except its verdict. raised: its epoch is one more than the one under which it was read.
 
-        evidence: what its last step decided by. usage: of its subject from now on.
+        evidence: what its last step decided by. usage: of its subject from now on. verdict: replaces the one that was
+        given.
 
         Raises: Superseded; Unavailable.
         """

@@ -196,7 +196,7 @@ _give_verdict = fixed(
         parked_at=None,
     )
 )
-
+_change_verdict = fixed(sa.update(runs).where(runs.c.id == bindparam("b_id")).values(verdict=bindparam("b_verdict")))
 _judge = fixed(
     sa.update(runs)
     .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), _parked, _is_unheard, _is_alone)
@@ -291,20 +291,28 @@ class SqlJournal:
     # Execute
 
     async def save(
-        self, run: Run, raised: bool = False, evidence: Evidence | None = None, usage: QuotaUsage | None = None
+        self,
+        run: Run,
+        raised: bool = False,
+        evidence: Evidence | None = None,
+        usage: QuotaUsage | None = None,
+        verdict: Verdict | None = None,
     ) -> None:
         values = run_values(run)
         bound = {name: values[name] for name in _CHANGING}
         bound |= self._to_announce(run)
-        if not (raised or evidence or usage) and await self._advance(run, bound):
+        more = evidence or usage or verdict
+        if not (raised or more) and await self._advance(run, bound):
             return
         async with self._db.write() as tx:
-            say = tx.run if evidence or usage else tx.tell  # alone, it is sent with the commit
+            say = tx.run if more else tx.tell  # alone, it is sent with the commit
             done = await say(_save, {**bound, "b_id": run.id, "b_epoch": run.epoch - raised})
-            if evidence or usage:
+            if more:
                 _check_saved(run, done)
             if evidence:
                 await add_evidence(tx, run.id, evidence)
+            if verdict:
+                await tx.run(_change_verdict, {"b_id": run.id, "b_verdict": verdict})
             if usage:
                 await quota_usage.account(tx, run.subject, usage)
         _check_saved(run, done)
