@@ -149,7 +149,13 @@ async def _opened(base: ProcessBase) -> Process:
         grants = ImageGrants(cloud, image_url, secret_of_grants)
         answering = ControlPlaneService(cloud, registrar, grants, host_states)
         bus.answering = Answering(answering, cloud.host_keys)
-    parts = engine_parts(cloud, registration.record.id, Random(), known_to_all=registration.known_to_all)
+    parts = engine_parts(
+        cloud,
+        registration.record.id,
+        Random(),
+        known_to_all=registration.known_to_all,
+        heeded_by_all=registration.heeded_by_all,
+    )
     parts = replace(parts, ring=lambda: wake_ups.wake("conductors"))
     conducting = None
     if role.has_conductor:

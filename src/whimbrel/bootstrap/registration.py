@@ -17,7 +17,7 @@ import structlog
 from whimbrel.adapters.clock import DatabaseClock, since_boot
 from whimbrel.adapters.sql.engine.schema import revisions
 from whimbrel.adapters.sql.tables import MODULES
-from whimbrel.conductor.saga_registry import KNOWN_BEFORE_0_2, SAGAS
+from whimbrel.conductor.saga_registry import FACTS_ADDED, KNOWN_BEFORE_0_2, SAGAS
 from whimbrel.domain.errors import Refused, Superseded, Unavailable, WorldError
 from whimbrel.domain.release import Knowledge
 from whimbrel.ports.stores.processes import LEASE_S, Processes, ProcessRecord
@@ -49,7 +49,11 @@ def this_process(role: str, name: str, directory: str = "", lock: str = "") -> P
         directory=directory,
         lock=lock or id,
         release=version("whimbrel"),
-        knows=Knowledge(sagas=SAGAS.versions(), schemas={kind: revisions(kind)[-1] for kind in MODULES}),
+        knows=Knowledge(
+            sagas=SAGAS.versions(),
+            schemas={kind: revisions(kind)[-1] for kind in MODULES},
+            facts=FACTS_ADDED,
+        ),
         is_exclusive=role in EXCLUSIVE_ROLES,
     )
 
@@ -120,8 +124,15 @@ class Registration:
 
         A process that has just started may be missing. If it does not know the list of a run, it leaves the run alone.
         """
-        driving = [each for each in (self.record, *self._live) if each.role in DRIVING_ROLES]
-        return set.intersection(*(set((each.knows.sagas or KNOWN_BEFORE_0_2).get(saga, ())) for each in driving))
+        known = [set((each.knows.sagas or KNOWN_BEFORE_0_2).get(saga, ())) for each in self._driving()]
+        return set.intersection(*known)
+
+    def heeded_by_all(self, fact: str) -> bool:
+        """Check whether all live processes that drive runs heed a fact. One that has just started may be missing."""
+        return all(fact in each.knows.facts for each in self._driving())
+
+    def _driving(self) -> list[ProcessRecord]:
+        return [each for each in (self.record, *self._live) if each.role in DRIVING_ROLES]
 
     async def _renew_for_ever(self) -> None:
         while True:

@@ -17,6 +17,7 @@ def engine_parts(
     rng: Random,
     registry: SagaRegistry = SAGAS,
     known_to_all: Callable[[str], Collection[int] | None] = lambda saga: None,
+    heeded_by_all: Callable[[str], bool] = lambda fact: True,
 ) -> EngineParts:
     """Return the parts of an engine without a conductor. name: the owner of its leases."""
     return EngineParts(
@@ -32,5 +33,6 @@ def engine_parts(
         check_lock=lambda run: check_lock(run, cloud),
         hold=lambda because: hold_all(because, cloud),
         known_to_all=known_to_all,
+        heeded_by_all=heeded_by_all,
         took_step=cloud.meter.took_step,
     )

@@ -40,6 +40,9 @@ KNOWN_BEFORE_0_2 = {
 }
 """The lists of release 0.1, whose processes do not register what they know."""
 
+FACTS_ADDED = ("source_lost",)
+"""Facts of released lists that a process of an older release neither heeds nor keeps."""
+
 SAGAS = SagaRegistry(
     *(RESIZE_1, MIGRATE_1, RESIZE, MIGRATE, CREATE_1, CREATE, DELETE_1, DELETE, START, STOP, REBOOT, SNAPSHOT),
     LIVE_MIGRATE,

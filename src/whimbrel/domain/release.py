@@ -10,6 +10,7 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     sagas: dict[str, tuple[int, ...]] = {}  # name -> the versions of its list of steps
     schemas: dict[str, str] = {}  # kind of database -> the newest version of its schema
+    facts: tuple[str, ...] = ()  # facts that it heeds, of those that were added to lists without a new version
     parts: tuple[str, ...] = ()  # the parts that it has of those of which a cloud has one
 
 

@@ -30,6 +30,8 @@ class EngineParts(msgspec.Struct, frozen=True, kw_only=True):
     took_step: Callable[[Run, LogEntry], None] = _nothing  # counts each step that was done or undone
     # The versions of a list that all processes know which may have to drive it; None: no other process.
     known_to_all: Callable[[str], Collection[int] | None] = _nothing
+    # Whether all processes that may have to drive a run heed a fact that was added to released lists.
+    heeded_by_all: Callable[[str], bool] = lambda fact: True
     # The conductor of this process, if any. Other conductors find due runs at their next poll.
     adopt: Callable[[Run], bool] | None = None  # takes over a run that a request began; False: it has no capacity
     ring: Callable[[], None] = _nothing  # wakes it up, or one of another process

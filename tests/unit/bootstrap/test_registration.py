@@ -168,6 +168,19 @@ async def test_what_is_begun_is_known_to_all_live_processes_that_drive(room: Roo
     await own.end()
 
 
+async def test_a_fact_is_heeded_by_all_once_no_process_of_an_older_release_drives(room: Room) -> None:
+    own = room.process("a")
+    older = of_another_release(room, "conductor", resize=(1, 2))
+    await room.processes.enter(older, LEASE_S)
+    await own.begin()
+    assert (own.heeded_by_all("source_lost"), own.heeded_by_all("unheard of")) == (False, False)
+    await room.processes.leave(older)
+    await room.processes.enter(of_another_release(room, "placement", resize=(1,)), LEASE_S)
+    await room.clock.advance(RENEW_S)
+    assert (own.heeded_by_all("source_lost"), own.heeded_by_all("unheard of")) == (True, False)
+    await own.end()
+
+
 async def test_a_dead_process_does_not_count(room: Room) -> None:
     await room.processes.enter(of_another_release(room, "conductor", resize=(1,)), LEASE_S)
     await room.clock.advance(LEASE_S)
