@@ -21,7 +21,8 @@ _LEFT: Mapping[Kind, str] = {
     Kind.LEFT_IMAGE: "if the server's guest is missing, this is its disk: keep it; else delete the image",
     Kind.LOST_PORT: "if it still exists and has no other owner, set its device_id to this server; else detach it",
     Kind.LOST_ATTACHMENT: "detach the volume from the server and attach it again",
-    Kind.LOOSE_ATTACHMENT: "detach the volume from the server and attach it again",
+    Kind.LOOSE_ATTACHMENT: "migrate the server, which connects it, or evacuate it if its host is dead; or detach the"
+    " volume and attach it again",
     Kind.NO_VOLUME: "stop the server; restore the volume in the volume service, or detach it",
     Kind.ATTACHED_ELSEWHERE: "check that no guest on that host uses it, then detach the volume and attach it again",
     Kind.SAID_TO_BE_FREE: "set the volume's status to in-use in the volume service, before another server attaches it",

@@ -9,6 +9,7 @@ from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
+from whimbrel.servers.devices.loose_volumes import check_connected
 
 HARD_REBOOT = ("active", "paused", "suspended", "stopped", "error")
 """The states from which a server is rebooted hard."""
@@ -114,6 +115,7 @@ FOLLOW_POWER = Saga(
 
 async def start(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """Raises: WrongState; Conflict; Unavailable."""
+    await check_connected(cloud, server)
     await operation.accept(cloud, engine, requester, server, START, "start", "powering-on", ("stopped",))
 
 
@@ -124,6 +126,7 @@ async def stop(cloud: Cloud, engine: Engine, requester: Requester, server: Serve
 
 async def reboot(cloud: Cloud, engine: Engine, requester: Requester, server: Server, hard: bool) -> None:
     """Raises: WrongState; Conflict; Unavailable."""
+    await check_connected(cloud, server)
     allowed = HARD_REBOOT if hard else ("active",)
     shows = "rebooting_hard" if hard else "rebooting"
     await operation.accept(cloud, engine, requester, server, REBOOT, "reboot", shows, allowed, hard=hard)

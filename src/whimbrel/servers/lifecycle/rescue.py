@@ -14,6 +14,7 @@ from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
+from whimbrel.servers.devices.loose_volumes import check_connected
 from whimbrel.servers.lifecycle.power import power_as_before, power_off, power_on, see_power, settle
 
 RESCUABLE = ("active", "stopped", "error")
@@ -88,6 +89,7 @@ UNRESCUE = Saga(
 
 async def rescue(cloud: Cloud, engine: Engine, requester: Requester, server: Server, disk: RescueDisk) -> None:
     """Raises: WrongState; Conflict; Unavailable."""
+    await check_connected(cloud, server)
     await operation.accept(cloud, engine, requester, server, RESCUE, "rescue", "rescuing", RESCUABLE, rescue=disk)
 
 

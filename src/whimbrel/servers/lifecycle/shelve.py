@@ -26,6 +26,7 @@ from whimbrel.ports.services.images import Image
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
+from whimbrel.servers.devices.loose_volumes import check_connected
 from whimbrel.servers.lifecycle import power
 from whimbrel.servers.lifecycle.delete import release_devices
 
@@ -214,6 +215,7 @@ async def offload(cloud: Cloud, engine: Engine, requester: Requester, server: Se
 
 async def unshelve_in_place(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """Start a shelved server on the host that it is still on. Raises: WrongState; Conflict; Unavailable."""
+    await check_connected(cloud, server)
     await operation.accept(
         cloud, engine, requester, server, UNSHELVE_IN_PLACE, "unshelve", "unshelving", ("shelved",),
         shelved_images=server.shelved_images,
