@@ -62,8 +62,24 @@ async def boot(world: World) -> Any:
 async def die(world: World) -> None:
     """The host loses its power; nobody says so, its heartbeats are just old."""
     await world.lose_host(DEAD)
+    await _see(world, 1.0)
+
+
+def power_on(world: World) -> None:
+    """The agent of the host answers again."""
+    world.reconnect(DEAD)
+    world.simulated.off.discard(DEAD)
+
+
+async def return_to_service(world: World) -> None:
+    """The host has heartbeats again, and an administrator takes back that it is down."""
+    await world.cloud.cell(CELL).hosts.set_service(DEAD, enabled=True, disabled_reason=None, forced_down=False)
+    await _see(world, 1e12)
+
+
+async def _see(world: World, seen_at: float) -> None:
     async with world.remains.databases[f"cell_{CELL}"].write() as tx:
-        await tx.run(sa.update(hosts).where(hosts.c.name == DEAD).values(seen_at=1.0))
+        await tx.run(sa.update(hosts).where(hosts.c.name == DEAD).values(seen_at=seen_at))
 
 
 async def declare_dead(world: World) -> None:

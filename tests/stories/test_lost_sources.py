@@ -6,21 +6,25 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.stories.forgetting import DEAD, RULES, Bus, declare_dead, die, some_time
+from tests.stories.forgetting import DEAD, RULES, Bus, declare_dead, die, power_on, return_to_service, some_time
 from tests.stories.mortal import BEFORE_OR_AFTER, Killed, Mortal
 from whimbrel.domain.errors import Conflict
-from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.guest import Guest, GuestKey
+from whimbrel.domain.ids import RunId
+from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.domain.server import Server
-from whimbrel.hosts.forgetting import forget
+from whimbrel.history.state_at import states_during
+from whimbrel.hosts.forgetting import forget, owes_undos
 from whimbrel.hosts.lost_sources import give_up_source
 from whimbrel.moves import evacuation_requests, requests
 from whimbrel.moves.facts import key_at, moves_of, target_of
+from whimbrel.notifications.occurrences import occurrences
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.proof import prove
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
-from whimbrel.sim.cloud.cloud import CELL, LARGE, SMALL, World
+from whimbrel.servers.lifecycle import create, power, rescue, shelve
+from whimbrel.sim.cloud.cloud import LARGE, SMALL, World
 from whimbrel.sim.world.equipment import with_devices
 
 CELLS = {"c1": ("h1",), "c2": ("h2", "h3")}
@@ -60,6 +64,15 @@ async def record_of(world: World, run: Run) -> Server:
     return await lookup.find(world.cloud, run.subject)
 
 
+async def guest_of(world: World, record: Server) -> Guest:
+    assert record.cell
+    assert record.host
+    assert record.slot
+    guest = await world.cloud.agent(record.cell, record.host).look(GuestKey(record.id, record.slot))
+    assert guest
+    return guest
+
+
 async def assert_stays_at_target(world: World, run: Run) -> None:
     """The server is confirmed: it runs where it is, with its new flavor, and nothing else of it is anywhere."""
     record = await record_of(world, run)
@@ -67,10 +80,7 @@ async def assert_stays_at_target(world: World, run: Run) -> None:
     assert (record.host != DEAD, record.vm_state, record.task_state, record.flavor.flavor_id) == (
         True, "active", None, LARGE.flavor_id,
     )  # fmt: skip
-    assert record.cell
-    assert record.slot
-    guest = await world.cloud.agent(record.cell, record.host).look(GuestKey(record.id, record.slot))
-    assert guest
+    guest = await guest_of(world, record)
     assert (guest.power, guest.has_disk) == ("running", True)
     assert {device.host for device in record.volumes} <= {record.host}
 
@@ -86,12 +96,78 @@ async def test_a_server_stays_where_its_guest_is(variant: str) -> None:
     await give_up_source(world.cloud, world.engine("e"), run.id)
     await some_time(world)
     assert (await record_of(world, run)).vm_state == "resized", "a host that is not forgotten may come back"
+    assert not (found := (await prove(world.cloud)).violations), found
+    with pytest.raises(Conflict, match="does not wait for this verdict"):
+        await requests.revert(world.cloud, world.engine("e"), world.requester(), await record_of(world, run))
     await forget(world.cloud, Bus(), DEAD)
     await some_time(world)
     ended = await world.cloud.journal.get(run.id)
     assert (ended.state, ended.status, ended.problem) == ("done", "confirmed", None)
     await assert_stays_at_target(world, run)
     assert not (found := (await prove(world.cloud)).violations), found
+    announced = [one.event.name for one in occurrences(ended, world.registry.of(ended))]
+    assert [name for name in announced if name.startswith(("instance.resize_revert", "instance.resize_confirm"))] == [
+        "instance.resize_revert.start", "instance.resize_confirm.start", "instance.resize_confirm.end",
+    ]  # fmt: skip
+    assert states_during(ended)[-1].host == (await record_of(world, run)).host
+    await world.close()
+
+
+@pytest.mark.parametrize("fields", [{"saga": "live_migrate"}, {"saga": "evacuate"}, {"at": "carry_disk"}], ids=str)
+async def test_forget_names_the_command_only_where_it_is_accepted(fields: dict[str, Any]) -> None:
+    world, run = await reverting("plain")
+    assert owes_undos(run)
+    assert not owes_undos(replace(run, **fields))
+    await declare_dead(world)
+    if "at" in fields:
+        await world.cloud.journal.save(replace(run, epoch=run.epoch + 1, **fields), raised=True)
+        with pytest.raises(Conflict, match=f"on its way back at carry_disk.*: whimbrel move show {run.id}\\.$"):
+            await forget(world.cloud, Bus(), DEAD)
+        with pytest.raises(Conflict, match="does not wait"):
+            await give_up_source(world.cloud, world.engine("e"), run.id)
+    await world.close()
+
+
+class Busy:
+    """A journal whose readers are slow: after each of the next reads a conductor tries the move again."""
+
+    def __init__(self, world: World, tries: int) -> None:
+        self._world = world
+        self._inner = world.cloud.journal
+        self.tries = tries
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def get(self, run_id: RunId) -> Run:
+        found = await self._inner.get(run_id)
+        if self.tries:
+            self.tries -= 1
+            await some_time(self._world)
+        return found
+
+
+@pytest.mark.parametrize(("tries", "is_taken"), [(1, True), (4, True), (100, False)])
+async def test_the_conductor_of_the_move_is_overtaken(tries: int, is_taken: bool) -> None:
+    world, run = await reverting("plain")
+    await declare_dead(world)
+    busy: Any = with_fields(world.cloud, journal=Busy(world, tries))
+    if is_taken:
+        await give_up_source(busy, world.engine("e"), run.id)
+        assert (await world.cloud.journal.get(run.id)).at == "destroy_on_source"
+    else:
+        with pytest.raises(Conflict, match="repeat the command"):
+            await give_up_source(busy, world.engine("e"), run.id)
+        assert (await world.cloud.journal.get(run.id)).way == "back"
+    await world.close()
+
+
+async def test_no_source_is_given_up_beside_a_process_of_an_older_release() -> None:
+    world, run = await reverting("plain")
+    await declare_dead(world)
+    with pytest.raises(Conflict, match="being upgraded"):
+        await give_up_source(world.cloud, world.engine("e", heeded_by_all=lambda fact: False), run.id)
+    assert (await world.cloud.journal.get(run.id)).way == "back"
     await world.close()
 
 
@@ -153,9 +229,8 @@ async def returned_after(variant: str, number: int) -> bool:
     except Killed:
         was_killed = True
     if was_killed and (await world.cloud.journal.get(run.id)).way == "back":
-        await world.cloud.cell(CELL).hosts.set_service(DEAD, enabled=True, disabled_reason=None, forced_down=False)
-        world.reconnect(DEAD)
-        world.simulated.off.discard(DEAD)
+        await return_to_service(world)
+        power_on(world)
         await some_time(world)
         ended = await world.cloud.journal.get(run.id)
         assert (ended.state, ended.problem) == ("undone", None), ended.message
@@ -164,6 +239,79 @@ async def returned_after(variant: str, number: int) -> bool:
         assert not (found := (await prove(world.cloud)).violations), found
     await world.close()
     return was_killed
+
+
+@VARIANTS
+async def test_a_source_that_was_given_up_may_return_after_each_undo(variant: str) -> None:
+    """Before the undo that starts its guest it starts as ever; later it is off, and moves if its volumes are loose."""
+    kinds = []
+    while (kind := await returned_after_undo(variant, len(kinds) + 1)) is not None:
+        kinds.append(kind)
+    assert kinds == sorted(kinds)
+    assert set(kinds) == {"started", "was loose" if variant == "devices" else "was off"}
+
+
+async def returned_after_undo(variant: str, number: int) -> str | None:
+    world, run = await reverting(variant, after="start_on_target")
+    await declare_dead(world)
+    await give_up_source(world.cloud, world.engine("e"), run.id)
+    undone: list[str] = []
+
+    def returns(_: Run, entry: LogEntry) -> None:
+        undone.extend([entry.step] if (entry.way, entry.outcome) == ("undo", "done") else [])
+        if len(undone) == number:
+            power_on(world)
+
+    await some_time(world, world.engine("d", took_step=returns))
+    if len(undone) < number:
+        await world.close()
+        return None
+    await return_to_service(world)
+    await some_time(world)
+    ended = await world.cloud.journal.get(run.id)
+    assert (ended.state, ended.problem, ended.message) == ("undone", None, None), undone
+    record = await record_of(world, run)
+    assert (record.host, record.vm_state, record.task_state) == (DEAD, "active", None)
+    kind = "started" if (await guest_of(world, record)).power == "running" else "was off"
+    if "reserved" in await attachments_of(world, record):
+        assert kind == "was off"
+        kind = "was loose"
+        await migrated(world, record)
+        record = await record_of(world, run)
+    await power.reboot(world.cloud, world.engine("e"), world.requester(), record, hard=True)
+    await world.settle(world.engine("e"))
+    guest = await guest_of(world, record)
+    assert (guest.power, guest.has_disk) == ("running", True), undone
+    assert await attachments_of(world, record) <= {"attached"}
+    assert not (found := (await prove(world.cloud)).violations), found
+    await world.close()
+    return kind
+
+
+async def migrated(world: World, record: Server) -> None:
+    """Its guest is not started with loose volumes. Migrate it: the target connects them."""
+    engine, asked = world.engine("e"), world.requester()
+    with pytest.raises(Conflict, match=r"connected to no host.*migrate the server"):
+        await power.reboot(world.cloud, engine, asked, record, hard=True)
+    await power.stop(world.cloud, engine, asked, record)
+    await world.settle(engine)
+    record = await lookup.find(world.cloud, record.id)
+    with pytest.raises(Conflict, match=r"connected to no host.*migrate the server"):
+        await power.start(world.cloud, engine, asked, record)
+    with pytest.raises(Conflict, match=r"connected to no host.*migrate the server"):
+        await rescue.rescue(world.cloud, engine, asked, record, RescueDisk(image_id="image"))
+    with pytest.raises(Conflict, match=r"connected to no host.*offload and unshelve"):
+        await shelve.unshelve_in_place(world.cloud, engine, asked, record)
+    await requests.migrate(world.cloud, engine, asked, record, None)
+    await world.settle(engine)
+    await requests.confirm(world.cloud, engine, asked, await lookup.find(world.cloud, record.id))
+    await world.settle(engine)
+    await power.start(world.cloud, engine, asked, await lookup.find(world.cloud, record.id))
+    await world.settle(engine)
+
+
+async def attachments_of(world: World, record: Server) -> set[str]:
+    return {(await world.cloud.volumes.attachment(one.attachment_id)).status for one in record.volumes}
 
 
 @BEFORE_OR_AFTER

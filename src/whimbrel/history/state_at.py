@@ -205,6 +205,7 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     (create.greet.__name__, "undo"): _to("error"),
     (record.switch_home.__name__, "do"): _moved,
     (record.switch_home.__name__, "undo"): _moved_back,
+    (record.await_verdict.__name__, "do"): _moved,  # again, if its revert gave up the source
     (record.move_home.__name__, "do"): _placed,
     (record.lock_migrating.__name__, "undo"): _as_it_was,
     (record.unlock_resized.__name__, "do"): _as_it_was,

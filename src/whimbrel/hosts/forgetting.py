@@ -15,11 +15,13 @@ from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.hosts import admission
 from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.steps import shelved_images
 from whimbrel.moves.steps.dead_source import evidence_of_host
 from whimbrel.moves.steps.guest import destroy_on_source
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.bus_access import BusAccesses
+from whimbrel.saga.engine import DEBTS
 from whimbrel.servers.lifecycle.delete import DELETE
 from whimbrel.servers.lifecycle.shelve import destroy_shelved
 
@@ -72,10 +74,16 @@ async def _need(cloud: Cloud, host: Host, run: Run) -> str | None:
             return None
         if run.state == "parked":
             return f"{what} waits for a verdict: confirm it, its guest on {host.name} is lost."
-        if run.way == "back":
+        if owes_undos(run):
             give_up = f"If it never does: whimbrel move give-up-source {run.id}."
             return f"{what} is on its way back at {run.at}, and goes on when {host.name} answers. {give_up}"
-    return f"{what} is at {run.at}, and goes on when {host.name} answers: whimbrel move show {run.id}."
+    way = "on its way back " if run.way == "back" else ""
+    return f"{what} is {way}at {run.at}, and goes on when {host.name} answers: whimbrel move show {run.id}."
+
+
+def owes_undos(run: Run) -> bool:
+    """Check whether a resize or cold migration waits on its way back: its source may be given up."""
+    return run.saga in MOVE_SAGAS and (run.state, run.way, run.at) == ("open", "back", DEBTS)
 
 
 async def _check_unreachable(cloud: Cloud, host: Host) -> None:

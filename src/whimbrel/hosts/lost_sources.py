@@ -6,50 +6,78 @@ the source, and its record names the dead host, from which it can be evacuated. 
 the target that may be half a copy are left, and so is the move.
 """
 
+from contextlib import suppress
+
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, NotFound, WorldError
+from whimbrel.domain.errors import Conflict, NotFound, Superseded, WorldError
 from whimbrel.domain.evidence import Evidence
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import LogEntry, Run, has_facts
-from whimbrel.hosts.forgetting import evidence_of_unreachable
-from whimbrel.moves.facts import Move, MoveFacts, crosses_cells, key_at, source_of, target_of
+from whimbrel.hosts.forgetting import evidence_of_unreachable, owes_undos
+from whimbrel.moves.facts import Move, MoveFacts, changes_size, crosses_cells, key_at, source_of, target_of
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.steps import guest, home_cell, record
+from whimbrel.moves.steps.quota_usage import larger_of
 from whimbrel.ports.cloud import Cloud
-from whimbrel.saga.engine import DEBTS, Engine
+from whimbrel.saga.engine import Engine
+
+TRIES = 5
+"""How often a move is read again and taken, if its conductor has gone on in between."""
 
 
 async def give_up_source(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
     """End a move that waits for its dead source on its way back. Return it as a conductor takes it up. Repeatable.
 
-    Raises: NotFound; Conflict: it does not wait for that, its source is not proved to be dead, or its disks on the
-    target may be all that is left; Unavailable: the target's agent does not answer.
+    Raises: NotFound; Conflict: it does not wait for that, its source is not proved to be dead, its disks on the target
+    may be all that is left, a process of an older release is live, or a conductor works on the move at the moment;
+    Unavailable: the target's agent does not answer.
     """
-    found = await cloud.journal.get(run_id)
-    if found.is_foreign or found.saga not in MOVE_SAGAS or not has_facts(found, MoveFacts):
-        raise Conflict(f"{run_id} is no resize or cold migration of this release")
-    if (found.state, found.way, found.at) != ("open", "back", DEBTS) or found.facts.source is None:
-        raise Conflict(f"move {run_id} does not wait on its way back")
-    source, target = source_of(found), target_of(found)
-    if source.host == target.host:
-        raise Conflict(f"move {run_id} stays on its host {source.host}")
+    source = source_of(await _waiting(cloud, run_id))
+    if not engine.parts.heeded_by_all("source_lost"):
+        raise Conflict(
+            "This cloud is being upgraded: a process of an older release would wait for the source all the same."
+            " `whimbrel upgrade check` shows which to upgrade."
+        )
     try:
         host = await cloud.cell(source.cell).hosts.get(source.host)
     except NotFound:
         raise Conflict(f"host {source.host} is no part of the cloud any more") from None
     evidence = await evidence_of_unreachable(cloud, host)
-    move = await _taken(cloud, engine, found)
     try:
-        ended = await _ended(cloud, move, evidence)
-    except WorldError:
-        await _hand_on(cloud, engine, move)
-        raise
-    return await _hand_on(cloud, engine, ended)
+        move = await _taken(cloud, engine, run_id)
+        try:
+            ended = await _ended(cloud, move, evidence)
+        except WorldError:
+            await _hand_on(cloud, engine, move)
+            raise
+        return await _hand_on(cloud, engine, ended)
+    except Superseded:
+        raise Conflict(f"a conductor works on move {run_id} at the moment: repeat the command") from None
 
 
-async def _taken(cloud: Cloud, engine: Engine, move: Move) -> Move:
-    """Take a move from its conductor. It owes the undo of what is done here until that is saved."""
+async def _waiting(cloud: Cloud, run_id: RunId) -> Move:
+    """Return a move that waits, on its way back, for its source. Raises: NotFound; Conflict: it does not."""
+    found = await cloud.journal.get(run_id)
+    if found.is_foreign or found.saga not in MOVE_SAGAS or not has_facts(found, MoveFacts):
+        raise Conflict(f"{run_id} is no resize or cold migration of this release")
+    if not owes_undos(found) or found.facts.source is None:
+        raise Conflict(f"move {run_id} does not wait on its way back")
+    if found.facts.source.host == target_of(found).host:
+        raise Conflict(f"move {run_id} stays on its host {found.facts.source.host}")
+    return found
+
+
+async def _taken(cloud: Cloud, engine: Engine, run_id: RunId) -> Move:
+    """Take a move from its conductor, whose every try raises the epoch. Raises: Superseded: at each try."""
+    for _ in range(TRIES - 1):
+        with suppress(Superseded):
+            return await _take(cloud, engine, await _waiting(cloud, run_id))
+    return await _take(cloud, engine, await _waiting(cloud, run_id))
+
+
+async def _take(cloud: Cloud, engine: Engine, move: Move) -> Move:
+    """Take a move as it was read. It owes the undo of what is done here until that is saved. Raises: Superseded."""
     owed = [record.switch_home.__name__, *([home_cell.copy_to_target.__name__] if crosses_cells(move.facts) else ())]
     debts = (*(name for name in owed if name not in move.debts), *move.debts)
     due_at = cloud.clock.now() + engine.lease_s
@@ -59,8 +87,13 @@ async def _taken(cloud: Cloud, engine: Engine, move: Move) -> Move:
 
 
 async def _hand_on(cloud: Cloud, engine: Engine, move: Move) -> Move:
+    """Save a move for any conductor; if it was turned forward, with its verdict and the usage of both flavors."""
     handed = replace(move, owner=None, due_at=0.0)
-    await cloud.journal.save(handed)
+    if move.way == "back":
+        await cloud.journal.save(handed)
+    else:
+        usage = larger_of(move) if changes_size(move.facts) else None  # its undo was paid on the way back
+        await cloud.journal.save(handed, usage=usage, verdict=move.verdict)
     engine.ring()
     return handed
 
@@ -92,7 +125,7 @@ def _confirmed(cloud: Cloud, move: Move, evidence: Evidence) -> Move:
         way="do",
         began=now,
         took_s=0.0,
-        outcome="asked",
+        outcome="done",
         detail=why,
         action=move.action,
     )

@@ -48,6 +48,8 @@ async def start_on_source(move: Move, cloud: Cloud) -> None:
     """
     if await is_lost(move, cloud):
         return
+    if move.facts.source_lost:
+        await volumes.return_volumes(move, cloud)  # they may only be reserved, if it has answered since
     source = source_of(move)
     agent = agent_at(cloud, source)
     record = await home_record(move, cloud)

@@ -1,6 +1,7 @@
 """A source that never returns: an operator has said so, on evidence. What can only be undone there is left out.
 
-A process of an older release does not know the fact: it waits for the source's agent, as before.
+A process of an older release erases the fact when it saves the run, and waits for the source's agent. So no source is
+given up while one is live, and none may be started before the run has ended.
 """
 
 from whimbrel.domain.errors import Unavailable

@@ -12,9 +12,14 @@ def larger(old: Flavor, new: Flavor) -> QuotaUsage:
     return QuotaUsage(vcpus=max(old.vcpus, new.vcpus), memory_mib=max(old.memory_mib, new.memory_mib))
 
 
+def larger_of(move: Move) -> QuotaUsage:
+    """Return the usage with which a move was accepted."""
+    return larger(old_flavor_of(move), move.facts.new_flavor)
+
+
 async def book_larger(move: Move, cloud: Cloud) -> None:
-    """Count the larger of both flavors, the usage with which the move was accepted."""
-    quota_usage = larger(old_flavor_of(move), move.facts.new_flavor)
+    """Count the larger of both flavors."""
+    quota_usage = larger_of(move)
     await cloud.directory.book(move.order, move.subject, quota_usage.vcpus, quota_usage.memory_mib)
 
 
