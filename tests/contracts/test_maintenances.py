@@ -1,12 +1,20 @@
 """What every store of maintenances does."""
 
+import asyncio
+
 import msgspec
+import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
+from tests.contracts.lock_waits import ON_POSTGRESQL, wait_until_blocked
+from tests.contracts.runs import Sagas, a_run, an_action
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.global_.maintenances import SqlMaintenances
 from whimbrel.adapters.sql.tables.global_ import maintenance_hosts, maintenance_items, maintenances
+from whimbrel.domain.errors import Superseded
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, UserId
 from whimbrel.domain.maintenance_goal import Drift, Goal, HostInGoal, UsedShares
 from whimbrel.domain.maintenance_plan import (
@@ -17,7 +25,9 @@ from whimbrel.domain.maintenance_plan import (
     MaintenanceItem,
     MaintenanceOptions,
 )
+from whimbrel.domain.run import Run
 from whimbrel.domain.time_windows import Windows
+from whimbrel.ports.stores.journal import ItemStart
 
 BUDGETS = Budgets(zone_at_once=3, aggregate_at_once=2, project_at_once=1)
 OPTIONS = MaintenanceOptions(budgets=BUDGETS, windows=Windows(texts=("22:00-04:00",), time_zone="Europe/Berlin"))
@@ -142,3 +152,63 @@ async def test_a_program_that_knows_no_goals_disables_no_host_and_chooses_no_tar
     assert hosts == []
     assert row
     assert msgspec.json.decode(row.options, type=OlderOptions).on_drift == "pause"
+
+
+RUNNING = replace(ONE, state="running")
+PACKED = HostInGoal(
+    name=HostName("h2"),
+    cell=CellName("c1"),
+    before=UsedShares(memory=12.5, disk=3.0, servers=1),
+    after=UsedShares(memory=0.0, disk=0.0, servers=0),
+)
+PACK = replace(ONE, id="m2", hosts=(), options=replace(OPTIONS, goal=replace(GOAL, kind="pack", hosts=(PACKED,))))
+
+
+async def move_to_packed(db: Database) -> Run:
+    """Start the move of m1 to the host that m2 empties."""
+    run = a_run("one")
+    start = ItemStart(
+        maintenance_id=RUNNING.id, version=RUNNING.version, position=ITEM.position, source=None, target=HostName("h2")
+    )
+    return await SqlJournal(db, Sagas()).accept(run, an_action(run), item=start)
+
+
+async def start_pack(db: Database) -> Maintenance:
+    return await SqlMaintenances(db).save(replace(PACK, state="running"), [ITEM], takes_hosts=True)
+
+
+@ON_POSTGRESQL
+async def test_a_maintenance_starts_after_the_moves_that_have_not_seen_it(open_store: Opener) -> None:
+    async with open_store("global") as db, open_store("global") as other:
+        store = SqlMaintenances(db)
+        await store.add(RUNNING, [ITEM])
+        await store.add(PACK, [ITEM])
+        async with db.write() as tx:  # blocks the move once it has read who has its hosts
+            await tx.rows(sa.select(maintenances).where(maintenances.c.id == RUNNING.id).with_for_update())
+            move = asyncio.create_task(move_to_packed(other))
+            await wait_until_blocked(tx, move)
+            start = asyncio.create_task(start_pack(other))
+            await wait_until_blocked(tx, move, start)
+            assert (move.done(), start.done()) == (False, False)
+        run, started = await move, await start
+        assert started.state == "running"
+        assert [item.run_id for item in await store.items(RUNNING.id)] == [run.id]
+
+
+@ON_POSTGRESQL
+async def test_no_move_goes_to_a_host_of_a_maintenance_that_is_being_started(open_store: Opener) -> None:
+    async with open_store("global") as db, open_store("global") as other:
+        store = SqlMaintenances(db)
+        await store.add(RUNNING, [ITEM])
+        await store.add(PACK, [ITEM])
+        async with db.write() as tx:  # blocks the start once it has taken the hosts
+            its_items = sa.select(maintenance_items).where(maintenance_items.c.maintenance_id == PACK.id)
+            await tx.rows(its_items.with_for_update())
+            start = asyncio.create_task(start_pack(other))
+            await wait_until_blocked(tx, start)
+            move = asyncio.create_task(move_to_packed(other))
+            await wait_until_blocked(tx, start, move)
+        with pytest.raises(Superseded, match=r"empties host h2"):
+            await move
+        assert (await start).state == "running"
+        assert [item.run_id for item in await store.items(RUNNING.id)] == [None]

@@ -11,6 +11,7 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.turns import wait_for_turn_in_schema
 from whimbrel.adapters.sql.tables.global_ import (
     maintenance_holds,
     maintenance_hosts,
@@ -103,6 +104,8 @@ _ONE_OF_HOST = (
     "one_maintenance_of_host", "maintenance_hosts.host", "maintenance_holds_pkey", "maintenance_holds.host",
 )  # fmt: skip
 """How PostgreSQL and SQLite name the indexes that refuse a second maintenance of a host."""
+_TURN = "maintenances"
+"""The lock for taking hosts, and for starting a move after checking which maintenances have its hosts."""
 ALL_STATES: tuple[MaintenanceState, ...] = ("planned", "running", "paused", "aborting", "aborted", "done")
 
 
@@ -162,6 +165,8 @@ class SqlMaintenances:
         held = maintenance.state in HOLDING
         try:
             async with self._db.write() as tx:
+                if takes_hosts:
+                    await wait_for_turn_in_schema(tx, _TURN)  # before the row: `start_item` takes both in this order
                 done = await tx.run(_SAVE, values | identity | {"b_version": maintenance.version})
                 if done.rowcount != 1:
                     raise _changed(maintenance.id)
@@ -202,6 +207,7 @@ async def start_item(tx: Tx, start: ItemStart, run_id: RunId, now: float) -> Non
     """
     identity = {"b_id": start.maintenance_id, "b_now": now}
     hosts = [host for host in (start.source, start.target) if host]
+    await wait_for_turn_in_schema(tx, _TURN)
     rows = await tx.rows(_OTHERS, {"b_id": start.maintenance_id, "b_states": HOLDING, "b_hosts": hosts})
     for other in await _with_hosts(tx, rows) if rows else ():
         if why := other.why_not(start.source, start.target):
