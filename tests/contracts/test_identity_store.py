@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
+from tests.contracts.lock_waits import ON_POSTGRESQL, wait_until_blocked
 from tests.embedded.opened import population
 from whimbrel.adapters.sql.identity.store import SqlIdentity
+from whimbrel.adapters.sql.tables.identity import tokens, users
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.ports.services.identity import (
@@ -230,6 +233,37 @@ async def test_a_role_changes_while_it_is_assigned(store: SqlIdentity, clock: Ju
         has = await roles_of(store, "ann in p1")
         assert role.name not in has
         assert ends or f"after-{number}" in has
+
+
+@ON_POSTGRESQL
+@pytest.mark.parametrize("ends", [False, True], ids=["renamed", "removed"])
+async def test_a_role_changes_while_a_group_gets_it_and_then_its_first_member(
+    open_store: Opener, store: SqlIdentity, clock: JumpingClock, ends: bool
+) -> None:
+    await store.add(TEAM)
+    await store.assign(MANAGER_IN_P1)
+    await store.issue(token("bob", "p2", clock))
+    role_id = MANAGER_IN_P1.role_id
+    async with open_store("identity") as one, open_store("identity") as two:
+        async with one.write() as late:  # blocks the change before its end, at the tokens of the role's only holder
+            await late.rows(sa.select(tokens).where(tokens.c.user_id == "ann").with_for_update())
+            async with two.write() as early:  # blocks it once it has read which groups and users have the role
+                await early.rows(sa.select(users).where(users.c.id == "ann").with_for_update())
+                change = asyncio.create_task(change_of(store, role_id, ends))
+                await wait_until_blocked(early, change)
+                await store.assign_to_group(replace(TEAM_IN_P2, role_id=role_id))
+            await wait_until_blocked(late, change)
+            join = asyncio.create_task(store.join(TEAM.id, "bob"))
+            await wait_until_blocked(late, change, join)
+        await asyncio.gather(change, join)
+    assert await roles_of(store, "bob in p2") == {"member", "reader"} | (set() if ends else {"chief"})
+
+
+async def change_of(store: SqlIdentity, role_id: str, ends: bool) -> None:
+    if ends:
+        await store.remove_role(role_id)
+    else:
+        await store.change_role(role_id, {"name": "chief"})
 
 
 def test_admins_are_everything_below() -> None:

@@ -79,21 +79,29 @@ class RoleStore(RecordStore):
         """Lock a role and all its holders, in the order of assignments. Begin again if it was assigned meanwhile."""
         while True:
             async with self._db.write() as tx:
-                scopes = await _locked_scopes(tx, role_id)
+                groups, scopes = await _locked_holders(tx, role_id)
                 role = record_of(Role, await tx.row(_LOCK_ROLE, {"id": role_id}), "role", role_id)
-                if await _scopes(tx, role_id) == scopes:
+                if (await _groups(tx, role_id), await _scopes(tx, role_id)) == (groups, scopes):
                     yield tx, role, scopes
                     return
 
 
-async def _locked_scopes(tx: Tx, role_id: str) -> Scopes:
-    """Lock groups and users that have a role. Return user and project of each assignment of it."""
-    for group_id in sorted(row.group_id for row in await tx.rows(_GROUPS, {"role": role_id})):
+async def _locked_holders(tx: Tx, role_id: str) -> tuple[list[str], Scopes]:
+    """Lock groups and users that have a role. Return the groups, and user and project of each assignment of it.
+
+    A group without members has no scope, but its first member gets the role.
+    """
+    groups = await _groups(tx, role_id)
+    for group_id in groups:
         await tx.row(LOCK_GROUP, {"id": group_id})
     scopes = await _scopes(tx, role_id)
     for user_id in sorted({user_id for user_id, _ in scopes}):
         await tx.row(LOCK_USER, {"id": user_id})
-    return scopes
+    return groups, scopes
+
+
+async def _groups(tx: Tx, role_id: str) -> list[str]:
+    return sorted(row.group_id for row in await tx.rows(_GROUPS, {"role": role_id}))
 
 
 async def _scopes(tx: Tx, role_id: str) -> Scopes:
