@@ -240,8 +240,8 @@ def _take_up(engine: Engine, run: Run) -> Run:
 async def _host_at(cloud: Cloud, cell: CellName, name: HostName) -> Host:
     """Return a host's row, without a read if this process has just read the fleet. Raises: NotFound; Unavailable."""
     fleet = cloud.fleets.known()
-    row = None if fleet is None else fleet.row.get(name)
-    return await cloud.cell(cell).hosts.get(name) if fleet is None or row is None else fleet.hosts[row]
+    known = fleet.hosts[fleet.row[name]] if fleet and name in fleet.row else None
+    return known if known and known.cell == cell else await cloud.cell(cell).hosts.get(name)
 
 
 async def _check_agent(cloud: Cloud, server: Server, host: Host) -> None:

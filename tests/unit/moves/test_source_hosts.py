@@ -42,9 +42,10 @@ async def test_a_server_does_not_leave_a_host_that_is_down(knows_the_fleet: bool
     await world.close()
 
 
-async def test_a_host_that_the_fleet_lacks_is_read() -> None:
-    world = await World.build(("h1", "h2"))
+@pytest.mark.parametrize("name", ["h9", "h2"], ids=["unknown", "of another cell"])
+async def test_a_host_that_the_fleet_lacks_in_the_cell_is_read(name: str) -> None:
+    world = await World.build(cells={CELL: ("h1",), "c2": ("h2",)})
     await world.cloud.fleets.now()
     with pytest.raises(NotFound):
-        await requests._host_at(world.cloud, CELL, HostName("h9"))
+        await requests._host_at(world.cloud, CELL, HostName(name))
     await world.close()
