@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.bus.account_keys import VALID_S, AccountKeys
+from whimbrel.adapters.bus.account_keys import LEAF_VALID_S, AccountKeys
 from whimbrel.adapters.bus.nats_keys import new_key, public_key, read_claims
 from whimbrel.adapters.clock import SystemClock
 from whimbrel.adapters.sql.global_.bus_accounts import SqlBusAccounts
@@ -56,7 +56,7 @@ async def test_what_was_revoked_is_forgotten_when_all_its_claims_have_ended(acco
     clock = JumpingClock()
     keys, first, second = AccountKeys(accounts, clock), new_key("user").public, new_key("user").public
     await keys.revoke(C1, first)
-    clock.advance(VALID_S)
+    clock.advance(LEAF_VALID_S)
     await keys.revoke(C1, second)
     assert read_claims((await keys.account("cell/c1")).jwt).nats["revocations"].keys() == {second}
 
