@@ -6,6 +6,7 @@ import pytest
 from tests.doctor.nova_copy import YOUNG, NovaCopy, server
 from tests.doctor.services_copy import VolumesCopy
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.doctor.doctor_finding import Command
 from whimbrel.doctor.volume_checks import VolumeChecks
 
 
@@ -73,11 +74,13 @@ def test_the_record_of_the_volume_that_a_server_boots_from_is_kept(copy: NovaCop
     volumes.add("v", "available")
     (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
     assert found.key == ("mapping_without_attachment", f"{server(1)}/v")
-    assert [each.line.split(" ")[1:3] for each in found.commands] == [
-        ["volume_attachment", "get_connector"],
-        ["server", "stop"],
-        ["volume_attachment", "refresh"],
-        ["server", "start"],
+    connector, *others = [each.line for each in found.commands]
+    assert connector == "ssh n1 nova-manage volume_attachment get_connector --json > n1.json"
+    assert others == [
+        f"openstack server stop {server(1)}",  # it has no --wait
+        f'until [ "$(openstack server show -f value -c status {server(1)})" = SHUTOFF ]; do sleep 2; done',
+        f"nova-manage volume_attachment refresh {server(1)} v n1.json",
+        f"openstack server start {server(1)}",
     ]
     volumes.volume_rows.clear()
     assert copy.look(beside=[VolumeChecks(volumes)]).findings[0].commands == []
@@ -162,6 +165,11 @@ def test_what_changes_between_the_looks(copy: NovaCopy, volumes: VolumesCopy) ->
     assert (found.findings, found.passed) == ([], 3)
 
 
+def verb_of(command: Command) -> str:
+    words = command.line.removeprefix("ssh n1 ").split(" ")
+    return "wait" if words[0] == "until" else words[2]
+
+
 @pytest.mark.parametrize("values", [{"boot_index": 0}, {"connection_info": "{}"}])
 def test_a_volume_that_the_guest_may_use_is_attached_anew_and_not_forgotten(
     copy: NovaCopy, volumes: VolumesCopy, values: dict[str, object]
@@ -174,11 +182,10 @@ def test_a_volume_that_the_guest_may_use_is_attached_anew_and_not_forgotten(
     found = copy.look(beside=[VolumeChecks(volumes)]).findings
     assert [each.kind for each in found] == ["mapping_without_attachment", "stuck_volume"]
     for each in found:
-        verbs = [command.line.split(" ")[2] for command in each.commands]
-        assert verbs == ["get_connector", "stop", "refresh", "start"]
+        assert [verb_of(command) for command in each.commands] == ["get_connector", "stop", "wait", "refresh", "start"]
     copy.change("one", nova.instances, {"uuid": server(1)}, vm_state="stopped")
     for each in copy.look(beside=[VolumeChecks(volumes)]).findings:
-        assert [command.line.split(" ")[2] for command in each.commands] == ["get_connector", "refresh"]
+        assert [verb_of(command) for command in each.commands] == ["get_connector", "refresh"]
 
 
 def test_an_attach_that_never_began_is_forgotten(copy: NovaCopy, volumes: VolumesCopy) -> None:

@@ -287,10 +287,12 @@ def _attach_again(use: VolumeUse, server: Instance) -> list[Command]:
         return [_drop(use), again]
     if server.host is None:
         return []
-    is_off, connector = server.vm_state == "stopped", f"/tmp/{server.host}.json"
+    is_off, connector = server.vm_state == "stopped", f"{server.host}.json"
+    status = f"openstack server show -f value -c status {use.server}"
+    off = (f"openstack server stop {use.server}", f'until [ "$({status})" = SHUTOFF ]; do sleep 2; done')
     return [
-        Command(f"nova-manage volume_attachment get_connector --json > {connector}  # on {server.host}"),
-        *([] if is_off else [Command(f"openstack server stop --wait {use.server}")]),
+        Command(f"ssh {server.host} nova-manage volume_attachment get_connector --json > {connector}"),
+        *([] if is_off else map(Command, off)),
         Command(f"nova-manage volume_attachment refresh {use.server} {use.volume} {connector}"),
         *([] if is_off else [Command(f"openstack server start {use.server}")]),
     ]
