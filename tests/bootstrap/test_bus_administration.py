@@ -103,7 +103,11 @@ def test_a_leaf_server_gets_a_directory_of_its_own(tmp_path: Path, capsys: pytes
     assert (directory / "SYS.creds").read_text().split("SEED-----\n")[1].split()[0] not in text
 
 
-@pytest.mark.parametrize("text", ["leaf-paris", "", new_key("account").public, "U" * 56])
+@pytest.mark.parametrize(
+    "text",
+    ["leaf-paris", "", new_key("account").public, "U" * 56],
+    ids=["a name", "nothing", "an account", "no checksum"],
+)
 async def test_what_is_no_key_is_not_revoked(tmp_path: Path, text: str) -> None:
     with pytest.raises(Invalid, match="is no public key of NATS"):
         await revoke_leaf(f"sqlite:///{tmp_path}", BusTable(), text)
