@@ -12,9 +12,8 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Ledger, Obeyed
 from whimbrel.domain.ids import CellName, HostName, RunId
 from whimbrel.domain.operation_facts import OperationFacts
-from whimbrel.domain.run import LogEntry, Run
+from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.moves.steps import claims
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.restores import RESTORING_SAGAS, KnownRun
@@ -24,10 +23,6 @@ from whimbrel.proof.paged_reads import runs as open_runs
 NEWEST = 16
 """Entries of each ledger compared at start: if the journal is behind, the last ones are unknown to it."""
 
-CLAIMING = frozenset(
-    step.__name__ for step in (claims.hold_source, claims.claim_target, claims.release_source, claims.release_server)
-)
-"""The steps that change claims of a run or its server, and so do their undos."""
 
 FORGOTTEN_S = 6 * 24 * 3600.0
 """Maximum age of an ended run that a store must know: fences are pruned after a week."""
@@ -123,21 +118,21 @@ def _ahead(run: Run, seen: Sequence[tuple[str, Mapping[RunId, KnownRun]]]) -> It
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """A store has no trace of what a run has written to it: its database is an older copy.
+    """A store has no trace of a completed run that wrote to it: its database is an older copy.
 
-    cell: the cell of that database; None: Placement. host: where a completed run was obeyed; None: it is open.
-    missing: the entries of the log of an open run that Placement lacks, of steps that change claims.
+    cell: the cell of that database; None: Placement.
     """
 
     cell: CellName | None
-    host: HostName | None
+    host: HostName
     run: Run
-    missing: tuple[LogEntry, ...] = ()
 
     def __str__(self) -> str:
         where = f"cell {self.cell}" if self.cell else "Placement"
-        which = f"which host {self.host} has obeyed" if self.host else "which has changed its claims there"
-        return f"the database of {where} is an older copy: it has not seen {self.run.saga} {self.run.id}, {which}"
+        return (
+            f"the database of {where} is an older copy: it has not seen {self.run.saga} {self.run.id}, which host"
+            f" {self.host} has obeyed"
+        )
 
 
 async def forgotten(cloud: Cloud, ledgers: Ledgers) -> list[Forgotten]:
@@ -155,21 +150,6 @@ async def forgotten(cloud: Cloud, ledgers: Ledgers) -> list[Forgotten]:
             if done and misses_placement and _claims(done.facts):
                 found.append(Forgotten(cell=None, host=host, run=done))
     return found
-
-
-async def unclaimed(cloud: Cloud, runs: Sequence[Run]) -> list[Forgotten]:
-    """Return those open runs that have changed claims and of which Placement should know that and does not."""
-    seen = await cloud.placement.orders_of([run.id for run in runs])
-    missing = [(run, tuple(_missing(run, seen.get(run.id)))) for run in runs]
-    return [Forgotten(cell=None, host=None, run=run, missing=entries) for run, entries in missing if entries]
-
-
-def _missing(run: Run, known: KnownRun | None) -> Iterator[LogEntry]:
-    """Yield the changes of claims after the newest order that Placement knows. Their orders counted the log."""
-    progress = (known.progress or len(run.log)) if known else 0  # 0: of a release that did not count
-    for entry in run.log[progress:]:
-        if entry.step in CLAIMING and entry.outcome == "done":
-            yield entry
 
 
 async def _orders_in(cloud: Cloud, cell: CellName, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
@@ -210,4 +190,4 @@ async def check(cloud: Cloud) -> list[str]:
     found = [str(one) for one in await contradictions(cloud, ledgers)]
     opened = [run async for run in open_runs(cloud, RunFilter(only_open=True))]
     found += [f"of run {run} {words}" for run, words in (await ahead_in_stores(cloud, opened)).items()]
-    return found + [str(one) for one in [*await forgotten(cloud, ledgers), *await unclaimed(cloud, opened)]]
+    return found + [str(one) for one in await forgotten(cloud, ledgers)]

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from whimbrel.domain.errors import Conflict, Refused, WorldError
+from whimbrel.domain.errors import Conflict, WorldError
 from whimbrel.domain.guest import Obeyed
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Run
@@ -18,15 +18,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.restores import LOST, RESTORING_SAGAS, CloudState
 from whimbrel.proof import paged_reads
-from whimbrel.proof.ledgers import (
-    Forgotten,
-    Ledgers,
-    ahead_in_stores,
-    contradictions,
-    forgotten,
-    read_ledgers,
-    unclaimed,
-)
+from whimbrel.proof.ledgers import Forgotten, Ledgers, ahead_in_stores, contradictions, forgotten, read_ledgers
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.saga.step import Saga, SagaRegistry
 
@@ -95,7 +87,7 @@ async def survey(cloud: Cloud, registry: SagaRegistry) -> Survey:
         verdict: Verdict = "overtaken" if because else "not checked" if ledgers.unreachable else "agrees"
         checks.append(RunCheck(run=run, verdict=verdict, because=because or ""))
     behind = tuple(str(one) for one in found if one.known is not None)
-    state, older = await cloud.restores.state(), (*await forgotten(cloud, ledgers), *await unclaimed(cloud, opened))
+    state, older = await cloud.restores.state(), tuple(await forgotten(cloud, ledgers))
     return Survey(
         state=state, runs=tuple(checks), lost=lost, unreachable=ledgers.unreachable, behind=behind, older=older
     )
@@ -164,7 +156,7 @@ async def _tell_agents(cloud: Cloud, ledgers: Ledgers) -> None:
 
 
 async def close_overtaken(cloud: Cloud, registry: SagaRegistry) -> list[Run]:
-    """Close the overtaken open runs, record the lost ones, and repeat claims that Placement lacks; return the closed.
+    """Close the overtaken open runs, and record the lost ones; return the former.
     Raises: Conflict: no restore is in progress; Unavailable.
     """
     found = await survey(cloud, registry)
@@ -175,16 +167,8 @@ async def close_overtaken(cloud: Cloud, registry: SagaRegistry) -> list[Run]:
     for check in overtaken:
         await cloud.restores.close(check.run, f"overtaken: the journal was restored; {check.because}", now)
     await cloud.restores.note_lost([await _lost_row(one, cloud, now) for one in found.lost])
-    await _remember([one for one in found.older if one.host], cloud)
-    closed = [check.run for check in overtaken]
-    lacking = [one for one in found.older if one.missing and one.run not in closed and not one.run.is_foreign]
-    for one in lacking:
-        if not (refusal := await _claim_again(one, registry, cloud)):
-            await _remember([one], cloud)
-        elif all(one.missing for one in found.older):  # else the repair of ended runs may make room: begin again then
-            await cloud.restores.close(one.run, f"its claims were lost with Placement's database; {refusal}", now)
-            closed.append(one.run)
-    return closed
+    await _remember(found.older, cloud)
+    return [check.run for check in overtaken]
 
 
 async def _remember(older: Sequence[Forgotten], cloud: Cloud) -> None:
@@ -192,22 +176,6 @@ async def _remember(older: Sequence[Forgotten], cloud: Cloud) -> None:
     for one in older:
         store = cloud.cell(one.cell).servers if one.cell else cloud.placement
         await store.note_order(one.run.order)
-
-
-async def _claim_again(one: Forgotten, registry: SagaRegistry, cloud: Cloud) -> str | None:
-    """Repeat what an open run has claimed and returned. Return why a claim is refused without which it cannot go on."""
-    run, refusal = one.run, None
-    saga = registry.of(run)
-    for entry in one.missing:
-        step = saga.step(entry.step)
-        act = step.do if entry.way == "do" else step.undo
-        try:
-            if act:
-                await act(run, cloud)
-        except Refused as refused:
-            refusal = refused.reason
-    may_turn_back = run.state == "open" and run.way == "forward" and saga.may_turn_back(run.at)
-    return refusal if may_turn_back else None  # else it goes on or back, and the proof reports what it holds
 
 
 async def _lost_row(lost: LostRun, cloud: Cloud, now: float) -> Run:
