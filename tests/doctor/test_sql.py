@@ -130,3 +130,13 @@ def test_an_attachment_that_a_live_server_names_too_is_not_deleted(copy: NovaCop
     copy.use_volume(3, "v", "a")
     found = [each for each in copy.look().findings if each.kind == "volume_of_gone_server"]
     assert [[command.sql_in for command in each.commands] for each in found] == [["one"]]
+
+
+@pytest.mark.parametrize("name", [None, "one"])
+def test_a_cell_without_a_name_of_its_own_is_named_by_its_uuid(copy: NovaCopy, name: str | None) -> None:
+    copy.change("api", nova.cell_mappings, {"name": "two"}, name=name)
+    copy.add_server(3, "s1")
+    mapping(3, cell_id=None)(copy)
+    [command] = printed(copy, "mapping_to_wrong_cell")
+    assert execute(copy, [command]) == 1
+    assert printed(copy, "mapping_to_wrong_cell") == []

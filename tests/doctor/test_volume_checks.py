@@ -78,7 +78,8 @@ def test_the_record_of_the_volume_that_a_server_boots_from_is_kept(copy: NovaCop
     assert connector == "ssh n1 nova-manage volume_attachment get_connector --json > n1.json"
     assert others == [
         f"openstack server stop {server(1)}",  # it has no --wait
-        f'until [ "$(openstack server show -f value -c status {server(1)})" = SHUTOFF ]; do sleep 2; done',
+        f'for i in $(seq 90); do [ "$(openstack server show -f value -c status {server(1)})" = SHUTOFF ] && break;'
+        " sleep 2; done",
         f"nova-manage volume_attachment refresh {server(1)} v n1.json",
         f"openstack server start {server(1)}",
     ]
@@ -167,7 +168,7 @@ def test_what_changes_between_the_looks(copy: NovaCopy, volumes: VolumesCopy) ->
 
 def verb_of(command: Command) -> str:
     words = command.line.removeprefix("ssh n1 ").split(" ")
-    return "wait" if words[0] == "until" else words[2]
+    return "wait" if words[0] == "for" else words[2]
 
 
 @pytest.mark.parametrize("values", [{"boot_index": 0}, {"connection_info": "{}"}])

@@ -30,6 +30,7 @@ NO_REBOOT = (
     "no reboot is printed: a hard reboot of Nova drops volumes whose attachment Cinder does not have, and deletes"
     " attachments that Nova does not record, and {}. "
 )
+NOT_READ = NO_REBOOT.format("this server's record was gone, or not the only one, at the second read") + "Look again"
 NOT_ASKED = (
     "Give --os-cloud and look again, or compare `openstack server volume list {}` with Cinder's attachments by hand;"
     " reboot it hard only if each of its volumes has, in both, the same attachment on its host"
@@ -83,7 +84,7 @@ def _without_reboots(finding: Finding, reasons: Mapping[str, str]) -> Finding:
 
 def _reasons(ids: Sequence[str], records: NovaRecords, volumes: VolumeChecks | None) -> dict[str, str]:
     """Return the servers that must not be rebooted yet, with the reason."""
-    found: dict[str, str] = {}
+    found = dict.fromkeys(ids, NOT_READ)
     for start in range(0, len(ids), PIECE):
         piece = ids[start : start + PIECE]
         uses: dict[tuple[str, str], list[VolumeUse]] = {}
@@ -92,8 +93,8 @@ def _reasons(ids: Sequence[str], records: NovaRecords, volumes: VolumeChecks | N
         for subject in records.some(piece):
             if server := subject.server:
                 reason = _reason(server, uses.get((server.cell, server.uuid), ()), volumes)
-                found.update({server.uuid: reason} if reason else {})
-    return found
+                found[server.uuid] = reason
+    return {server: reason for server, reason in found.items() if reason}
 
 
 def _reason(server: Instance, uses: Sequence[VolumeUse], volumes: VolumeChecks | None) -> str:

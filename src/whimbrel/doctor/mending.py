@@ -47,7 +47,12 @@ def names_cell(mappings: Sequence[CellMapping]) -> str:
     cell = mappings[0].cell if mappings else None
     if cell is None:
         return "(cell_id IS NULL OR cell_id NOT IN (SELECT id FROM cell_mappings))"
-    return f"cell_id = (SELECT id FROM cell_mappings WHERE name = '{cell}')"
+    return f"cell_id = {_id_of_cell(cell)}"
+
+
+def _id_of_cell(name: str) -> str:
+    """name: as doctor gives it: the uuid of a cell without a name, or with one that another cell has already."""
+    return f"(SELECT id FROM cell_mappings WHERE name = '{name}' OR uuid = '{name}' ORDER BY id LIMIT 1)"
 
 
 def hard_reboot(server: str, wait: str = "", only: str = "") -> Command:
@@ -89,9 +94,8 @@ def sql(cell: str, line: str) -> Command:
 
 def map_to_cell(server: Instance, mappings: Sequence[CellMapping]) -> Command:
     """mappings: as they were seen."""
-    cell = f"(SELECT id FROM cell_mappings WHERE name = '{server.cell}')"
     where = f"instance_uuid = '{server.uuid}' AND {names_cell(mappings)}"
-    return sql(API, f"UPDATE instance_mappings SET cell_id = {cell} WHERE {where};")
+    return sql(API, f"UPDATE instance_mappings SET cell_id = {_id_of_cell(server.cell)} WHERE {where};")
 
 
 def keep_mapping(server: str) -> Command:

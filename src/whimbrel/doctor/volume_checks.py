@@ -289,7 +289,8 @@ def _attach_again(use: VolumeUse, server: Instance) -> list[Command]:
         return []
     is_off, connector = server.vm_state == "stopped", f"{server.host}.json"
     status = f"openstack server show -f value -c status {use.server}"
-    off = (f"openstack server stop {use.server}", f'until [ "$({status})" = SHUTOFF ]; do sleep 2; done')
+    wait = f'for i in $(seq 90); do [ "$({status})" = SHUTOFF ] && break; sleep 2; done'
+    off = (f"openstack server stop {use.server}", wait)  # the refresh is refused if it is not off by then
     return [
         Command(f"ssh {server.host} nova-manage volume_attachment get_connector --json > {connector}"),
         *([] if is_off else map(Command, off)),
