@@ -94,8 +94,8 @@ class Connections:
         while True:
             try:
                 return await once()
-            except aiohttp.ClientResponseError as error:  # its representation has the headers of the request: tokens
-                raise UnreadableAnswer(f"its answer cannot be read: {error.message}") from None
+            except aiohttp.ClientResponseError as error:  # it has the headers of the request, and lines of the answer
+                raise UnreadableAnswer(f"its answer cannot be read: {type(error).__name__}") from None
             except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
                 if refusal := _refusal(url, str(error), self._settings):
                     raise Unavailable(refusal) from error
