@@ -23,7 +23,7 @@ from whimbrel.notifications.occurrences import occurrences
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.proof import prove
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create, power, rescue, shelve
+from whimbrel.servers.lifecycle import create, power, rebuild, rescue, shelve
 from whimbrel.sim.cloud.cloud import LARGE, SMALL, World
 from whimbrel.sim.world.equipment import with_devices
 
@@ -293,6 +293,8 @@ async def migrated(world: World, record: Server) -> None:
     engine, asked = world.engine("e"), world.requester()
     with pytest.raises(Conflict, match=r"connected to no host.*migrate the server"):
         await power.reboot(world.cloud, engine, asked, record, hard=True)
+    with pytest.raises(Conflict, match=r"connected to no host.*migrate the server"):
+        await rebuild.accept(world.cloud, engine, asked, record, {})
     await power.stop(world.cloud, engine, asked, record)
     await world.settle(engine)
     record = await lookup.find(world.cloud, record.id)

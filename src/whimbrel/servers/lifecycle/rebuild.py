@@ -24,6 +24,7 @@ from whimbrel.moves.steps.home_cell import home_record
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
+from whimbrel.servers.devices.loose_volumes import check_connected
 
 REBUILDABLE = ("active", "stopped", "error")
 
@@ -232,6 +233,7 @@ async def accept(
     """
     if server.vm_state not in REBUILDABLE:
         raise WrongState(f"Cannot 'rebuild' instance {server.id} while it is in vm_state {server.vm_state}")
+    await check_connected(cloud, server)
     before, record_then = await facts_of(cloud, server), replace(server, **changes)
     facts = RebuildFacts(
         **{name: getattr(before, name) for name in before.__struct_fields__},
