@@ -10,7 +10,7 @@ import re
 import sys
 import uuid
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -140,6 +140,18 @@ class GuestsBesideOpenstack:
         made = self.user.block_storage.create_snapshot(volume_id=volume, name=self.name, force=True)
         self.user.block_storage.wait_for_status(made, "available", failures=["error"], wait=HANG_S)
         return str(made.id)
+
+    def when_free(self, act: Callable[[], None]) -> None:
+        """Do what is refused while another operation is open: that a snapshot has ended is noticed at the next poll."""
+
+        def is_done() -> bool:
+            try:
+                act()
+            except openstack.exceptions.ConflictException:
+                return False
+            return True
+
+        wait_for(is_done, bool, "nothing else is under way")
 
     def delete_snapshot(self, snapshot: str) -> None:
         self.user.block_storage.delete_snapshot(snapshot)
@@ -306,12 +318,12 @@ def test_snapshots_of_cinder_follow_a_guest_that_moves(
 
     first = cloud.snapshot(volume)
     assert cloud.files(volume) == {f"volume-{volume}", f"volume-{volume}.{first}"}
-    user.compute.migrate_server(server)
+    cloud.when_free(lambda: user.compute.migrate_server(server))
     cloud.until(server, "VERIFY_RESIZE")
     cloud.until_it_ticks(server, boots=2)
     second = cloud.snapshot(volume)
     assert cloud.active_file(volume) == f"volume-{volume}.{second}"
-    user.compute.revert_server_resize(server)
+    cloud.when_free(lambda: user.compute.revert_server_resize(server))
     cloud.until(server, "ACTIVE")
     cloud.until_it_ticks(server, boots=3)
     assert cloud.until_at(server, [volume], port) == source
@@ -320,7 +332,7 @@ def test_snapshots_of_cinder_follow_a_guest_that_moves(
     cloud.delete_snapshot(first)
     assert cloud.files(volume) == {f"volume-{volume}", f"volume-{volume}.{second}"}
     memory = cloud.until_it_ticks(server, boots=3).nonce
-    user.compute.live_migrate_server(server, block_migration="auto")
+    cloud.when_free(lambda: user.compute.live_migrate_server(server, block_migration="auto"))
     cloud.until(server, "ACTIVE")
     assert cloud.until_at(server, [volume], port) != source
     assert cloud.until_it_ticks(server, boots=3).nonce == memory
@@ -328,7 +340,7 @@ def test_snapshots_of_cinder_follow_a_guest_that_moves(
     assert cloud.files(volume) == {f"volume-{volume}.{second}"}
     assert cloud.until_it_ticks(server, boots=3).nonce == memory
 
-    user.compute.migrate_server(server)
+    cloud.when_free(lambda: user.compute.migrate_server(server))
     cloud.until(server, "VERIFY_RESIZE")
     user.compute.confirm_server_resize(server)
     cloud.until(server, "ACTIVE")
