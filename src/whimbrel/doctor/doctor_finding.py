@@ -63,7 +63,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class Reboot(Command, frozen=True, kw_only=True):
-    """A hard reboot. It is only printed if Nova and Cinder agree on the server's attachments: see guards."""
+    """A hard reboot. It is only printed if Nova and Cinder agree on the server's attachments: see command_guards."""
 
     server: str
 
@@ -71,7 +71,7 @@ class Reboot(Command, frozen=True, kw_only=True):
 class AskHost(Command, frozen=True, kw_only=True):
     """A look at a host for the guest of a server: while it runs there, none of the commands after this one is right.
 
-    It is not printed if the host's hypervisor has been asked: see guards.
+    It is not printed if the host's hypervisor has been asked: see command_guards.
     """
 
     server: str

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from whimbrel.doctor import device_checks, guards
+from whimbrel.doctor import command_guards, device_checks
 from whimbrel.doctor.doctor_finding import TITLES, Finding, InFlight
 from whimbrel.doctor.judging import judged
 from whimbrel.doctor.nova_records import Fleet, NovaRecords, Subject
@@ -118,7 +118,7 @@ def _again(
         if own := [each for each in before.values() if each.kind in checks.kinds]:
             found.update({each.key: each for each in checks.some(own, records, now, limits)})
     confirmed = [each for key, each in found.items() if key in before and each.evidence == before[key].evidence]
-    return guards.guarded(confirmed, records, beside)
+    return command_guards.guarded(confirmed, records, beside)
 
 
 def _sort(
