@@ -126,7 +126,7 @@ async def test_a_live_move_that_is_impossible_is_refused(front: Front) -> None:
     for requested, said in (
         ({"availability_zone": "moon"}, "zone moon is not there"),
         ({"flavor": "2"}, "keeps the flavor"),
-        ({"policy": {"ladder": ["pray"]}}, "ladder"),
+        ({"policy": {"ladder": ["pray"]}}, "attribute 0. Value: pray."),
         ({"policy": {"rung_s": 0}}, "rung_s"),
         ({"policy": {"hurry": True}}, "hurry"),
         ({"live": False, "policy": {"deadline_s": 1}}, "is for live migrations"),

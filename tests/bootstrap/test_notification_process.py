@@ -46,6 +46,8 @@ async def test_what_happens_is_sent_to_the_broker_of_the_settings(tmp_path: Path
     await process.close()
     events = [(each["event_type"], each["publisher_id"].partition(":")[0]) for each in consumer.messages()]
     assert events == [
+        ("scheduler.select_destinations.start", "nova-scheduler"),
+        ("scheduler.select_destinations.end", "nova-scheduler"),
         ("instance.create.start", "nova-compute"),
         ("instance.create.start", "nova-compute"),
         ("instance.create.error", "nova-compute"),
