@@ -205,6 +205,7 @@ async def test_a_request_completes_what_does_not_converge() -> None:
         assert run.status == "completed"
         told = [one.event.name.removeprefix("instance.live_migration_") for one in occurrences(run, SAGAS.of(run))]
         assert told == [
+            "scheduler.select_destinations.start", "scheduler.select_destinations.end",
             "pre.start", "pre.end", "force_complete.start", "force_complete.end",
             "post.start", "post_dest.start", "post_dest.end", "post.end",
         ]  # fmt: skip
