@@ -7,11 +7,12 @@ from pathlib import Path
 
 import nats
 import pytest
+from nats.aio.msg import Msg
 
 from tests.nats_servers import C1, C2, CloudBus, Leaf, cloud_bus, leaf_server, until
 from tests.processes import HANG_S
 from whimbrel.adapters.bus.bus_view import read_bus
-from whimbrel.adapters.bus.nats_connection import BusConnection, NoResponders
+from whimbrel.adapters.bus.nats_connection import BusConnection, Heard, NoResponders
 from whimbrel.adapters.bus.nats_keys import new_key
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import HostName
@@ -35,9 +36,16 @@ async def leaf(hub: CloudBus, tmp_path: Path) -> AsyncIterator[Leaf]:
         yield started
 
 
+def saying_yes(connection: BusConnection) -> Heard:
+    async def answer(question: Msg) -> None:
+        await connection.answer(question, b"yes", {})
+
+    return answer
+
+
 @asynccontextmanager
 async def answering(connection: BusConnection, subject: str) -> AsyncIterator[BusConnection]:
-    connection.add_listener(subject, lambda question: connection.answer(question, b"yes", {}))
+    connection.add_listener(subject, saying_yes(connection))
     async with connection:
         await connection.connected()
         yield connection
@@ -135,7 +143,7 @@ async def test_its_key_admits_no_client(hub: CloudBus, leaf: Leaf) -> None:
 
 async def test_it_relays_for_its_cells_only(hub: CloudBus, leaf: Leaf) -> None:
     other, conductor = await leaf.bus.agent(H1, C2), hub.cell(C2)
-    other.add_listener("host.h1.1.look", lambda question: other.answer(question, b"yes", {}))
+    other.add_listener("host.h1.1.look", saying_yes(other))
     async with other, conductor:
         await conductor.connected()
         await until(lambda: other.is_connected or "Violation" in other.problem)
