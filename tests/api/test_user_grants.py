@@ -1,14 +1,22 @@
 """Beside services that others run: what is a user's is asked for as that user, and grants end with their use."""
 
+from msgspec.structs import replace
+
 from whimbrel.adapters.openstack.sealed_grants import SealedGrants
+from whimbrel.domain.ids import ServerId
 from whimbrel.ports.services.images import Images
+from whimbrel.ports.services.network import Network, NetworkInfo
 from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.sim.cloud.cloud import IMAGE, PROJECT
+from whimbrel.sim.world.ids import SeededIds
 from whimbrel.sim.world.images import MemoryImages
+from whimbrel.sim.world.network import SimulatedNetwork
 
 from tests.api.front import Front, fault, opened  # isort: skip
 from tests.api.test_rebuild import NEW_IMAGE, add_image  # isort: skip
 
 GRANTS = SealedGrants(lambda: "secret of [keystone]")
+SHARED = "55555555-5555-5555-5555-555555555555"
 FROM_A_VOLUME = [
     {"uuid": NEW_IMAGE, "source_type": "image", "destination_type": "volume", "boot_index": 0, "volume_size": 1}
 ]
@@ -26,6 +34,23 @@ async def test_an_image_that_another_project_shares_can_be_booted_by_those_who_s
         await front.boot(imageRef=NEW_IMAGE)
         server = {"name": "x", "flavorRef": "1", "imageRef": NEW_IMAGE, "networks": "none"}
         answer = await front.ask("POST", "/servers", {"server": server}, who="member@p2")
+        assert "could not be found" in fault(answer, "badRequest", 400)
+
+
+async def test_a_network_that_another_project_shares_can_be_named_by_those_who_see_it() -> None:
+    shared = NetworkInfo(id=SHARED, name="shared", project_id="another project", is_shared=True, subnets=("s",))
+    seen_by_member, seen_by_others = SimulatedNetwork(SeededIds(1)), SimulatedNetwork(SeededIds(2))
+    seen_by_member.add_network(shared, "10.7.0.0/24")
+    views: dict[str, Network] = {"member": seen_by_member}
+    async with opened(network_of=lambda token: views.get(token, seen_by_others)) as front:
+        network = front.world.remains.network
+        network.add_network(replace(shared, is_shared=False), "10.7.0.0/24")  # for all others
+        for networks in ([{"uuid": SHARED}], "auto"):
+            server = await front.boot(networks=networks)
+            [port] = await network.ports_of([ServerId(server)])
+            assert (port.network_id, port.project_id) == (SHARED, PROJECT)
+        body = {"name": "x", "flavorRef": "1", "imageRef": IMAGE, "networks": [{"uuid": SHARED}]}
+        answer = await front.ask("POST", "/servers", {"server": body}, who="member@p2")
         assert "could not be found" in fault(answer, "badRequest", 400)
 
 

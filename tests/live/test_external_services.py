@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult
@@ -238,6 +239,31 @@ def test_a_port_is_free_after_its_server(cloud: ExternalCloud, port: str) -> Non
         assert cloud.port(port)["device_owner"].startswith("compute:")
     left = cloud.port(port)
     assert (left["device_id"], left["device_owner"], left["binding:host_id"]) == ("", "", "")
+
+
+@pytest.fixture
+def shared_network(cloud: ExternalCloud, ending: ExitStack) -> str:
+    """A network of another project that Neutron shares with the member's alone."""
+    name = f"ext-{cloud.suffix}-shared"
+    network: str = cloud.openstack("network", "create", "--no-share", name, cloud="admin")["id"]
+    ending.callback(cloud.say, "network", "delete", network, cloud="admin")
+    cloud.say("subnet", "create", "--network", network, "--subnet-range", "10.97.0.0/24", name, cloud="admin")
+    member = cloud.services.cloud(MEMBER).project_id
+    words = ("--type", "network", "--action", "access_as_shared", "--target-project", member, network)
+    cloud.say("network", "rbac", "create", *words, cloud="admin")
+    return network
+
+
+def test_a_network_that_is_shared_with_a_project_can_be_used_by_its_members(
+    cloud: ExternalCloud, shared_network: str
+) -> None:
+    def ports(server: str) -> list[str]:
+        return [cloud.port(one["ID"])["network_id"] for one in cloud.openstack("port", "list", "--server", server)]
+
+    for made in _server(cloud, "--flavor", FLAVORS[0], "--image", IMAGE, "--network", shared_network):
+        assert ports(made) == [shared_network]
+        cloud.say("server", "add", "network", made, shared_network)
+        until(partial(ports, made), lambda found: found == [shared_network] * 2)
 
 
 def test_an_image_of_a_server_is_its_owners(cloud: ExternalCloud, server: str) -> None:

@@ -82,6 +82,7 @@ def endpoints(process: Process, data: DataDir | None, policy_file: Path | None) 
         console_proxy=proxy,
         certificates=partial(own_certificates, process.config),
         images_of=process.external.images_of if process.external and "image" in process.external.names else None,
+        network_of=process.external.network_of if process.external and "network" in process.external.names else None,
         projects=process.own_accounts or (process.external.identity if process.external else EveryProject()),
         grants=process.external.grants if process.external else NoGrantsNeeded(),
         identity_url=process.external.identity_url if process.external else None,

@@ -18,6 +18,7 @@ from whimbrel.adapters.openstack.http_service import HttpService
 from whimbrel.adapters.openstack.identity import KeystoneIdentity
 from whimbrel.adapters.openstack.images import HttpImages
 from whimbrel.adapters.openstack.keystone_quotas import KeystoneLimits
+from whimbrel.adapters.openstack.network import HttpNetwork
 from whimbrel.adapters.openstack.own_token import CredentialLogin, Login, OwnToken, unversioned
 from whimbrel.adapters.openstack.sealed_grants import SealedGrants
 from whimbrel.adapters.openstack.service_client import Answer, Query, Service
@@ -87,6 +88,10 @@ class ExternalServices:
     def images_of(self, token: str) -> HttpImages:
         """Return the image service as the user of a token, who may see images that other projects share."""
         return HttpImages(self.http("image", as_user=token))
+
+    def network_of(self, token: str) -> HttpNetwork:
+        """Return the network service as the user of a token, who may see networks that are shared with a project."""
+        return HttpNetwork(self.service("network", as_user=token))
 
     def relayed_images(self) -> HttpImages:
         """Return the image service for the relay: transfers do not use up the connections of other requests."""

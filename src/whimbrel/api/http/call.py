@@ -17,7 +17,7 @@ from whimbrel.http.problem import Problem
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.identity import Principal
 from whimbrel.ports.services.images import Images
-from whimbrel.ports.services.network import NetworkInfo
+from whimbrel.ports.services.network import Network, NetworkInfo
 from whimbrel.ports.stores.directory import Entry
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Call:
 
     async def networks(self, project: ProjectId, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
         """Return the networks that the requester may name: those that the project sees; for administrators, all."""
-        return await self.cloud.network.networks(None if self.is_admin else project, ids)
+        return await self.own_network.networks(None if self.is_admin else project, ids)
 
     @cached_property
     def requester(self) -> Requester:
@@ -97,6 +97,14 @@ class Call:
         """Raises: Invalid: no such project. Others than administrators are not told, as by Keystone."""
         if self.is_admin and not await self.context.projects.has_project(project_id, self._token):
             raise Invalid(f"Project ID {project_id} is not a valid project.")
+
+    @property
+    def own_network(self) -> Network:
+        """Return the network service as it answers this user, who may see networks that are shared with a project.
+
+        What only administrators see, as physical networks, is absent from its answers.
+        """
+        return self.context.network_of(self._token) if self.context.network_of else self.cloud.network
 
     @property
     def own_images(self) -> Images | None:

@@ -13,6 +13,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.bus_access import BusAccesses, NoBus
 from whimbrel.ports.services.identity import EveryProject, Identity, Projects
 from whimbrel.ports.services.images import Images
+from whimbrel.ports.services.network import Network
 from whimbrel.ports.services.user_grants import NoGrantsNeeded, UserGrants
 from whimbrel.status.findings import Certificate
 
@@ -55,6 +56,8 @@ class Context:
     """Reads the certificates that this process uses."""
     images_of: Callable[[str], Images] | None = None
     """Returns the image service as the user of a token; None: the handlers decide what images a user sees."""
+    network_of: Callable[[str], Network] | None = None
+    """Returns the network service as the user of a token; None: the cloud's own shows what each project sees."""
     grants: UserGrants = field(default_factory=NoGrantsNeeded)
     projects: Projects = field(default_factory=EveryProject)
     identity_url: str | None = None  # where clients get a token; None: on the same server

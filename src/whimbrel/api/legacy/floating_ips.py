@@ -79,7 +79,7 @@ async def remove(call: Call) -> None:
 
 
 async def _pools(call: Call) -> list[NetworkInfo]:
-    return [each for each in await call.cloud.network.networks(call.principal.project_id) if each.is_external]
+    return [each for each in await call.own_network.networks(call.principal.project_id) if each.is_external]
 
 
 async def _pool(call: Call, wanted: str | None) -> NetworkInfo:

@@ -110,7 +110,7 @@ async def by_default(call: Call, project: ProjectId) -> tuple[RequestedNic, ...]
 
     Raises: Conflict: there are several.
     """
-    found = [one for one in await call.cloud.network.networks(project) if one.subnets]
+    found = [one for one in await call.own_network.networks(project) if one.subnets]
     own = [one for one in found if one.project_id == project and not one.is_external]
     usable = own or [one for one in found if one.is_shared]
     if len(usable) > 1:
