@@ -29,6 +29,16 @@ async def test_a_path_under_no_version_gets_the_choices(front: Front) -> None:
     assert [href.removeprefix("http://cloud:8774/compute/") for href in hrefs] == ["v2/servers", "v2.1/servers"]
 
 
+async def test_several_slashes_are_one(front: Front) -> None:
+    server_id = await front.boot()
+    assert (await front.show(f"/{server_id}"))["id"] == server_id
+    assert (await front.raw("GET", "/compute//v2.1//")).json()["version"]["id"] == "v2.1"
+    found = await front.get("//servers//detail?limit=1")
+    assert [server["id"] for server in found["servers"]] == [server_id]
+    assert found["servers_links"][0]["href"].startswith("http://cloud:8774/compute/v2.1/servers/detail?")
+    fault(await front.ask("GET", "/servers//"), "itemNotFound", 404)
+
+
 async def test_v2_is_the_first_version_whatever_is_asked(front: Front) -> None:
     headers = {"X-Auth-Token": "member", "OpenStack-API-Version": "compute latest"}
     answer = await front.raw("GET", "/compute/v2/flavors", headers=headers)

@@ -1,5 +1,6 @@
 """The compute API. It checks token, version, route, body, query and policy in this order; then the handler runs."""
 
+import re
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -28,6 +29,9 @@ JSON_TYPES = frozenset({"", "application/json", "application/vnd.openstack.compu
 OPEN_PATHS = {(route.method, f"/v2.1{route.path}") for route in ROUTES if route.rule == OPEN}
 NOBODY = Principal(user_id=UserId(""), user_name="", project_id=ProjectId(""))
 
+_SLASHES = re.compile("//+")
+"""Several slashes are one, as in Nova: clients join the endpoint and "/servers"."""
+
 ACTIONS = {(route.path, route.action) for route in ROUTES}
 ROUTE_TABLE = RouteTable(ROUTES, no_version="API version 2.{minor} does not have this.")
 
@@ -36,14 +40,15 @@ def compute_app(context: Context) -> App:
     """Create the compute API, to be mounted at /compute (or at the root of a server of its own)."""
 
     async def answer(request: Request) -> Reply:
-        parts = ["v2.1", "\0"] if "\0" in request.path else request.path.strip("/").split("/")  # matches no route: 404
+        path = _SLASHES.sub("/", request.path)
+        parts = ["v2.1", "\0"] if "\0" in path else path.strip("/").split("/")  # matches no route: 404
         root_url = request.root_url
         document = documents.at(parts, request.method, root_url)
         if document is not None:
             return document
-        if request.path.endswith("/"):  # which Nova serves at documents only
+        if path.endswith("/"):  # which Nova serves at documents only
             parts.append("")
-        principal = NOBODY if (request.method, request.path) in OPEN_PATHS else await _principal(request, context)
+        principal = NOBODY if (request.method, path) in OPEN_PATHS else await _principal(request, context)
         minor = FIRST
         if parts[0] != "v2":
             headers = request.headers
