@@ -50,9 +50,15 @@ async def test_everything_that_is_said_is_kept(front: Front) -> None:
 
 async def test_hints_are_kept_and_shown(front: Front) -> None:
     requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
-    body = {"server": requested, "os:scheduler_hints": {"colour": "blue"}}
+    other = "5d3c8dc1-5b9f-4f8e-9c43-8a4e6b5b1f0a"
+    hints = {"colour": "blue", "different_host": [other], "weight": 3}
+    body = {"server": requested, "os:scheduler_hints": hints}
     server_id = (await front.ask("POST", "/servers", body)).json()["server"]["id"]
-    assert (await front.show(server_id))["scheduler_hints"] == {"colour": "blue"}
+    assert (await front.show(server_id))["scheduler_hints"] == {
+        "colour": ["blue"],
+        "different_host": [other],
+        "weight": ["3"],
+    }
 
 
 async def test_several_are_numbered_and_share_a_reservation(front: Front) -> None:

@@ -22,6 +22,12 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
         group: GroupId | None = self.hints.get("group")
         return group
 
+    @property
+    def listed_hints(self) -> dict[str, list[str]]:
+        """Return the hints as Nova shows them: each is a list of texts."""
+        lists = {name: hint if isinstance(hint, list) else [hint] for name, hint in self.hints.items()}
+        return {name: [str(each) for each in values] for name, values in lists.items()}
+
 
 class Server(msgspec.Struct, kw_only=True):
     """One server. Times are seconds since 1970, UTC."""

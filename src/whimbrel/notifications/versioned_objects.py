@@ -214,16 +214,12 @@ def request_spec(server: Server, new_flavor: Flavor, zone: str | None) -> dict[s
         "availability_zone": zone,
         "flavor": flavor(new_flavor),
         "num_instances": 1,
-        "scheduler_hints": {name: _texts(value) for name, value in server.spec.hints.items()},
+        "scheduler_hints": server.spec.listed_hints,
         "security_groups": list(names),
         **dict.fromkeys(("force_hosts", "force_nodes", "ignore_hosts", "image", "instance_group")),
         **dict.fromkeys(("numa_topology", "pci_requests", "requested_destination", "retry")),
     }
     return versioned("RequestSpecPayload", data)
-
-
-def _texts(value: Any) -> list[str]:
-    return [str(each) for each in (value if isinstance(value, list) else [value])]
 
 
 def month_of(at: float) -> float:

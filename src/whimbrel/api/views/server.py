@@ -119,7 +119,7 @@ def _core(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, A
     if minor >= 96:
         shown["pinned_availability_zone"] = _zone(server.spec.zone_pin, may)
     if minor >= 100:
-        shown["scheduler_hints"] = server.spec.hints
+        shown["scheduler_hints"] = server.spec.listed_hints
     return shown
 
 
