@@ -308,3 +308,29 @@ async def test_a_delete_meanwhile_ends_it(front: Front) -> None:
         await reconcile(front.world.cloud, front.engine)
     fault(await front.ask("GET", f"/servers/{server_id}"), "itemNotFound", 404)
     assert front.world.simulated.guests() == []
+
+
+async def test_the_image_decides_on_the_disk_config(front: Front) -> None:
+    await add_image(front, properties={"auto_disk_config": "True"})
+    server_id = await front.boot(imageRef=NEW_IMAGE)
+    assert (await front.show(server_id))["OS-DCF:diskConfig"] == "AUTO"
+    assert (await rebuild(front, server_id))["OS-DCF:diskConfig"] == "MANUAL"
+    await front.settle()
+    assert (await rebuild(front, server_id, NEW_IMAGE))["OS-DCF:diskConfig"] == "AUTO"
+    await front.settle()
+    server = await rebuild(front, server_id, NEW_IMAGE, **{"OS-DCF:diskConfig": "MANUAL"})
+    assert server["OS-DCF:diskConfig"] == "MANUAL"
+
+
+async def test_an_image_forbids_the_automatic_disk_config(front: Front) -> None:
+    await add_image(front, properties={"auto_disk_config": "Disabled"})
+    server_id, automatic = await front.boot(imageRef=NEW_IMAGE), {"OS-DCF:diskConfig": "AUTO"}
+    assert (await front.show(server_id))["OS-DCF:diskConfig"] == "MANUAL"
+    requested = {"name": "two", "flavorRef": "1", "imageRef": NEW_IMAGE, "networks": "none", **automatic}
+    for refused in (
+        await front.ask("POST", "/servers", {"server": requested}),
+        await front.act(server_id, {"rebuild": {"imageRef": NEW_IMAGE, **automatic}}),
+        await front.act(server_id, {"resize": {"flavorRef": "2", **automatic}}),
+    ):
+        sentence = f"Requested image {NEW_IMAGE} has automatic disk resize disabled."
+        assert fault(refused, "badRequest", 400) == sentence

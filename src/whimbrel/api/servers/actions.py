@@ -78,7 +78,9 @@ async def resize(call: Call) -> None:
     if call.server.has_local_root:
         flavor_and_image.check_growth(call.server.flavor, flavor)
     crosses = action_states.may_leave_cell(call)
-    async with _disk_config(call, requested.get("OS-DCF:diskConfig", "MANUAL")) as server:
+    wanted = requested.get("OS-DCF:diskConfig", "MANUAL")
+    wanted = flavor_and_image.disk_config(wanted, call.server.image_id or "", call.server.image_properties)
+    async with _disk_config(call, wanted) as server:
         await requests.resize(call.cloud, call.engine, call.requester, server, flavor, leaves_cell=crosses)
 
 

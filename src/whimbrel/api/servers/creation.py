@@ -57,6 +57,8 @@ async def create(call: Call) -> Reply:
     destination = await beside_volumes(call, await find_destination(call, requested), disks)
     count = await how_many(call, requested, flavor)
     config_drive = has_config_drive(call, requested, disks.root_properties)
+    root_image_id = disks.image.id if disks.image else ""
+    disk_config = flavor_and_image.disk_config(requested.get("OS-DCF:diskConfig"), root_image_id, disks.root_properties)
     note = guest_data_note(call, requested, config_drive=config_drive)
     reservation_id = "r-" + _short(call.cloud.ids.uuid())
     first = Server(
@@ -78,7 +80,7 @@ async def create(call: Call) -> Reply:
         config_drive=config_drive,
         access_ipv4=canonical_or_empty(requested.get("accessIPv4", "")),
         access_ipv6=canonical_or_empty(requested.get("accessIPv6", "")),
-        disk_config=requested.get("OS-DCF:diskConfig", "MANUAL"),
+        disk_config=disk_config,
         metadata=requested.get("metadata", {}),
         tags=list(dict.fromkeys(requested.get("tags", []))),
         image_properties=disks.root_properties,

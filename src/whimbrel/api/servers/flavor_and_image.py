@@ -1,6 +1,9 @@
 """Flavors and images in requests, and their consistency."""
 
+from collections.abc import Mapping
+
 from whimbrel.api.http.call import Call
+from whimbrel.api.schemas.parameters import truth_of_word
 from whimbrel.domain.errors import Forbidden, Invalid, NotFound
 from whimbrel.domain.flavor import Flavor
 from whimbrel.ports.services.images import Image
@@ -60,6 +63,14 @@ def check_growth(old: Flavor, new: Flavor) -> None:
     """
     if new.root_gib < old.root_gib:
         raise Invalid(f"A disk cannot shrink: the server has {old.root_gib} GiB, the flavor {new.root_gib}.")
+
+
+def disk_config(requested: str | None, image_id: str, properties: Mapping[str, str]) -> str:
+    """Return OS-DCF:diskConfig: the requested one, else that of the image. Raises: Invalid: the image forbids AUTO."""
+    of_image = properties.get("auto_disk_config", "").strip().lower()
+    if requested == "AUTO" and of_image == "disabled":
+        raise Invalid(f"Requested image {image_id} has automatic disk resize disabled.")
+    return requested or ("AUTO" if truth_of_word(of_image) else "MANUAL")
 
 
 def last_part(ref: str) -> str:

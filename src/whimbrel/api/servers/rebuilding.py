@@ -29,7 +29,6 @@ _FIELDS: Mapping[str, str] = {
     "hostname": "hostname",
     "accessIPv4": "access_ipv4",
     "accessIPv6": "access_ipv6",
-    "OS-DCF:diskConfig": "disk_config",
 }
 """Keys of a rebuild and the fields of the record that they set. Absent ones are preserved."""
 
@@ -49,6 +48,9 @@ async def rebuild(call: Call) -> Reply:
     addresses = (field for field in ("access_ipv4", "access_ipv6") if field in changes)
     changes |= {field: canonical_or_empty(changes[field]) for field in addresses}
     changes["admin_pass"] = requested.get("adminPass") or creation.password(call.cloud.ids.uuid())
+    changes["disk_config"] = flavor_and_image.disk_config(
+        requested.get("OS-DCF:diskConfig"), image.id, image.properties
+    )
     changes |= await _key(call, requested)
     root_image = await _root_image(call, server, image)
     changes |= _image(call, server, image, root_image)
