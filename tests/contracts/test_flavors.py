@@ -61,6 +61,7 @@ async def test_description_is_changed(open_store: Opener) -> None:
         assert await flavors.update("1", "tiny") == msgspec.structs.replace(SMALL, description="tiny")
         assert (await flavors.get("1")).description == "tiny"
         assert (await flavors.update("1", None)).description is None
+        assert isinstance((await flavors.update("1", None)).rxtx_factor, float)
         with pytest.raises(NotFound):
             await flavors.update("9", None)
 

@@ -121,4 +121,4 @@ def _missing(flavor_id: str) -> NotFound:
 def _found(flavor_id: str, row: Row | None) -> Flavor:
     if row is None:
         raise _missing(flavor_id)
-    return Flavor(**row._mapping)
+    return Flavor(**{**row._mapping, "rxtx_factor": float(row.rxtx_factor)})  # RETURNING of SQLite has 1 for 1.0
