@@ -378,5 +378,12 @@ async def test_lists_of_networks_are_those_of_the_network_service(front: Front) 
     [shown] = (await front.get("/os-networks", minor=35))["networks"]
     assert (shown["id"], shown["label"], shown["cidr"]) == (a, "private", None)
     assert (await front.get(f"/os-networks/{a}", minor=1))["network"] == shown
+    whole = (await front.get(f"/os-networks/{a}", minor=1, who="admin"))["network"]
+    assert whole == dict.fromkeys(whole) | {"id": a, "label": shown["label"]}
+    assert whole.keys() - shown.keys() == {
+        *("created_at", "updated_at", "deleted_at", "deleted", "injected", "bridge", "vlan", "vpn_public_address"),
+        *("vpn_public_port", "vpn_private_address", "dhcp_start", "project_id", "host", "bridge_interface"),
+        *("multi_host", "priority", "rxtx_base", "mtu", "dhcp_server", "enable_dhcp", "share_address"),
+    }
     fault(await front.ask("GET", f"/os-networks/{NOWHERE}", minor=1), "itemNotFound", 404)
     fault(await front.ask("GET", "/os-networks", minor=36), "itemNotFound", 404)

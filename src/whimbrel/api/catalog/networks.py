@@ -12,17 +12,24 @@ _UNKNOWN = (
 )
 """Fields that this list had for nova-network."""
 
+_OF_ADMINISTRATORS = (
+    *("created_at", "updated_at", "deleted_at", "deleted", "injected", "bridge", "vlan", "vpn_public_address"),
+    *("vpn_public_port", "vpn_private_address", "dhcp_start", "project_id", "host", "bridge_interface", "multi_host"),
+    *("priority", "rxtx_base", "mtu", "dhcp_server", "enable_dhcp", "share_address"),
+)
 
-def _shown(network: NetworkInfo) -> dict[str, Any]:
-    return {"id": network.id, "label": network.name} | dict.fromkeys(_UNKNOWN)
+
+def _shown(call: Call, network: NetworkInfo) -> dict[str, Any]:
+    fields = _UNKNOWN + (_OF_ADMINISTRATORS if call.is_admin else ())
+    return {"id": network.id, "label": network.name} | dict.fromkeys(fields)
 
 
 async def index(call: Call) -> Any:
-    return {"networks": [_shown(one) for one in await call.networks(call.principal.project_id)]}
+    return {"networks": [_shown(call, one) for one in await call.networks(call.principal.project_id)]}
 
 
 async def show(call: Call) -> Any:
     found = await call.networks(call.principal.project_id, [call.params["network_id"]])
     if not found:
         raise NotFound("Network not found")
-    return {"network": _shown(found[0])}
+    return {"network": _shown(call, found[0])}
