@@ -9,7 +9,7 @@ from whimbrel.api.http.call import Call, Route
 from whimbrel.http.problem import Problem
 
 NO_SUCH = "The resource could not be found."
-GONE = "This resource is no longer available.  No forwarding address is given."
+GONE = "This resource is no longer available. No forwarding address is given."
 
 
 def refused(method: str, path: str, status: int, sentence: str, why: str, **more: Any) -> Route:
