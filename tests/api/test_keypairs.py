@@ -52,6 +52,7 @@ async def test_status_and_type_came_with_2_2(front: Front) -> None:
 async def test_a_key_is_made_below_2_92(front: Front) -> None:
     answer = await create(front, minor=91, public_key=None)
     made = answer.json()["keypair"]
+    assert made["public_key"].endswith(" Generated-by-Nova")
     private = load_pem_private_key(made["private_key"].encode(), None)
     public = load_ssh_public_key(made["public_key"].encode())
     assert private.public_key() == public

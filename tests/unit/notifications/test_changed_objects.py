@@ -260,6 +260,7 @@ async def test_of_keypairs_only_the_new_ones_are_read(room: Room, monkeypatch: p
 
 def test_a_generated_key_is_recognized() -> None:
     ssh, certificate = new_ssh().public, new_x509("ann", 1.0).public
-    assert [is_generated(each) for each in (ssh, certificate)] == [True, True]
+    of_an_older_release = f"ssh-rsa AAAA {GENERATED}"
+    assert [is_generated(each) for each in (ssh, certificate, of_an_older_release)] == [True, True, True]
     text = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
     assert not any(is_generated(each) for each in ("ssh-rsa AAAA me", text.format("AAAA"), text.format("") + "more"))

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from whimbrel.domain.errors import Invalid
-from whimbrel.ports.stores.catalog import GENERATED
+from whimbrel.ports.stores.catalog import GENERATED, GENERATED_SSH
 
 RSA_BITS = 2048
 CERTIFICATE_DAYS = 3650
@@ -34,7 +34,7 @@ def new_ssh() -> KeyPair:
 
     key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    return KeyPair(_pem(key), f"{public.decode()} {GENERATED}")
+    return KeyPair(_pem(key), f"{public.decode()} {GENERATED_SSH}")
 
 
 def new_x509(user_id: str, now: float) -> KeyPair:

@@ -33,13 +33,16 @@ DEFAULT_LIMITS: Final[Mapping[str, int]] = {
 
 
 GENERATED = "Generated-by-Whimbrel"
-"""The comment of a key that was generated for its user: of an SSH key, or in its certificate."""
+"""The comment in certificates that were generated for their users, and of SSH keys in older releases."""
+
+GENERATED_SSH = "Generated-by-Nova"
+"""The comment of SSH keys that were generated for their users: Nova's, by which scripts find them."""
 
 
 def is_generated(public_key: str) -> bool:
-    """Check whether a key or certificate was generated here. Certificates of older releases do not tell."""
+    """Check whether a key was generated, here or by a Nova. Certificates of older releases do not tell."""
     if not public_key.startswith("-----BEGIN CERTIFICATE"):
-        return public_key.endswith(GENERATED)
+        return public_key.endswith((GENERATED_SSH, GENERATED))
     try:
         return GENERATED.encode() in PEM_cert_to_DER_cert(public_key)
     except ValueError:  # text around the certificate: the user sent it
