@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.doctor.nova_copy import YOUNG, NovaCopy, server
+from tests.doctor.nova_copy import NOW, YOUNG, NovaCopy, moment, server
 from tests.doctor.services_copy import VolumesCopy
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.doctor.doctor_finding import Command
@@ -149,6 +149,24 @@ def test_what_goes_on(copy: NovaCopy, volumes: VolumesCopy) -> None:
     volumes.add("w", "detaching", YOUNG)
     volumes.attach("c", "w", server(3))
     assert kinds(copy, volumes) == []
+
+
+def test_a_volume_that_cinder_migrates_is_copied_for_as_long_as_disks_are(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    """Rows as a Nova has them in a swap: no task state, and the target's attachment is recorded at its end."""
+    copy.use_volume(1, "v", "a", connection_info="{}")
+    volumes.add("v", "detaching")
+    volumes.attach("a", "v", server(1))
+    volumes.add("w", "attaching")
+    volumes.attach("b", "w", server(1), "attaching")
+    began = NOW - 1800.0
+    copy.add("one", nova.instance_actions, began, id=1, instance_uuid=server(1), action="swap_volume", deleted=0)
+    copy.add("one", nova.instance_actions, began, id=2, instance_uuid=server(1), action="reboot", deleted=0)
+    copy.add("one", nova.instance_actions_events, began, action_id=1, event="compute_swap_volume", host="n1")
+    assert kinds(copy, volumes) == []
+    copy.change("one", nova.services, {"host": "n1"}, last_seen_up=moment(began))
+    assert kinds(copy, volumes) == [("attachment_without_mapping", "b"), ("stuck_volume", "v")]
+    copy.change("one", nova.services, {"host": "n1"}, last_seen_up=moment(NOW))
+    assert len(kinds(copy, volumes, now=NOW + 7200.0)) == 2
 
 
 def test_what_changes_between_the_looks(copy: NovaCopy, volumes: VolumesCopy) -> None:

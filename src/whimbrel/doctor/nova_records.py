@@ -9,6 +9,8 @@ import msgspec
 
 ENDED = ("confirmed", "reverted", "error", "failed", "completed", "cancelled", "done")
 """Statuses of migrations that nothing continues."""
+SWAP = "swap_volume"
+"""The action by which a host copies a volume that Cinder migrates: the server has no task state meanwhile."""
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,6 +289,10 @@ class NovaRecords(Protocol):
 
     def uses_of_servers(self, servers: Sequence[str]) -> Iterator[VolumeUse]:
         """Yield the attachments of these servers."""
+        ...
+
+    def volume_work(self, server: Instance) -> Action | None:
+        """Return the last attach, detach or swap of a volume of a server."""
         ...
 
     def servers_on(self, host: str) -> Iterator[Sequence[str]]:

@@ -10,7 +10,7 @@ from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject, VolumeU
 from whimbrel.doctor.record_words import evidence_of
 from whimbrel.doctor.rest import at_rest, is_gone
 from whimbrel.doctor.service_records import Attachment, Volume, VolumeRecords
-from whimbrel.doctor.stuck_limits import StuckLimits
+from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
 
 MESSAGE_STATES = ("reserved", "attaching", "detaching")
 """States of volumes that last as long as an attach or a detach; a shelved server reserves its volumes."""
@@ -104,6 +104,8 @@ class VolumeChecks:
     ) -> Iterator[Finding]:  # fmt: skip
         gone = is_gone(subject, now, limits)
         server = at_rest(subject, now, limits)
+        if server and _goes_on(records, server, now, limits):
+            return  # Nova records the volume that a swap copies to once it has been copied
         if gone:
             kind, text = "attachment_of_gone_server", f"is for server {subject.id}, which no cell has"
             cause = "the delete of the server, or its create, was interrupted before the attachment was deleted"
@@ -209,6 +211,8 @@ class VolumeChecks:
             return  # a server is gone, or worked on: judged with it
         if used_by_none:
             return  # the mapping is a finding
+        if any(each and _goes_on(records, each, now, limits) for each in servers):
+            return
         if volume.status == "reserved" and all(each and each.vm_state == "shelved_offloaded" for each in servers):
             return
         names = ", ".join(f"{each.uuid} ({each.name})" for each in servers if each)
@@ -232,6 +236,14 @@ class VolumeChecks:
                 [command for use in mappings
                  for command in _undo(use, next(each for each in servers if each and each.uuid == use.server), undone)
                 ])  # fmt: skip
+
+
+def _goes_on(records: NovaRecords, server: Instance, now: float, limits: StuckLimits) -> bool:
+    """Check whether a host attaches, detaches or copies a volume of a server: it has no task state meanwhile."""
+    work = records.volume_work(server)
+    if work is None or work.open_event is None or now - work.touched > limits.work_s:
+        return False
+    return not records.fleet.is_down(server.cell, server.host, now, DOWN_S)
 
 
 def _is_recorded(attachment: Attachment, uses: Sequence[VolumeUse]) -> bool:

@@ -11,10 +11,12 @@ from whimbrel.adapters.sql.nova_books.record_rows import INSTANCES, MIGRATIONS, 
 from whimbrel.doctor.held_checks import cpus_and_memory
 from whimbrel.doctor.nova_records import (
     ENDED,
+    SWAP,
     Action,
     CellMapping,
     Device,
     Fleet,
+    Instance,
     Node,
     Subject,
     VolumeUse,
@@ -23,6 +25,7 @@ from whimbrel.doctor.nova_records import (
 PER_RANGE = 2000
 PIECE = 500
 HEX = "0123456789abcdef"
+VOLUME_ACTIONS = ("attach_volume", "detach_volume", SWAP)
 
 Where = Callable[[sa.Column[Any]], sa.ColumnElement[bool]]
 _i, _m, _b = tables.instances.c, tables.migrations.c, tables.block_device_mapping.c
@@ -176,27 +179,33 @@ class RecordReader:
         return each.held is None or cpus_and_memory(each.held) != (server.vcpus, server.memory_mb)
 
     def _read_actions(self, servers: Sequence[Subject]) -> None:
-        a, e = tables.instance_actions.c, tables.instance_actions_events.c
         for each in servers:
             for row in each.instances:
-                connection = self._cells[row.cell]
-                last = sa.select(a.id, a.action, a.request_id, a.start_time, a.updated_at)
-                last = last.where(a.instance_uuid == each.id, a.deleted == 0).order_by(a.id.desc()).limit(1)
-                action = connection.execute(last).first()
-                if action is None:
-                    continue
-                steps = sa.select(e.event, e.host, e.start_time, e.finish_time).where(e.action_id == action.id)
-                events = connection.execute(steps.order_by(e.id)).all()
-                opened = [event for event in events if event.finish_time is None]
-                times = [time for event in events for time in (event.start_time, event.finish_time)]
-                each.action = Action(
-                    name=action.action or "",
-                    request_id=action.request_id or "",
-                    open_event=opened[-1].event if opened else None,
-                    open_host=opened[-1].host if opened else None,
-                    last_event=events[-1].event if events else None,
-                    touched=seconds_of(action.start_time, action.updated_at, *times),
-                )
+                each.action = self._last_action(row) or each.action
+
+    def volume_work(self, server: Instance) -> Action | None:
+        return self._last_action(server, tables.instance_actions.c.action.in_(VOLUME_ACTIONS))
+
+    def _last_action(self, server: Instance, *where: sa.ColumnElement[bool]) -> Action | None:
+        a, e = tables.instance_actions.c, tables.instance_actions_events.c
+        connection = self._cells[server.cell]
+        last = sa.select(a.id, a.action, a.request_id, a.start_time, a.updated_at)
+        last = last.where(a.instance_uuid == server.uuid, a.deleted == 0, *where).order_by(a.id.desc()).limit(1)
+        action = connection.execute(last).first()
+        if action is None:
+            return None
+        steps = sa.select(e.event, e.host, e.start_time, e.finish_time).where(e.action_id == action.id)
+        events = connection.execute(steps.order_by(e.id)).all()
+        opened = [event for event in events if event.finish_time is None]
+        times = [time for event in events for time in (event.start_time, event.finish_time)]
+        return Action(
+            name=action.action or "",
+            request_id=action.request_id or "",
+            open_event=opened[-1].event if opened else None,
+            open_host=opened[-1].host if opened else None,
+            last_event=events[-1].event if events else None,
+            touched=seconds_of(action.start_time, action.updated_at, *times),
+        )
 
     def _read_flavors(self, servers: Sequence[Subject]) -> None:
         c = tables.instance_extra.c
