@@ -207,6 +207,21 @@ def test_a_volume_that_the_guest_may_use_is_attached_anew_and_not_forgotten(
         assert [verb_of(command) for command in each.commands] == ["get_connector", "refresh"]
 
 
+@pytest.mark.parametrize("attachments", [0, 1])
+def test_no_attachment_is_made_anew_while_the_server_cannot_be_stopped(
+    copy: NovaCopy, volumes: VolumesCopy, attachments: int
+) -> None:
+    copy.add_server(3, "n2", vm_state="resized")
+    copy.hold(copy.add_migration(3, "finished"), "n1")
+    copy.use_volume(3, "v", "a", boot_index=0)
+    volumes.add("v", "reserved")
+    if attachments:
+        volumes.attach("a", "v", server(3), "reserved")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert found.commands == []
+    assert "confirm or revert its move, and look again" in found.note
+
+
 def test_an_attach_that_never_began_is_forgotten(copy: NovaCopy, volumes: VolumesCopy) -> None:
     copy.use_volume(1, "v", "a")
     volumes.add("v", "reserved")

@@ -1,6 +1,6 @@
 """Volumes and attachments: Cinder's beside the block device mappings of Nova, both ways."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -14,6 +14,11 @@ from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
 
 MESSAGE_STATES = ("reserved", "attaching", "detaching")
 """States of volumes that last as long as an attach or a detach; a shelved server reserves its volumes."""
+FIRST: Mapping[str, str] = {
+    "resized": "confirm or revert its move", "paused": "unpause it", "suspended": "resume it", "rescued": "unrescue it",
+    "shelved": "unshelve it", "soft-delete": "restore it",
+}  # fmt: skip
+"""What ends states in which Nova stops no server. Source: API.stop."""
 PIECE = 500
 
 T = TypeVar("T")
@@ -164,6 +169,7 @@ class VolumeChecks:
                 _is_used(other, each, volume, server) for other in self._volumes.attachments_of(volume.id)
             ):
                 continue  # the guest's own attachment is a finding, and mends this
+            commands = _attach_again(each, server) if volume else [_drop(each)] * (not each.is_root)
             state = f"which is {volume.status}" if volume else "which does not exist"
             yield Finding(
                 kind="mapping_without_attachment",
@@ -179,7 +185,8 @@ class VolumeChecks:
                     "cell": each.cell, "written": each.touched, "volume": _evidence(volume),
                     "server": evidence_of(subjects[each.server], records.fleet),
                 },
-                commands=_attach_again(each, server) if volume else [_drop(each)] * (not each.is_root),
+                commands=commands,
+                note=_stop_first(server, commands) if volume else "",
             )  # fmt: skip
 
     def _has(self, use: VolumeUse) -> bool:
@@ -229,13 +236,15 @@ class VolumeChecks:
         undone = [each for each in attachments if each.status != "attached"]
         mappings = [each for each in uses if each.attachment in {each.id for each in undone} or not each.attachment]
         if undone and mappings:
+            commands = [
+                command for use in mappings
+                for command in _undo(use, next(each for each in servers if each and each.uuid == use.server), undone)
+            ]  # fmt: skip
             yield _stuck(
                 volume, attachments, evidence, f"is {volume.status} for server {names}, and nothing goes on",
                 "the message to nova-compute of the server's host was lost, or that process died in the attach; if it"
                 " is down, start it: it may end this itself",
-                [command for use in mappings
-                 for command in _undo(use, next(each for each in servers if each and each.uuid == use.server), undone)
-                ])  # fmt: skip
+                commands, _stop_first(servers[0], commands))  # fmt: skip
 
 
 def _goes_on(records: NovaRecords, server: Instance, now: float, limits: StuckLimits) -> bool:
@@ -297,7 +306,7 @@ def _attach_again(use: VolumeUse, server: Instance) -> list[Command]:
     if not use.is_root and (not use.was_connected or server.host is None):
         again = Command(f"openstack server add volume {use.server} {use.volume}  # if it needs it still")
         return [_drop(use), again]
-    if server.host is None:
+    if server.host is None or server.vm_state in FIRST:
         return []
     is_off, connector = server.vm_state == "stopped", f"{server.host}.json"
     status = f"openstack server show -f value -c status {use.server}"
@@ -309,6 +318,16 @@ def _attach_again(use: VolumeUse, server: Instance) -> list[Command]:
         Command(f"nova-manage volume_attachment refresh {use.server} {use.volume} {connector}"),
         *([] if is_off else [Command(f"openstack server start {use.server}")]),
     ]
+
+
+def _stop_first(server: Instance | None, commands: Sequence[Command]) -> str:
+    """Return why no attachment is made anew, if that is so because the server cannot be stopped."""
+    first = FIRST.get(server.vm_state or "") if server else None
+    if commands or not first:
+        return ""
+    return (
+        f"Nova makes an attachment anew only for a server that is off, and this one cannot be: {first}, and look again"
+    )
 
 
 def _record_instead(attachment: Attachment, use: VolumeUse, others: Sequence[Attachment]) -> Iterator[Command]:
@@ -324,7 +343,7 @@ def _record_instead(attachment: Attachment, use: VolumeUse, others: Sequence[Att
 
 def _stuck(
     volume: Volume, attachments: Sequence[Attachment], servers: Sequence[object], text: str, cause: str,
-    commands: Sequence[Command],
+    commands: Sequence[Command], note: str = "",
 ) -> Finding:  # fmt: skip
     return Finding(
         kind="stuck_volume",
@@ -338,6 +357,7 @@ def _stuck(
             "attachments": {each.id: each.status for each in attachments},
         },
         commands=commands,
+        note=note,
     )  # fmt: skip
 
 
