@@ -3,7 +3,7 @@
 The copies are made at one touch of the move. Hosts, ports and volumes are unchanged: only databases are replaced.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tools.scenarios.moves import Story, Trial
@@ -65,7 +65,14 @@ async def play(story: Story, touch: int, which: Collection[str], *, checked: boo
     trial = Copying(story, touch, which)
     await trial.play()
     assert trial.copies, f"the move has no touch {touch}"
-    world, server = _with(trial.world, trial.copies), trial.server.id
+    return await put_back(trial.world, trial.server.id, trial.copies, trial.name, checked=checked)
+
+
+async def put_back(
+    before: World, server: ServerId, copies: Mapping[str, SqliteDatabase], name: str, *, checked: bool = True
+) -> Restored:
+    """Replace databases of a cloud without processes by these copies, and restore it. name, checked: see `play`."""
+    world = _with(before, copies)
     engine = world.engine("restored")
     noticed = await ledgers.check(world.cloud)
     if checked and noticed:
@@ -73,16 +80,16 @@ async def play(story: Story, touch: int, which: Collection[str], *, checked: boo
     held_at_once = (await world.cloud.restores.state()).hold is not None
     for _ in range(ROUNDS):
         await _drive(world, engine)
-        await _see_guest(world, server, f"after a restore to {trial.name}")
+        await _see_guest(world, server, f"after a restore to {name}")
     stopped_by = await _why_stopped(world, server)
     left = await restore(world.cloud, engine, world.requester, lambda: _drive_often(world, engine, 3))
     await _drive_often(world, engine, ROUNDS)
-    await _see_guest(world, server, f"after the repairs of a restore to {trial.name}")
+    await _see_guest(world, server, f"after the repairs of a restore to {name}")
     proof = await prove(world.cloud)
-    return Restored(world, server, trial.name, noticed, held_at_once, stopped_by, left, proof)
+    return Restored(world, server, name, noticed, held_at_once, stopped_by, left, proof)
 
 
-def _with(world: World, copies: dict[str, SqliteDatabase]) -> World:
+def _with(world: World, copies: Mapping[str, SqliteDatabase]) -> World:
     """Return the cloud after a start with these databases."""
     remains = replace(world.remains, databases={**world.remains.databases, **copies})
     restored = World(world.plan, remains)

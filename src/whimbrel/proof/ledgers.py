@@ -17,6 +17,7 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.restores import RESTORING_SAGAS, KnownRun
+from whimbrel.proof.lost_claims import lost_claims
 from whimbrel.proof.paged_reads import each, of_cells, run_of
 from whimbrel.proof.paged_reads import runs as open_runs
 
@@ -190,4 +191,4 @@ async def check(cloud: Cloud) -> list[str]:
     found = [str(one) for one in await contradictions(cloud, ledgers)]
     opened = [run async for run in open_runs(cloud, RunFilter(only_open=True))]
     found += [f"of run {run} {words}" for run, words in (await ahead_in_stores(cloud, opened)).items()]
-    return found + [str(one) for one in await forgotten(cloud, ledgers)]
+    return found + [str(one) for one in [*await forgotten(cloud, ledgers), *await lost_claims(cloud, opened)]]

@@ -4,7 +4,7 @@ Invariants: no run continues before its server's hosts were asked; a restore end
 with the hosts and the proof holds, or when an operator forces the end.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -19,7 +19,9 @@ from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.restores import LOST, RESTORING_SAGAS, CloudState
 from whimbrel.proof import paged_reads
 from whimbrel.proof.ledgers import Forgotten, Ledgers, ahead_in_stores, contradictions, forgotten, read_ledgers
+from whimbrel.proof.lost_claims import LostClaims, lost_claims
 from whimbrel.proof.proof import Proof, prove
+from whimbrel.restore.claims_again import claim_again
 from whimbrel.saga.step import Saga, SagaRegistry
 
 Verdict = Literal["agrees", "overtaken", "not checked"]
@@ -53,10 +55,12 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     behind: tuple[str, ...]  # runs of the journal that hosts know at a later step, in sentences
 
     older: tuple[Forgotten, ...] = ()  # runs that the databases of cells and Placement have not seen
+    unclaimed: tuple[LostClaims, ...] = ()  # of open moves
 
     @property
     def is_settled(self) -> bool:
-        return not self.lost and not self.older and all(check.verdict == "agrees" for check in self.runs)
+        is_whole = not (self.lost or self.older or self.unclaimed)
+        return is_whole and all(check.verdict == "agrees" for check in self.runs)
 
 
 class LostFacts(msgspec.Struct, frozen=True):
@@ -87,9 +91,14 @@ async def survey(cloud: Cloud, registry: SagaRegistry) -> Survey:
         verdict: Verdict = "overtaken" if because else "not checked" if ledgers.unreachable else "agrees"
         checks.append(RunCheck(run=run, verdict=verdict, because=because or ""))
     behind = tuple(str(one) for one in found if one.known is not None)
-    state, older = await cloud.restores.state(), tuple(await forgotten(cloud, ledgers))
     return Survey(
-        state=state, runs=tuple(checks), lost=lost, unreachable=ledgers.unreachable, behind=behind, older=older
+        state=await cloud.restores.state(),
+        runs=tuple(checks),
+        lost=lost,
+        unreachable=ledgers.unreachable,
+        behind=behind,
+        older=tuple(await forgotten(cloud, ledgers)),
+        unclaimed=tuple(await lost_claims(cloud, opened)),
     )
 
 
@@ -156,7 +165,7 @@ async def _tell_agents(cloud: Cloud, ledgers: Ledgers) -> None:
 
 
 async def close_overtaken(cloud: Cloud, registry: SagaRegistry) -> list[Run]:
-    """Close the overtaken open runs, and record the lost ones; return the former.
+    """Close the overtaken open runs, record the lost ones, and claim again what moves have lost; return the closed.
     Raises: Conflict: no restore is in progress; Unavailable.
     """
     found = await survey(cloud, registry)
@@ -168,7 +177,15 @@ async def close_overtaken(cloud: Cloud, registry: SagaRegistry) -> list[Run]:
         await cloud.restores.close(check.run, f"overtaken: the journal was restored; {check.because}", now)
     await cloud.restores.note_lost([await _lost_row(one, cloud, now) for one in found.lost])
     await _remember(found.older, cloud)
-    return [check.run for check in overtaken]
+    closed = [check.run for check in overtaken]
+    await _claim_again([lost for lost in found.unclaimed if lost.move not in closed], cloud)
+    return closed
+
+
+async def _claim_again(unclaimed: Iterable[LostClaims], cloud: Cloud) -> list[str]:
+    """Return the refusals. A repair of another server may make room."""
+    refusals = [(lost, await claim_again(lost, cloud)) for lost in unclaimed]
+    return [f"{lost}: {reason}" for lost, reason in refusals if reason]
 
 
 async def _remember(older: Sequence[Forgotten], cloud: Cloud) -> None:
@@ -213,12 +230,23 @@ async def end(cloud: Cloud, registry: SagaRegistry, *, force: bool = False) -> U
     """End the restore and continue all runs. force: despite differences between hosts and journal, or violations.
     Return why it does not end, or None. Raises: Unavailable.
     """
-    if not force:
-        found, proof = await survey(cloud, registry), await prove(cloud)
-        if reasons := tuple(_unsettled(found, proof)):
+    if force:
+        await _accept_lost_claims(cloud)
+    else:
+        found = await survey(cloud, registry)
+        refusals = await _claim_again(found.unclaimed if found.state.hold else (), cloud)
+        if reasons := (*_unsettled(found, await prove(cloud)), *refusals):
             return Unsettled(reasons)
     await cloud.restores.end()
     return None
+
+
+async def _accept_lost_claims(cloud: Cloud) -> None:
+    """Claim what can be claimed again; note the rest, or all runs would be held again."""
+    opened = [run async for run in paged_reads.runs(cloud, RunFilter(only_open=True))]
+    for lost in await lost_claims(cloud, opened):
+        if await claim_again(lost, cloud):
+            await cloud.placement.note_order(lost.move.order)
 
 
 def _unsettled(found: Survey, proof: Proof) -> Iterator[str]:

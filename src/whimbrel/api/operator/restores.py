@@ -41,7 +41,7 @@ def _shown(found: restore.Survey, closed: Sequence[Run] = ()) -> SurveyAnswer:
             incarnation=found.state.incarnation,
             held=_held(found.state),
             is_settled=found.is_settled,
-            behind=[*found.behind, *map(str, found.older)],
+            behind=[*found.behind, *map(str, (*found.older, *found.unclaimed))],
             runs=[_run(check) for check in found.runs],
             lost=msgspec.convert(found.lost, list[LostRun], from_attributes=True),
             unreachable=dict(found.unreachable),

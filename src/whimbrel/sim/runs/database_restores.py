@@ -14,6 +14,7 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.moves.steps.shelved_images import SERVER
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.ledgers import NEWEST, Ledgers, contradictions, forgotten
+from whimbrel.proof.lost_claims import lost_claims
 from whimbrel.servers.lifecycle.create import CREATE
 from whimbrel.sim.checks.invariants import Invariants, Violation
 from whimbrel.sim.cloud.processes import Staff
@@ -122,7 +123,9 @@ class Restores:
         fences = {host: Fence(host, remains.store, remains.clock) for host in world.hypervisors}
         of_hosts = {host: await fence.ledger(NEWEST) for host, fence in fences.items()}
         ledgers = Ledgers(of_hosts=of_hosts, cell_of=dict(world.plan.homes()))
-        for found in [*await contradictions(world.cloud, ledgers), *await forgotten(world.cloud, ledgers)]:
+        opened = await world.cloud.journal.find(RunFilter(only_open=True))
+        older = [*await forgotten(world.cloud, ledgers), *await lost_claims(world.cloud, opened)]
+        for found in [*await contradictions(world.cloud, ledgers), *older]:
             raise Violation(f"after {after}: behind: {found}")
 
     def _lasting(self) -> set[ServerId]:

@@ -1,0 +1,123 @@
+"""Placement is restored to before the claims of an open move: it is noticed, and the move gets its claims back."""
+
+import pytest
+
+from tests.share import share
+from tests.stories.crash_snapshots import CrashSnapshot, crashes
+from tests.stories.move_stories import LIVE_STORIES, STORIES
+from tools.scenarios.moves import Story
+from tools.scenarios.restored import _with, put_back
+from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
+from whimbrel.conductor.saga_registry import SAGAS
+from whimbrel.domain.guest import Order
+from whimbrel.domain.ids import CellName, ConsumerId, ProviderId, RunId, UserId
+from whimbrel.ports.placement.placement import Owner
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.proof.ledgers import check
+from whimbrel.restore import restore
+from whimbrel.sim.cloud.cloud import PROJECT, World
+from whimbrel.sim.faults.chaos import changes
+
+pytestmark = pytest.mark.long
+
+NAMES = (
+    "resize of a stopped server, confirm",
+    "cold migration, revert",
+    "resize to another cell, confirm",
+    "resize on the same host, confirm",
+    "resize with ports and volumes, revert",
+    "resize in a group and a zone, confirm",
+    "live migration with ports and volumes",
+)
+TOLD = tuple(story for story in (*STORIES, *LIVE_STORIES) if story.name in NAMES)
+
+
+@pytest.mark.parametrize("story", TOLD, ids=str)
+async def test_no_open_move_goes_on_without_its_claims(story: Story) -> None:
+    _, snapshots = await crashes(story, changes)
+    older = snapshots[0].world.remains.databases["placement"]
+    noticed = 0
+    for snapshot in share(snapshots[1:]):
+        result = await put_back(snapshot.world, snapshot.server.id, {"placement": older.copy()}, snapshot.touch)
+        assert result.held_at_once == bool(result.noticed), result.touch
+        assert result.proof.holds, (result.touch, result.left, result.proof.violations)
+        assert await check(result.world.cloud) == [], result.touch
+        noticed += bool(result.noticed)
+        await result.world.close()
+    assert noticed
+
+
+async def test_claims_are_made_where_the_server_was_elsewhere_when_the_copy_was_made() -> None:
+    """On the target's host a disabled one is accepted: the guest of the move is there already."""
+    crash, copy = await _prepared()
+    hosts = await _hosts(copy)
+    await copy.cloud.placement.claim(
+        ELSEWHERE, ConsumerId(crash.server.id), OWNER, {hosts["h3"]: {"VCPU": 1, "MEMORY_MB": 512}}
+    )
+    await copy.cloud.placement.set_disabled(hosts["h2"], True)
+    result = await put_back(crash.world, crash.server.id, _placement(copy), crash.touch)
+    assert result.noticed
+    assert result.proof.holds, (result.left, result.proof.violations)
+    await result.world.close()
+
+
+async def test_a_claim_without_room_is_made_when_a_repair_has_made_room() -> None:
+    crash, copy = await _prepared()
+    await _fill(copy)
+    result = await put_back(crash.world, crash.server.id, _placement(copy), crash.touch)
+    assert result.proof.holds, (result.left, result.proof.violations)
+    assert [run.state for run in await result.world.cloud.journal.find(RESIZES)] == ["parked"]
+    await result.world.close()
+
+
+async def test_a_claim_that_is_refused_is_named_until_the_end_is_forced() -> None:
+    crash, copy = await _prepared()
+    await _fill(copy)
+    world = _with(crash.world, _placement(copy))
+    await restore.begin(world.cloud, "a copy was put back")
+    for _ in range(2):
+        assert await restore.close_overtaken(world.cloud, SAGAS) == []
+        assert [one.target for one in (await restore.survey(world.cloud, SAGAS)).unclaimed] == [True]
+    unsettled = await restore.end(world.cloud, SAGAS)
+    assert unsettled
+    assert any("lacks what resize" in one and "for server" in one and "2 wanted" in one for one in unsettled.reasons)
+    assert await restore.end(world.cloud, SAGAS, force=True) is None
+    assert await check(world.cloud) == []
+    await world.close()
+
+
+async def test_claims_that_an_operator_has_changed_hold_nothing() -> None:
+    crash, _ = await _prepared()
+    world = crash.world
+    [run] = await world.cloud.journal.find(RESIZES)
+    assert await check(world.cloud) == []
+    await world.cloud.placement.release(ELSEWHERE, ConsumerId(crash.server.id))
+    await world.cloud.placement.release(ELSEWHERE, ConsumerId(run.id))
+    assert await check(world.cloud) == []
+    await world.close()
+
+
+ELSEWHERE = Order(RunId("another"), 1, 1)
+OWNER = Owner(PROJECT, UserId("u"))
+RESIZES = RunFilter(sagas=("resize",))
+
+
+async def _prepared() -> tuple[CrashSnapshot, World]:
+    """Return a resize whose process died when its claims were made, and a cloud with Placement as it was before it."""
+    _, snapshots = await crashes(STORIES[0], changes)
+    return next(each for each in snapshots if ".prepare" in each.touch), await snapshots[0].world.copy()
+
+
+def _placement(copy: World) -> dict[str, SqliteDatabase]:
+    return {"placement": copy.remains.databases["placement"]}
+
+
+async def _hosts(world: World) -> dict[str, ProviderId]:
+    return {host.name: host.id for host in await world.cloud.cell(CellName("c1")).hosts.all()}
+
+
+async def _fill(copy: World) -> None:
+    """Let a server that is gone by now have all of every host but the first."""
+    for name, host in (await _hosts(copy)).items():
+        if name != "h1":
+            await copy.cloud.placement.claim(ELSEWHERE, ConsumerId(copy.cloud.ids.uuid()), OWNER, {host: {"VCPU": 4}})
