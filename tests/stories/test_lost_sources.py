@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.stories.forgetting import DEAD, RULES, Bus, declare_dead, die, power_on, return_to_service, some_time
 from tests.stories.mortal import BEFORE_OR_AFTER, Killed, Mortal
-from whimbrel.domain.errors import Conflict
+from whimbrel.domain.errors import Conflict, Unavailable
 from whimbrel.domain.guest import Guest, GuestKey
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.rescue_disk import RescueDisk
@@ -22,6 +22,7 @@ from whimbrel.moves.facts import key_at, moves_of, target_of
 from whimbrel.notifications.occurrences import occurrences
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.proof import prove
+from whimbrel.restore import restore
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create, power, rebuild, rescue, shelve
 from whimbrel.sim.cloud.cloud import LARGE, SMALL, World
@@ -168,6 +169,19 @@ async def test_no_source_is_given_up_beside_a_process_of_an_older_release() -> N
     with pytest.raises(Conflict, match="being upgraded"):
         await give_up_source(world.cloud, world.engine("e", heeded_by_all=lambda fact: False), run.id)
     assert (await world.cloud.journal.get(run.id)).way == "back"
+    await world.close()
+
+
+async def test_a_source_is_given_up_by_a_process_that_has_begun_nothing_since_a_restore() -> None:
+    """The hosts have adopted the new incarnation, and the process knows the one of its last run."""
+    world, run = await reverting("plain")
+    await declare_dead(world)
+    await restore.begin(world.cloud, "a database was restored")
+    with pytest.raises(Unavailable, match="are held"):
+        await give_up_source(world.cloud, world.engine("e"), run.id)
+    await restore.end(world.cloud, world.registry, force=True)
+    await give_up_source(world.cloud, world.engine("e"), run.id)
+    assert (await world.cloud.journal.get(run.id)).at == "destroy_on_source"
     await world.close()
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, NotFound, Superseded, WorldError
+from whimbrel.domain.errors import Conflict, NotFound, Superseded, Unavailable, WorldError
 from whimbrel.domain.evidence import Evidence
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import LogEntry, Run, has_facts
@@ -31,7 +31,7 @@ async def give_up_source(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
 
     Raises: NotFound; Conflict: it does not wait for that, its source is not proved to be dead, its disks on the target
     may be all that is left, a process of an older release is live, or a conductor works on the move at the moment;
-    Unavailable: the target's agent does not answer.
+    Unavailable: the target's agent does not answer, or all runs are held.
     """
     source = source_of(await _waiting(cloud, run_id))
     if not engine.parts.heeded_by_all("source_lost"):
@@ -77,13 +77,20 @@ async def _taken(cloud: Cloud, engine: Engine, run_id: RunId) -> Move:
 
 
 async def _take(cloud: Cloud, engine: Engine, move: Move) -> Move:
-    """Take a move as it was read. It owes the undo of what is done here until that is saved. Raises: Superseded."""
+    """Take a move as it was read. It owes the undo of what is done here until that is saved.
+
+    Its orders are of the present incarnation, also if this process has begun no run since a restore.
+    Raises: Superseded; Unavailable: all runs are held.
+    """
+    state = await cloud.restores.state()
+    if state.hold:
+        raise Unavailable(f"All moves and operations are held: {state.hold.because}. See: whimbrel restore")
     owed = [record.switch_home.__name__, *([home_cell.copy_to_target.__name__] if crosses_cells(move.facts) else ())]
     debts = (*(name for name in owed if name not in move.debts), *move.debts)
     due_at = cloud.clock.now() + engine.lease_s
     taken = replace(move, epoch=move.epoch + 1, owner=engine.name, due_at=due_at, debts=debts)
     await cloud.journal.save(taken, raised=True)
-    return taken
+    return replace(taken, incarnation=state.incarnation)
 
 
 async def _hand_on(cloud: Cloud, engine: Engine, move: Move) -> Move:
