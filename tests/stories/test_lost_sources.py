@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tests.stories.forgetting import DEAD, RULES, Bus, declare_dead, die, power_on, return_to_service, some_time
 from tests.stories.mortal import BEFORE_OR_AFTER, Killed, Mortal
+from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.domain.errors import Conflict, Unavailable
 from whimbrel.domain.guest import Guest, GuestKey
 from whimbrel.domain.ids import RunId
@@ -32,8 +33,13 @@ CELLS = {"c1": ("h1",), "c2": ("h2", "h3")}
 VARIANTS = pytest.mark.parametrize("variant", ["plain", "devices", "crosses"])
 
 
-async def reverting(variant: str, *, after: str = "") -> tuple[World, Run]:
-    """Return a move whose revert waits for its dead source, which died before it or after the undo of this step."""
+async def reverting(
+    variant: str, *, after: str = "", copies: dict[str, SqliteDatabase] | None = None
+) -> tuple[World, Run]:
+    """Return a move whose revert waits for its dead source, which died before it or after the undo of this step.
+
+    copies: is given Placement's database as it is before the move.
+    """
     cells = CELLS if variant == "crosses" else None
     world = await World.build(rules=RULES, cells=cells, equipped=variant == "devices")
     server: Any = world.new_server("s", SMALL)
@@ -41,6 +47,8 @@ async def reverting(variant: str, *, after: str = "") -> tuple[World, Run]:
     setup = world.engine("setup")
     await create.accept(world.cloud, setup, world.requester(), [server], DEAD)
     await world.settle(setup)
+    if copies is not None:
+        copies["placement"] = world.remains.databases["placement"].copy()
     server = await lookup.find(world.cloud, server.id)
     await requests.resize(world.cloud, setup, world.requester(), server, LARGE, leaves_cell=variant == "crosses")
     await world.settle(setup)

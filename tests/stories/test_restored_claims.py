@@ -1,10 +1,14 @@
 """Placement is restored to before the claims of an open move: it is noticed, and the move gets its claims back."""
 
+from functools import partial
+
 import pytest
 
 from tests.share import share
 from tests.stories.crash_snapshots import CrashSnapshot, crashes
+from tests.stories.forgetting import power_on, return_to_service, some_time
 from tests.stories.move_stories import LIVE_STORIES, STORIES
+from tests.stories.test_lost_sources import reverting
 from tools.scenarios.moves import Story
 from tools.scenarios.restored import _with, put_back
 from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
@@ -14,9 +18,11 @@ from whimbrel.domain.ids import CellName, ConsumerId, ProviderId, RunId, UserId
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.ledgers import check
+from whimbrel.proof.proof import prove
 from whimbrel.restore import restore
 from whimbrel.sim.cloud.cloud import PROJECT, World
 from whimbrel.sim.faults.chaos import changes
+from whimbrel.sim.runs.operator_restore import restore as operator_restore
 
 pytestmark = pytest.mark.long
 
@@ -94,6 +100,22 @@ async def test_claims_that_an_operator_has_changed_hold_nothing() -> None:
     await world.cloud.placement.release(ELSEWHERE, ConsumerId(crash.server.id))
     await world.cloud.placement.release(ELSEWHERE, ConsumerId(run.id))
     assert await check(world.cloud) == []
+    await world.close()
+
+
+async def test_a_move_that_waits_for_its_dead_source_gets_its_claims_back() -> None:
+    """Its undos wait for one that only the source can do: until then its guest on the target stays."""
+    copies: dict[str, SqliteDatabase] = {}
+    world, run = await reverting("plain", copies=copies)
+    world = _with(world, copies)
+    [noticed] = await check(world.cloud)
+    assert noticed.endswith(f"has claimed for server {run.subject} on h1 and h2")
+    power_on(world)
+    await return_to_service(world)
+    assert await operator_restore(world.cloud, world.engine("e"), world.requester, partial(some_time, world)) == []
+    await some_time(world)
+    assert [one.state for one in await world.cloud.journal.find(RESIZES)] == ["undone"]
+    assert not (found := (await prove(world.cloud)).violations), found
     await world.close()
 
 

@@ -5,7 +5,7 @@ the order that made it, and it is not there. The numbers of orders alone are no 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -76,7 +76,10 @@ async def lost_claims(cloud: Cloud, runs: Sequence[Run]) -> list[LostClaims]:
 
 
 def _made(move: Move) -> dict[str, int]:
-    """Return the claims that a move certainly has made and not given back, with the progress of their orders."""
+    """Return the claims that a move has made and is not giving back now, with the progress of their orders.
+
+    An undo that it owes may wait for others as long as a host does not answer. It will be repeated in any case.
+    """
     made: dict[str, int] = {}
     for number, entry in enumerate(move.log, 1):
         if entry.outcome != "done":
@@ -85,17 +88,9 @@ def _made(move: Move) -> dict[str, int]:
             made[entry.step] = number
         for gone in _GIVES_BACK.get((entry.step, entry.way), ()):
             made.pop(gone, None)
-    for step, way in _under_way(move):
-        for gone in _GIVES_BACK.get((step, way), ()):
-            made.pop(gone, None)
+    for gone in _GIVES_BACK.get((move.at, "do" if move.way == "forward" else "undo"), ()):
+        made.pop(gone, None)
     return made
-
-
-def _under_way(move: Move) -> Iterator[tuple[str, str]]:
-    """Yield the step or undo that the move is at, and the undos that it owes: whether they have acted is unknown."""
-    yield move.at, "do" if move.way == "forward" else "undo"
-    for step in move.debts:
-        yield step, "undo"
 
 
 def _not_known(claims: dict[str, int], known: KnownRun | None) -> list[str]:
