@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from whimbrel.cli import SAYS_NO, terminal
+from whimbrel.cli.output_format import Json
 from whimbrel.cli.progress_bar import bar
 from whimbrel.settings.datadir import DataDir, default_path
 
@@ -38,7 +39,7 @@ def create(
     volumes: bool = False,
     files_only: bool = False,
     timeout: float = TIMEOUT_S,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Copy the databases at one moment, with images, secrets and settings; the cloud may run meanwhile.
 
@@ -57,8 +58,6 @@ def create(
         Leave the databases out, if they are in PostgreSQL: copy all images, the secrets and the settings.
     timeout
         Seconds to wait until all databases can be locked together, which takes milliseconds.
-    json
-        One JSON document instead of text.
     """
     from whimbrel.adapters.clock import SystemClock
     from whimbrel.backup import Options, Progress, back_up
@@ -75,7 +74,7 @@ def create(
 
 
 @app.command
-def verify(directory: Path, /, *, json: bool = False) -> int:
+def verify(directory: Path, /, *, json: Json = False) -> int:
     """Check that a backup is complete and unchanged, and that this version of Whimbrel can use its databases.
 
     Exit code 0: the backup can be used; 1: it cannot.
@@ -84,8 +83,6 @@ def verify(directory: Path, /, *, json: bool = False) -> int:
     ----------
     directory
         The backup.
-    json
-        One JSON document instead of text.
     """
     from whimbrel.backup import Progress
     from whimbrel.backup import verify as check

@@ -17,13 +17,14 @@ from whimbrel.cli.client import Api
 from whimbrel.cli.database_option import chosen_database, warn_of_passwords
 from whimbrel.cli.listing import Column, Listing
 from whimbrel.cli.move import POLL_S, Where
-from whimbrel.cli.output_format import Output
+from whimbrel.cli.output_format import Json, Output
 from whimbrel.domain.errors import Invalid, NotFound, Refused
 
 URL = "/whimbrel/cells"
 OPENS_S = 10.0
 """How long to wait for an added cell: processes look every few seconds, and a database may be slow."""
 AS_USUAL = Where()
+CellArgument = Annotated[str, Parameter(help="Name of the cell.")]
 COLUMNS = (
     Column("cell"),
     Column("state"),
@@ -62,7 +63,7 @@ def add(
     storage: list[str] | None = None,
     migration_network: str | None = None,
     disabled: bool = False,
-    json: bool = False,
+    json: Json = False,
     where: Where = AS_USUAL,
 ) -> int:
     """Add a cell to a running cloud. Its hosts join it, or are in the settings at the next start.
@@ -85,8 +86,6 @@ def add(
         The network on which servers are migrated live to other cells that name it too. Default: to none.
     disabled
         Place no servers in it until it is enabled.
-    json
-        One JSON document instead of text.
     """
     warn_of_passwords()
     database = chosen_database(database, database_file, variable=None)
@@ -103,46 +102,28 @@ def add(
 
 
 @app.command
-def disable(name: str, /, *, reason: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
+def disable(name: CellArgument, /, *, reason: str | None = None, json: Json = False, where: Where = AS_USUAL) -> None:
     """Disable a cell: no more servers are placed in it. Its servers stay there and work as before.
 
     Parameters
     ----------
-    name
-        Name of the cell.
     reason
         The reason, which `whimbrel cell list` shows.
-    json
-        One JSON document instead of text.
     """
     with where.api() as api:
         _tell(switch(api, name, enabled=False, reason=reason), json)
 
 
 @app.command
-def enable(name: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None:
-    """Enable a cell: servers are placed in it again.
-
-    Parameters
-    ----------
-    name
-        Name of the cell.
-    json
-        One JSON document instead of text.
-    """
+def enable(name: CellArgument, /, *, json: Json = False, where: Where = AS_USUAL) -> None:
+    """Enable a cell: servers are placed in it again."""
     with where.api() as api:
         _tell(switch(api, name, enabled=True, reason=None), json)
 
 
 @app.command
-def remove(name: str, /, *, where: Where = AS_USUAL) -> None:
-    """Remove a cell that was added by command and has no servers. The content of its database stays there.
-
-    Parameters
-    ----------
-    name
-        Name of the cell.
-    """
+def remove(name: CellArgument, /, *, where: Where = AS_USUAL) -> None:
+    """Remove a cell that was added by command and has no servers. The content of its database stays there."""
     with where.api() as api:
         find(api, name)
         api.delete("compute", f"{URL}/{quote(name, safe='')}")
@@ -151,7 +132,7 @@ def remove(name: str, /, *, where: Where = AS_USUAL) -> None:
 
 @app.command
 def drain(
-    name: str,
+    name: CellArgument,
     /,
     *,
     at_once: int = 4,
@@ -167,8 +148,6 @@ def drain(
 
     Parameters
     ----------
-    name
-        Name of the cell.
     at_once
         How many servers are moved at the same time.
     confirm

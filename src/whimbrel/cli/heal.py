@@ -16,6 +16,7 @@ from whimbrel.api.views.port_healings import HealingAnswer, PortFinding, PortHea
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import POLL_S, Where
+from whimbrel.cli.output_format import Json
 from whimbrel.domain.errors import NotFound, Refused
 
 URL = "/whimbrel/port-healings"
@@ -36,7 +37,7 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 
 @app.command
-def ports(*, dry_run: bool = False, json: bool = False, server: str | None = None, where: Where = AS_USUAL) -> int:
+def ports(*, dry_run: bool = False, json: Json = False, server: str | None = None, where: Where = AS_USUAL) -> int:
     """Give servers the allocations that their ports request, and update the ports' profiles; nothing else changes.
 
     Servers with an operation in progress, or that wait for a verdict, are left out. Exit code 1: not all could be
@@ -46,8 +47,6 @@ def ports(*, dry_run: bool = False, json: bool = False, server: str | None = Non
     ----------
     dry_run
         Only show what is wrong and what would be changed.
-    json
-        One JSON document instead of text.
     server
         Only this server (id).
     """

@@ -20,8 +20,8 @@ from whimbrel.api.views.hosts import (
 from whimbrel.cli import name_lookup, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.listing import Column, Listing
-from whimbrel.cli.move import Where
-from whimbrel.cli.output_format import Output
+from whimbrel.cli.move import HostArgument, Where
+from whimbrel.cli.output_format import Json, Output
 from whimbrel.domain.errors import Invalid
 
 URL = "/whimbrel/hosts"
@@ -66,14 +66,8 @@ def list_hosts(*, output: Output = Output(), where: Where = AS_USUAL) -> None:
 
 
 @app.command
-def show(host: str, /, *, output: Output = Output(), where: Where = AS_USUAL) -> None:
-    """Show one host.
-
-    Parameters
-    ----------
-    host
-        Name of the host.
-    """
+def show(host: HostArgument, /, *, output: Output = Output(), where: Where = AS_USUAL) -> None:
+    """Show one host."""
     with where.api() as api, name_lookup.of_hosts():
         found = _read(api, host)
     if not output.wrote({"host": found}, "host"):
@@ -81,7 +75,7 @@ def show(host: str, /, *, output: Output = Output(), where: Where = AS_USUAL) ->
 
 
 @app.command
-def invite(name: str, /, *, cell: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
+def invite(name: str, /, *, cell: str | None = None, json: Json = False, where: Where = AS_USUAL) -> None:
     """Print a token with which a machine joins the cloud as this host, once, within an hour.
 
     The token is a secret: whoever has it can join as this host. An earlier invitation of the host becomes invalid. A
@@ -93,8 +87,6 @@ def invite(name: str, /, *, cell: str | None = None, json: bool = False, where: 
         Name of the host: letters, digits, dots, dashes and underscores. It need not be the machine's own name.
     cell
         The cell that it joins. Default: the only one.
-    json
-        One JSON document instead of text.
     """
     requested = {"name": name} | ({"cell": cell} if cell else {})
     with where.api() as api:
@@ -106,16 +98,8 @@ def invite(name: str, /, *, cell: str | None = None, json: bool = False, where: 
 
 
 @app.command
-def enable(host: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None:
-    """Enable a host: servers are placed on it.
-
-    Parameters
-    ----------
-    host
-        Name of the host.
-    json
-        One JSON document instead of text.
-    """
+def enable(host: HostArgument, /, *, json: Json = False, where: Where = AS_USUAL) -> None:
+    """Enable a host: servers are placed on it."""
     with where.api() as api, name_lookup.of_hosts():
         _switch(api, host, {"enabled": True})
         found = _read(api, host)
@@ -123,17 +107,13 @@ def enable(host: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None
 
 
 @app.command
-def disable(host: str, /, *, reason: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
+def disable(host: HostArgument, /, *, reason: str | None = None, json: Json = False, where: Where = AS_USUAL) -> None:
     """Disable a host: no more servers are placed on it. Its servers stay there and work as before.
 
     Parameters
     ----------
-    host
-        Name of the host.
     reason
         The reason, which `whimbrel host show` prints.
-    json
-        One JSON document instead of text.
     """
     with where.api() as api, name_lookup.of_hosts():
         _switch(api, host, {"enabled": False} | ({"disabled_reason": reason} if reason else {}))
@@ -144,12 +124,12 @@ def disable(host: str, /, *, reason: str | None = None, json: bool = False, wher
 
 @app.command
 def force_down(
-    host: str,
+    host: HostArgument,
     /,
     *,
     reason: str | None = None,
     undo: bool = False,
-    json: bool = False,
+    json: Json = False,
     where: Where = AS_USUAL,
 ) -> None:
     """Record that a host is dead, or undo that. Its servers can be evacuated then: be certain that it is off.
@@ -158,14 +138,10 @@ def force_down(
 
     Parameters
     ----------
-    host
-        Name of the host.
     reason
         How you know that nothing runs on it, in a sentence.
     undo
         The host is in order again. What evacuations left on it is destroyed when its agent answers.
-    json
-        One JSON document instead of text.
     """
     if undo == bool(reason):
         raise Invalid("say how you know that it is dead with --reason, or --undo")
@@ -177,33 +153,20 @@ def force_down(
 
 
 @app.command
-def retire(host: str, /, *, where: Where = AS_USUAL) -> None:
-    """Remove a host from the cloud, and revoke the key of its agent. Refused while it has servers or open runs.
-
-    Parameters
-    ----------
-    host
-        Name of the host.
-    """
+def retire(host: HostArgument, /, *, where: Where = AS_USUAL) -> None:
+    """Remove a host from the cloud, and revoke the key of its agent. Refused while it has servers or open runs."""
     with where.api() as api, name_lookup.of_hosts():
         api.delete("compute", _url(host))
     print(f"host {host} is no part of the cloud any more; its agent can be stopped")
 
 
 @app.command
-def forget(host: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None:
+def forget(host: HostArgument, /, *, json: Json = False, where: Where = AS_USUAL) -> None:
     """Remove a host that never returns from the cloud, and revoke the key of its agent.
 
     It has to be evident that nothing runs on it, as for an evacuation: it fences itself, its fence device confirms that
     it is off (its power is cut), or an administrator says so (whimbrel host force-down). Refused while the host is up,
     its agent answers, or it has servers, allocations or open runs. A host that answers is retired instead.
-
-    Parameters
-    ----------
-    host
-        Name of the host.
-    json
-        One JSON document instead of text.
     """
     with where.api() as api:
         answer = api.post("compute", f"{_url(host)}/forget", {"forget": None})

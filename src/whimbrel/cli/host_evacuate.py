@@ -13,7 +13,7 @@ from whimbrel.api.views.host_evacuations import HostEvacuationAnswer, HostEvacua
 from whimbrel.cli import SAYS_NO, name_lookup, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.listing import Column, Listing
-from whimbrel.cli.move import POLL_S, Where
+from whimbrel.cli.move import POLL_S, HostArgument, Where
 from whimbrel.cli.progress_bar import bar
 
 AS_USUAL = Where()
@@ -21,7 +21,7 @@ LEFT = (Column("server", "name"), Column("id", "id"), Column("why", "reason"))
 
 
 def evacuate(
-    host: str,
+    host: HostArgument,
     /,
     *,
     at_once: int | None = None,
@@ -39,8 +39,6 @@ def evacuate(
 
     Parameters
     ----------
-    host
-        Name of the host.
     at_once
         How many servers are evacuated at once. Default: the rule evacuations_at_once.
     detach

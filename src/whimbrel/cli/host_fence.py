@@ -10,20 +10,21 @@ from whimbrel.api.views.host_power import HostPower, HostPowerAnswer
 from whimbrel.api.views.hosts import HostState, HostStateAnswer
 from whimbrel.cli import SAYS_NO, name_lookup, terminal
 from whimbrel.cli.client import Api
-from whimbrel.cli.move import Where
+from whimbrel.cli.move import HostArgument, Where
+from whimbrel.cli.output_format import Json
 from whimbrel.domain.errors import Invalid
 
 AS_USUAL = Where()
 
 
 def fence(
-    host: str,
+    host: HostArgument,
     /,
     *,
     power_off: bool = False,
     status: bool = False,
     yes: bool = False,
-    json: bool = False,
+    json: Json = False,
     where: Where = AS_USUAL,
 ) -> int:
     """Cut the power of a host by its fence device, or show whether it has power.
@@ -33,16 +34,12 @@ def fence(
 
     Parameters
     ----------
-    host
-        Name of the host.
     power_off
         Cut the power.
     status
         Show whether the host has power.
     yes
         Do not ask before the power is cut.
-    json
-        One JSON document instead of text.
     """
     if power_off == status:
         raise Invalid("say what is meant: --power-off or --status")

@@ -28,6 +28,7 @@ Which = Annotated[
         help="Id of the move, a migration's uuid, or the beginning of it; or name or id of a server: its newest move."
     ),
 ]
+HostArgument = Annotated[str, Parameter(help="Name of the host.")]
 AGES = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 app = App(

@@ -2,16 +2,18 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from whimbrel.cli import terminal
+from whimbrel.cli.output_format import Json
 
 if TYPE_CHECKING:
     from whimbrel.adapters.private_ca import Issued, PrivateCa
 
 DIRECTORY = Path("pki")
+Directory = Annotated[Path, Parameter(help="Directory of the CA.")]
 
 app = App(
     name="pki",
@@ -21,7 +23,7 @@ app = App(
 
 
 @app.command
-def init(*, dir: Path = DIRECTORY, name: str = "Whimbrel CA", days: int = 3650, json: bool = False) -> None:
+def init(*, dir: Directory = DIRECTORY, name: str = "Whimbrel CA", days: int = 3650, json: Json = False) -> None:
     """Create a CA: ca.crt, which clients have to trust, and ca.key, which signs.
 
     Who has ca.key can impersonate every server: keep the directory on a machine of its own, and copy only what each
@@ -29,14 +31,10 @@ def init(*, dir: Path = DIRECTORY, name: str = "Whimbrel CA", days: int = 3650, 
 
     Parameters
     ----------
-    dir
-        Directory of the CA.
     name
         Name of the CA in its certificate.
     days
         Days for which the CA is valid.
-    json
-        One JSON document instead of text.
     """
     _show("Created", dir, _ca(dir).create(name, days, datetime.now(UTC)), json)
 
@@ -46,10 +44,10 @@ def issue(
     name: str,
     /,
     *names: str,
-    dir: Path = DIRECTORY,
+    dir: Directory = DIRECTORY,
     use: Literal["server", "client", "both"] = "server",
     days: int | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> None:
     """Make a key and a certificate: NAME.key and NAME.crt. Existing files are not overwritten.
 
@@ -59,20 +57,16 @@ def issue(
         Name of the files, and common name in the certificate; for a client of PostgreSQL, its user there.
     names
         DNS names and IP addresses by which clients connect to the server. Default: NAME.
-    dir
-        Directory of the CA.
     use
         What it is for: a server, a client, or both, as the nodes of a NATS cluster are to each other.
     days
         Days for which it is valid. Default: 365, or fewer if the CA expires earlier.
-    json
-        One JSON document instead of text.
     """
     _show("Issued", dir, _ca(dir).issue(name, names, use, days, datetime.now(UTC)), json)
 
 
 @app.command
-def renew(name: str, /, *, dir: Path = DIRECTORY, days: int | None = None, json: bool = False) -> None:
+def renew(name: str, /, *, dir: Directory = DIRECTORY, days: int | None = None, json: Json = False) -> None:
     """Replace NAME.crt by a newer certificate of the same key, names and use; `ca` renews the CA itself.
 
     The key is not needed for it, only that of the CA. What a CA has signed stays valid when the CA is renewed; give
@@ -82,24 +76,18 @@ def renew(name: str, /, *, dir: Path = DIRECTORY, days: int | None = None, json:
     ----------
     name
         Name of the certificate, without `.crt`.
-    dir
-        Directory of the CA.
     days
         Days for which it is valid from now on. Default: as many as before.
-    json
-        One JSON document instead of text.
     """
     _show("Renewed", dir, _ca(dir).renew(name, days, datetime.now(UTC)), json)
 
 
 @app.command(name="list")
-def list_certificates(*, dir: Path = DIRECTORY, json: bool = False) -> None:
+def list_certificates(*, dir: Directory = DIRECTORY, json: bool = False) -> None:
     """List the CA and its certificates, with the days that are left of each.
 
     Parameters
     ----------
-    dir
-        Directory of the CA.
     json
         One JSON document instead of a table.
     """

@@ -13,6 +13,7 @@ from whimbrel.adapters.sql.engine.urls import without_password
 from whimbrel.cli import SAYS_NO, log_setup, terminal
 from whimbrel.cli.database_option import VARIABLE, chosen_database, warn_of_passwords
 from whimbrel.cli.oslo_files import read_connection
+from whimbrel.cli.output_format import Json
 from whimbrel.cli.progress_bar import bar
 from whimbrel.domain.errors import Invalid
 
@@ -31,7 +32,7 @@ def import_(
     db_file: Path | None = None,
     replace: bool = False,
     verify: bool = False,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Copy all providers, inventories, traits, aggregates, consumers and allocations, with their generations.
 
@@ -53,8 +54,6 @@ def import_(
         Delete what Whimbrel's database has before. Without it, a database that is not empty is refused.
     verify
         Only compare the two databases. Exit code 1: they differ.
-    json
-        One JSON document instead of text.
     """
     openstack, own = _urls(source, source_file, "--from", db, db_file)
     return _run(openstack, own, imports=True, replace=replace, verify=verify, json=json)
@@ -68,7 +67,7 @@ def export(
     db_file: Path | None = None,
     replace: bool = False,
     verify: bool = False,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Copy everything into OpenStack Placement's database, which `placement-manage db sync` has prepared.
 
@@ -90,8 +89,6 @@ def export(
         Delete what OpenStack Placement's database has before. Without it, a database that is not empty is refused.
     verify
         Only compare the two databases. Exit code 1: they differ.
-    json
-        One JSON document instead of text.
     """
     openstack, own = _urls(target, target_file, "--to", db, db_file)
     return _run(openstack, own, imports=False, replace=replace, verify=verify, json=json)

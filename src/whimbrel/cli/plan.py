@@ -3,7 +3,7 @@
 Invariant: exit code 0: a host was found; 3: none was; 1 and 2 as with all commands.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
@@ -12,10 +12,12 @@ from rich.text import Text
 from whimbrel.api.views.plans import Plan, PlanAnswer
 from whimbrel.cli import decision_table, group_move, name_lookup, terminal
 from whimbrel.cli.move import Where
+from whimbrel.cli.output_format import Json
 
 NO_HOST = 3
 URL = "/whimbrel/plans"
 AS_USUAL = Where()
+ShowsAll = Annotated[bool, Parameter(help="Show every host, not only as many as fit the terminal.")]
 
 app = App(
     name="plan", help="Show what a move would do, and why; nothing is moved.", default_parameter=Parameter(negative=())
@@ -23,7 +25,7 @@ app = App(
 
 
 @app.command
-def resize(server: str, /, *, flavor: str, all: bool = False, json: bool = False, where: Where = AS_USUAL) -> int:
+def resize(server: str, /, *, flavor: str, all: ShowsAll = False, json: Json = False, where: Where = AS_USUAL) -> int:
     """Show the host that a resize would choose now, and why the other hosts were not chosen.
 
     Exit code 0: a host was found; 3: none was, and the last sentence says what would help.
@@ -34,10 +36,6 @@ def resize(server: str, /, *, flavor: str, all: bool = False, json: bool = False
         Id or name of the server.
     flavor
         Id or name of the flavor.
-    all
-        Show every host, not only as many as fit the terminal.
-    json
-        One JSON document instead of text.
     """
     with where.api() as api:
         requested = {"action": "resize", "flavor": name_lookup.flavor(api, flavor)["id"]}
@@ -54,8 +52,8 @@ def migrate(
     host: str | None = None,
     zone: str | None = None,
     live: bool = False,
-    all: bool = False,
-    json: bool = False,
+    all: ShowsAll = False,
+    json: Json = False,
     where: Where = AS_USUAL,
 ) -> int:
     """Show the host that a migration would choose now, and why the other hosts were not chosen.
@@ -72,10 +70,6 @@ def migrate(
         To this availability zone (its name), regardless of the server's own or pinned zone.
     live
         Plan a live migration: the target also needs the processor and the hypervisor of the running guest.
-    all
-        Show every host, not only as many as fit the terminal.
-    json
-        One JSON document instead of text.
     """
     with where.api() as api:
         found = name_lookup.server(api, server)
@@ -92,8 +86,8 @@ def group(
     *,
     host: str | None = None,
     zone: str | None = None,
-    all: bool = False,
-    json: bool = False,
+    all: ShowsAll = False,
+    json: Json = False,
     where: Where = AS_USUAL,
 ) -> int:
     """Show the host that a move of an affinity group would choose now, and why the other hosts were not chosen.
@@ -109,10 +103,6 @@ def group(
         Consider only this host.
     zone
         To this availability zone (its name), regardless of the servers' own or pinned zones.
-    all
-        Show every host, not only as many as fit the terminal.
-    json
-        One JSON document instead of text.
     """
     with where.api() as api:
         requested = {"action": "migrate", "host": host, "availability_zone": zone}

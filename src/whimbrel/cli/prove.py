@@ -12,6 +12,7 @@ from whimbrel.api.views.proof import InvariantCount, Proof, ProofLine, Violation
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import Where
+from whimbrel.cli.output_format import Json
 from whimbrel.cli.progress_bar import bar
 from whimbrel.domain.errors import Unavailable
 
@@ -19,17 +20,12 @@ URL = "/whimbrel/proof"
 AS_USUAL = Where()
 
 
-def prove(*, json: bool = False, where: Where = AS_USUAL) -> int:
+def prove(*, json: Json = False, where: Where = AS_USUAL) -> int:
     """Check the invariants of the cloud.
 
     Records, guests, claims, ports, volumes, devices and moves are read where they are, and compared. Open moves are
     taken into account, so it can be run at any time. What looks wrong is read again a moment later. Exit code 0: every
     invariant holds, and everything was checked; 1: otherwise. `whimbrel repair` repairs violations.
-
-    Parameters
-    ----------
-    json
-        One JSON document instead of text.
     """
     with where.api() as api:
         console = terminal.console()

@@ -14,6 +14,7 @@ from whimbrel.cli import SAYS_NO, account_names, group_move, name_lookup, termin
 from whimbrel.cli import history_table as histories
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import POLL_S, Where
+from whimbrel.cli.output_format import Json
 from whimbrel.domain.errors import Invalid, Refused
 
 AS_USUAL = Where()
@@ -62,7 +63,7 @@ def move(
     live: bool = False,
     how: How = NO_POLICY,
     wait: bool = False,
-    json: bool = False,
+    json: Json = False,
     where: Where = AS_USUAL,
 ) -> int:
     """Move a server, or with --group all servers of an affinity group together.
@@ -92,8 +93,6 @@ def move(
     wait
         Wait until the server has arrived and waits for its verdict, or the move was undone; with --live until the move
         has ended.
-    json
-        One JSON document instead of text.
     """
     if (server is None) == (group is None):
         raise Invalid("name a server, or a group with --group")
@@ -122,7 +121,7 @@ def move(
 
 
 @app.command
-def history(server: str, /, *, at: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
+def history(server: str, /, *, at: str | None = None, json: Json = False, where: Where = AS_USUAL) -> None:
     """Show the history of a server, step by step: requesters, decisions with reasons, what was done and undone.
 
     Deleted servers have a history too. Owners of servers see no hosts. Users and projects are shown by name if the
@@ -134,8 +133,6 @@ def history(server: str, /, *, at: str | None = None, json: bool = False, where:
         Id or name of the server; the id if it is deleted.
     at
         Show its state at this time instead: 2026-01-31T10:00:00, or 10:00:00 for today; UTC.
-    json
-        One JSON document instead of text.
     """
     query = "" if at is None else f"?{urlencode({'at': histories.time_asked(at)})}"
     with where.api() as api:

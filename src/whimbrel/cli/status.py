@@ -12,6 +12,7 @@ from whimbrel.api.views.status import Finding, HostCounts, Status, StatusAnswer
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import Where
+from whimbrel.cli.output_format import Json
 
 URL = "/whimbrel/status"
 POLL_S = 2.0
@@ -21,7 +22,7 @@ AS_USUAL = Where()
 UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
-def status(*, watch: bool = False, json: bool = False, where: Where = AS_USUAL) -> int:
+def status(*, watch: bool = False, json: Json = False, where: Where = AS_USUAL) -> int:
     """Show what is wrong in the cloud now, with the command that shows more or mends it, and how much there is.
 
     Looked at: processes and their clocks, hosts, cells and their databases, Placement and the other services, the bus,
@@ -34,8 +35,6 @@ def status(*, watch: bool = False, json: bool = False, where: Where = AS_USUAL) 
     ----------
     watch
         Repeat every 2 seconds until Ctrl-C; with --json one line each.
-    json
-        One JSON document instead of text.
     """
     with where.api() as api:
         if watch:

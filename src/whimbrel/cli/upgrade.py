@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App, Parameter
 
 from whimbrel.cli import SAYS_NO, log_setup, terminal
+from whimbrel.cli.output_format import Json
 from whimbrel.cli.role_options import DatabaseOptions
 
 if TYPE_CHECKING:
@@ -22,16 +23,11 @@ app = App(
 def check(
     *,
     database: DatabaseOptions = DatabaseOptions(),
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Show what holds an upgrade to this release back: processes, agents, open runs, databases, migrations.
 
     Read from the databases; nothing is changed. Exit code 0: nothing holds it back; 1: something does.
-
-    Parameters
-    ----------
-    json
-        One JSON document instead of text.
     """
     log_setup.configure(verbose=False)
     _, url = database.found()
