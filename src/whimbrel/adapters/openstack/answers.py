@@ -1,7 +1,8 @@
 """Interprets responses of OpenStack services: maps statuses to errors, and decodes bodies."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +19,18 @@ def decoded(service: str, content: bytes | msgspec.Raw, kind: type[Body]) -> Bod
         return msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError as error:
         raise Unavailable(f"the {service} service answers what cannot be read: {error}") from error
+
+
+def inside(service: str, key: str, content: bytes, kind: type[Body]) -> Body:
+    """Return the value of the one key of a body that is used. Raises: as `decoded`."""
+    wrapper = _wrapper(key, kind)  # type: ignore[arg-type] # mypy takes a type for not hashable
+    found: Body = getattr(decoded(service, content, wrapper), key)
+    return found
+
+
+@cache
+def _wrapper(key: str, kind: Any) -> type[msgspec.Struct]:
+    return msgspec.defstruct("Body", [(key, kind)])
 
 
 def error_of(

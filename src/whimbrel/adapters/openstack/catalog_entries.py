@@ -5,18 +5,16 @@ use now.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import msgspec
 
-from whimbrel.adapters.openstack.answers import decoded, error_of
+from whimbrel.adapters.openstack.answers import Body, error_of, inside
 from whimbrel.adapters.unanswered import unanswered
 from whimbrel.domain.errors import Invalid, Refused
 
 INTERFACES = ("public", "internal")
-
-Body = TypeVar("Body")
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -33,27 +31,11 @@ class _Service(msgspec.Struct):
     name: str = ""
 
 
-class _Services(msgspec.Struct):
-    services: list[_Service]
-
-
-class _OneService(msgspec.Struct):
-    service: _Service
-
-
 class _Endpoint(msgspec.Struct):
     id: str
     interface: str
     url: str
     region_id: str | None = None
-
-
-class _Endpoints(msgspec.Struct):
-    endpoints: list[_Endpoint]
-
-
-class _Regions(msgspec.Struct):
-    regions: list[_Service]
 
 
 def commands(entries: Sequence[Entry], region: str) -> list[str]:
@@ -76,7 +58,7 @@ class CatalogEntries:
 
     async def only_region(self) -> str:
         """Return the only region of the catalog. Raises: Invalid: there are several; Unavailable; Refused."""
-        regions = [region.id for region in (await self._ask("GET", "/v3/regions", _Regions)).regions]
+        regions = [region.id for region in await self._ask("GET", "/v3/regions", "regions", list[_Service])]
         if len(regions) != 1:
             raise Invalid(f"Keystone has the regions {', '.join(regions) or '(none)'}: set 'region' in [keystone]")
         return regions[0]
@@ -88,8 +70,8 @@ class CatalogEntries:
         not change the catalog; Unavailable.
         """
         service, changed = await self._service(entry)
-        found = await self._ask("GET", "/v3/endpoints", _Endpoints, params={"service_id": service.id})
-        there = {each.interface: each for each in found.endpoints if each.region_id == region}
+        found = await self._ask("GET", "/v3/endpoints", "endpoints", list[_Endpoint], params={"service_id": service.id})
+        there = {each.interface: each for each in found if each.region_id == region}
         others = [each for each in there.values() if each.url.rstrip("/") != entry.url]
         if others and not replace:
             raise Refused(
@@ -97,30 +79,32 @@ class CatalogEntries:
                 " replace it, which every client and service follows, give --replace"
             )
         for endpoint in others:
-            await self._ask("PATCH", f"/v3/endpoints/{endpoint.id}", dict, json={"endpoint": {"url": entry.url}})
+            await self._ask(
+                "PATCH", f"/v3/endpoints/{endpoint.id}", "endpoint", dict, json={"endpoint": {"url": entry.url}}
+            )
             changed.append(f"{entry.type} {endpoint.interface}: {endpoint.url} -> {entry.url}")
         for interface in INTERFACES:
             if interface not in there:
                 new = {"service_id": service.id, "interface": interface, "url": entry.url, "region_id": region}
-                await self._ask("POST", "/v3/endpoints", dict, json={"endpoint": new})
+                await self._ask("POST", "/v3/endpoints", "endpoint", dict, json={"endpoint": new})
                 changed.append(f"{entry.type} {interface}: {entry.url}")
         return changed
 
     async def _service(self, entry: Entry) -> tuple[_Service, list[str]]:
         """Return the service of this type, made if there is none, and what was changed."""
-        found = (await self._ask("GET", "/v3/services", _Services, params={"type": entry.type})).services
+        found = await self._ask("GET", "/v3/services", "services", list[_Service], params={"type": entry.type})
         if len(found) > 1:
             names = ", ".join(service.name for service in found)
             raise Refused(f"the catalog has several services of the type {entry.type} ({names}): delete all but one")
         if found:
             return found[0], []
         new = {"type": entry.type, "name": entry.name, "description": entry.description}
-        made = await self._ask("POST", "/v3/services", _OneService, json={"service": new})
-        return made.service, [f"service {entry.name} ({entry.type})"]
+        made = await self._ask("POST", "/v3/services", "service", _Service, json={"service": new})
+        return made, [f"service {entry.name} ({entry.type})"]
 
-    async def _ask(self, method: str, path: str, kind: type[Body], **what: Any) -> Body:
+    async def _ask(self, method: str, path: str, key: str, kind: type[Body], **what: Any) -> Body:
         with unanswered("the identity service does not answer"):
             answer = await self._client.request(method, path, **what)
         if not answer.is_success:
             raise error_of("identity", answer.status_code, answer.text[:300])
-        return decoded("identity", answer.content, kind)
+        return inside("identity", key, answer.content, kind)

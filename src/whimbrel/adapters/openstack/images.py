@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from whimbrel.adapters.openstack.answers import decoded, error_of
+from whimbrel.adapters.openstack.answers import decoded, error_of, inside
 from whimbrel.adapters.unanswered import unanswered
 from whimbrel.domain.errors import Conflict, NotFound, Unavailable
 from whimbrel.ports.services.images import Image
@@ -63,7 +63,7 @@ class HttpImages:
     async def all_images(self, after: str | None, limit: int) -> Page[Image]:
         wanted = {"visibility": "all", "limit": str(limit), **({"marker": after} if after else {})}
         answer = (await self._ask("GET", "/v2/images", params=wanted)).content
-        found = [_image(raw) for raw in decoded("image", answer, _Many).images]
+        found = [_image(raw) for raw in inside("image", "images", answer, list[msgspec.Raw])]
         return Page(found, found[-1].id if len(found) == limit else None)
 
     async def with_properties(self, properties: Mapping[str, str]) -> list[Image]:
@@ -72,7 +72,7 @@ class HttpImages:
             wanted = {**properties, "visibility": "all", "sort": "created_at:desc,id:desc", "limit": str(PAGE)}
             marker = {"marker": found[-1].id} if found else {}
             answer = (await self._ask("GET", "/v2/images", params={**wanted, **marker})).content
-            page = [_image(raw) for raw in decoded("image", answer, _Many).images]
+            page = [_image(raw) for raw in inside("image", "images", answer, list[msgspec.Raw])]
             found += page
             if len(page) < PAGE:
                 return found
@@ -175,10 +175,6 @@ def _message(response: httpx.Response) -> str:
 
 class _Problem(msgspec.Struct):
     message: str
-
-
-class _Many(msgspec.Struct):
-    images: list[msgspec.Raw]
 
 
 def _image(content: bytes | msgspec.Raw) -> Image:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import msgspec
 
-from whimbrel.adapters.openstack.answers import decoded, error_of
+from whimbrel.adapters.openstack.answers import error_of, inside
 from whimbrel.adapters.openstack.own_token import OwnToken
 from whimbrel.adapters.openstack.service_client import Query, Service
 from whimbrel.domain.errors import Unavailable
@@ -47,18 +47,10 @@ class _Registered(msgspec.Struct):
     region_id: str | None = None
 
 
-class _ManyRegistered(msgspec.Struct):
-    registered_limits: list[_Registered]
-
-
 class _Limit(msgspec.Struct):
     resource_name: str
     resource_limit: int
     region_id: str | None = None
-
-
-class _ManyLimits(msgspec.Struct):
-    limits: list[_Limit]
 
 
 class KeystoneLimits:
@@ -74,14 +66,16 @@ class KeystoneLimits:
 
     async def registered(self) -> dict[str, int]:
         query = [("service_id", await self._token.service_id("compute"))]
-        found = decoded("identity", await self._read("/v3/registered_limits", query), _ManyRegistered)
-        limits = sorted(found.registered_limits, key=lambda each: each.region_id or "")
+        found = inside(
+            "identity", "registered_limits", await self._read("/v3/registered_limits", query), list[_Registered]
+        )
+        limits = sorted(found, key=lambda each: each.region_id or "")
         return {each.resource_name: each.default_limit for each in limits if self._is_here(each.region_id)}
 
     async def of_project(self, project_id: ProjectId) -> dict[str, int]:
         query = [("service_id", await self._token.service_id("compute")), ("project_id", project_id)]
-        found = decoded("identity", await self._read("/v3/limits", query), _ManyLimits)
-        limits = sorted(found.limits, key=lambda each: each.region_id or "")
+        found = inside("identity", "limits", await self._read("/v3/limits", query), list[_Limit])
+        limits = sorted(found, key=lambda each: each.region_id or "")
         return {each.resource_name: each.resource_limit for each in limits if self._is_here(each.region_id)}
 
     def _is_here(self, region: str | None) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import field
 
 from whimbrel.adapters.openstack import neutron
-from whimbrel.adapters.openstack.answers import decoded
+from whimbrel.adapters.openstack.answers import inside
 from whimbrel.adapters.openstack.neutron import No
 from whimbrel.adapters.openstack.service_client import Query, Service
 from whimbrel.domain.errors import NotFound, WorldError
@@ -35,14 +35,6 @@ class _FloatingIp(msgspec.Struct):
     port_details: _Details | None = None
 
 
-class _OneFloatingIp(msgspec.Struct):
-    floatingip: _FloatingIp
-
-
-class _FloatingIps(msgspec.Struct):
-    floatingips: list[_FloatingIp]
-
-
 class _Rule(msgspec.Struct):
     id: str
     security_group_id: str
@@ -55,24 +47,12 @@ class _Rule(msgspec.Struct):
     remote_group_id: str | None = None
 
 
-class _OneRule(msgspec.Struct):
-    security_group_rule: _Rule
-
-
 class _Group(msgspec.Struct):
     id: str
     name: str
     project_id: str
     description: str | None = None
     rules: tuple[_Rule, ...] = field(default=(), name="security_group_rules")
-
-
-class _OneGroup(msgspec.Struct):
-    security_group: _Group
-
-
-class _Groups(msgspec.Struct):
-    security_groups: list[_Group]
 
 
 class HttpNetworkProxies:
@@ -94,13 +74,13 @@ class HttpNetworkProxies:
                 answer = await self._request("GET", FLOATING_IPS, query=asked)
             except NotFound:  # a network service without routers
                 return []
-            found += decoded("network", answer, _FloatingIps).floatingips
+            found += inside("network", "floatingips", answer, list[_FloatingIp])
         return [_floating(each) for each in found]
 
     async def allocate_floating_ip(self, project: ProjectId, network_id: str) -> FloatingIp:
         requested = {"floating_network_id": network_id, "project_id": project}
         answer = await self._request("POST", FLOATING_IPS, {"floatingip": requested})
-        return _floating(decoded("network", answer, _OneFloatingIp).floatingip)
+        return _floating(inside("network", "floatingip", answer, _FloatingIp))
 
     async def associate_floating_ip(self, floating: FloatingIp, port_id: str | None, fixed_address: str | None) -> None:
         requested: dict[str, Any] = {"port_id": port_id}
@@ -114,25 +94,25 @@ class HttpNetworkProxies:
     async def groups(self, *, project: ProjectId | None = None, ids: Sequence[str] = ()) -> list[SecurityGroup]:
         query: list[tuple[str, str]] = [("project_id", project)] if project else []
         query += [("id", each) for each in ids]
-        found = decoded("network", await self._request("GET", GROUPS, query=query), _Groups)
-        return [_group(each) for each in found.security_groups]
+        found = inside("network", "security_groups", await self._request("GET", GROUPS, query=query), list[_Group])
+        return [_group(each) for each in found]
 
     async def create_group(self, project: ProjectId, name: str, description: str) -> SecurityGroup:
         requested = {"name": name, "description": description, "project_id": project}
         answer = await self._request("POST", GROUPS, {"security_group": requested})
-        return _group(decoded("network", answer, _OneGroup).security_group)
+        return _group(inside("network", "security_group", answer, _Group))
 
     async def change_group(self, group: SecurityGroup, name: str, description: str) -> SecurityGroup:
         requested = {"name": name, "description": description}
         answer = await self._request("PUT", f"{GROUPS}/{group.id}", {"security_group": requested})
-        return _group(decoded("network", answer, _OneGroup).security_group)
+        return _group(inside("network", "security_group", answer, _Group))
 
     async def delete_group(self, group: SecurityGroup) -> None:
         await self._delete(f"{GROUPS}/{group.id}")
 
     async def rule(self, rule_id: str) -> SecurityGroupRule:
         answer = await self._request("GET", f"{RULES}/{rule_id}")
-        return _rule(decoded("network", answer, _OneRule).security_group_rule)
+        return _rule(inside("network", "security_group_rule", answer, _Rule))
 
     async def create_rule(self, project: ProjectId, rule: SecurityGroupRule) -> SecurityGroupRule:
         requested = {
@@ -147,7 +127,7 @@ class HttpNetworkProxies:
             "remote_group_id": rule.remote_group_id,
         }
         answer = await self._request("POST", RULES, {"security_group_rule": requested})
-        return _rule(decoded("network", answer, _OneRule).security_group_rule)
+        return _rule(inside("network", "security_group_rule", answer, _Rule))
 
     async def delete_rule(self, rule: SecurityGroupRule) -> None:
         await self._delete(f"{RULES}/{rule.id}")

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import field
 from msgspec.structs import fields
 
-from whimbrel.adapters.openstack.answers import Body, decoded, error_of
+from whimbrel.adapters.openstack.answers import Body, error_of, inside
 from whimbrel.adapters.openstack.service_client import Answer
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import HostName
@@ -74,10 +74,6 @@ class _Network(msgspec.Struct):
     segments: tuple[_Segment, ...] = ()
 
 
-class _Networks(msgspec.Struct):
-    networks: list[_Network]
-
-
 class _Route(msgspec.Struct):
     destination: str
     nexthop: str
@@ -95,17 +91,9 @@ class _Subnet(msgspec.Struct):
     host_routes: tuple[_Route, ...] = ()
 
 
-class _Subnets(msgspec.Struct):
-    subnets: list[_Subnet]
-
-
 class _Named(msgspec.Struct):
     id: str
     name: str
-
-
-class _Groups(msgspec.Struct):
-    security_groups: list[_Named]
 
 
 class _Ip(msgspec.Struct):
@@ -153,21 +141,9 @@ FIELDS = tuple(each.encode_name for each in fields(_Port) if each.name != "resou
 """The fields of a port that are used, except the resource request, which Neutron computes for each port on demand."""
 
 
-class _OnePort(msgspec.Struct):
-    port: _Port
-
-
-class _Ports(msgspec.Struct):
-    ports: list[_Port]
-
-
 class _Placed(msgspec.Struct):
     id: str
     host: str | None = field(default=None, name="binding:host_id")
-
-
-class _PlacedPorts(msgspec.Struct):
-    ports: list[_Placed]
 
 
 class _Holder(msgspec.Struct):
@@ -180,10 +156,6 @@ class _Holder(msgspec.Struct):
         return (self.device_owner or "").startswith("compute:")
 
 
-class _Holders(msgspec.Struct):
-    ports: list[_Holder]
-
-
 class _Binding(msgspec.Struct):
     host: HostName
     status: str
@@ -193,16 +165,8 @@ class _Binding(msgspec.Struct):
     profile: dict[str, Any] | None = None
 
 
-class _OneBinding(msgspec.Struct):
-    binding: _Binding
-
-
-class _Bindings(msgspec.Struct):
-    bindings: list[_Binding]
-
-
 def networks(content: bytes) -> list[NetworkInfo]:
-    return [_network(shown) for shown in _read(content, _Networks).networks]
+    return [_network(shown) for shown in _read(content, "networks", list[_Network])]
 
 
 def subnets(content: bytes) -> list[Subnet]:
@@ -218,38 +182,38 @@ def subnets(content: bytes) -> list[Subnet]:
             name_servers=shown.dns_nameservers,
             routes=tuple((route.destination, route.nexthop) for route in shown.host_routes),
         )
-        for shown in _read(content, _Subnets).subnets
+        for shown in _read(content, "subnets", list[_Subnet])
     ]
 
 
 def groups(content: bytes) -> dict[str, str]:
-    return {group.id: group.name for group in _read(content, _Groups).security_groups}
+    return {group.id: group.name for group in _read(content, "security_groups", list[_Named])}
 
 
 def port(content: bytes) -> Port:
-    return _one(_read(content, _OnePort).port)
+    return _one(_read(content, "port", _Port))
 
 
 def ports(content: bytes) -> list[Port]:
-    return [_one(shown) for shown in _read(content, _Ports).ports]
+    return [_one(shown) for shown in _read(content, "ports", list[_Port])]
 
 
 def hosts(content: bytes) -> dict[str, str]:
     """Return the host of each port from a reduced list; "": unbound."""
-    return {shown.id: shown.host or "" for shown in _read(content, _PlacedPorts).ports}
+    return {shown.id: shown.host or "" for shown in _read(content, "ports", list[_Placed])}
 
 
 def holders(content: bytes) -> list[_Holder]:
     """Return the device of each port from a reduced list."""
-    return _read(content, _Holders).ports
+    return _read(content, "ports", list[_Holder])
 
 
 def binding(content: bytes) -> Binding:
-    return _binding(_read(content, _OneBinding).binding)
+    return _binding(_read(content, "binding", _Binding))
 
 
 def bindings(content: bytes) -> list[Binding]:
-    return [_binding(shown) for shown in _read(content, _Bindings).bindings]
+    return [_binding(shown) for shown in _read(content, "bindings", list[_Binding])]
 
 
 def active_binding(of: Port) -> Binding:
@@ -324,5 +288,5 @@ def _binding(shown: _Binding) -> Binding:
     )
 
 
-def _read(content: bytes, kind: type[Body]) -> Body:
-    return decoded("network", content, kind)
+def _read(content: bytes, key: str, kind: type[Body]) -> Body:
+    return inside("network", key, content, kind)

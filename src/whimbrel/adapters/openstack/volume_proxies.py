@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from whimbrel.adapters.openstack.answers import decoded
+from whimbrel.adapters.openstack.answers import inside
 from whimbrel.adapters.openstack.service_client import Service
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProjectId
@@ -40,14 +40,6 @@ class _Volume(msgspec.Struct):
     project_id: str | None = msgspec.field(default=None, name="os-vol-tenant-attr:tenant_id")
 
 
-class _OneVolume(msgspec.Struct):
-    volume: _Volume
-
-
-class _Volumes(msgspec.Struct):
-    volumes: list[_Volume]
-
-
 class _Snapshot(msgspec.Struct):
     id: str
     volume_id: str
@@ -57,14 +49,6 @@ class _Snapshot(msgspec.Struct):
     name: str | None = None
     description: str | None = None
     project_id: str | None = msgspec.field(default=None, name="os-extended-snapshot-attributes:project_id")
-
-
-class _OneSnapshot(msgspec.Struct):
-    snapshot: _Snapshot
-
-
-class _Snapshots(msgspec.Struct):
-    snapshots: list[_Snapshot]
 
 
 class HttpVolumeProxies:
@@ -79,11 +63,11 @@ class HttpVolumeProxies:
         self._asked = asked
 
     async def project_volumes(self, project: ProjectId) -> list[VolumeDetails]:
-        return [_volume(each, project) for each in await self._pages("volumes", project, _Volumes)]
+        return [_volume(each, project) for each in await self._pages("volumes", project, list[_Volume])]
 
     async def volume_details(self, volume_id: str) -> VolumeDetails:
         answer = await self._asked(self._all, "GET", f"/volumes/{volume_id}")
-        return _volume(decoded("volume", answer, _OneVolume).volume)
+        return _volume(inside("volume", "volume", answer, _Volume))
 
     async def new_volume(self, volume: VolumeDetails, grant: str = "") -> VolumeDetails:
         requested = {
@@ -96,14 +80,14 @@ class HttpVolumeProxies:
             "metadata": volume.metadata,
         }
         made = await self._add("volume", self._of(ProjectId(volume.project_id), grant), volume.project_id, requested)
-        return _volume(decoded("volume", made, _OneVolume).volume, volume.project_id)
+        return _volume(inside("volume", "volume", made, _Volume), volume.project_id)
 
     async def project_snapshots(self, project: ProjectId) -> list[SnapshotDetails]:
-        return [_snapshot(each, project) for each in await self._pages("snapshots", project, _Snapshots)]
+        return [_snapshot(each, project) for each in await self._pages("snapshots", project, list[_Snapshot])]
 
     async def snapshot_details(self, snapshot_id: str) -> SnapshotDetails:
         answer = await self._asked(self._all, "GET", f"/snapshots/{snapshot_id}")
-        return _snapshot(decoded("volume", answer, _OneSnapshot).snapshot)
+        return _snapshot(inside("volume", "snapshot", answer, _Snapshot))
 
     async def new_snapshot(self, snapshot: SnapshotDetails, grant: str = "", *, force: bool) -> SnapshotDetails:
         requested = {
@@ -115,7 +99,7 @@ class HttpVolumeProxies:
         made = await self._add(
             "snapshot", self._of(ProjectId(snapshot.project_id), grant), snapshot.project_id, requested
         )
-        return _snapshot(decoded("volume", made, _OneSnapshot).snapshot, snapshot.project_id)
+        return _snapshot(inside("volume", "snapshot", made, _Snapshot), snapshot.project_id)
 
     async def remove_snapshot(self, snapshot_id: str) -> None:
         await self._asked(self._all, "DELETE", f"/snapshots/{snapshot_id}")
@@ -126,7 +110,7 @@ class HttpVolumeProxies:
             query = [("all_tenants", "1"), ("project_id", project), ("limit", str(PAGE))]
             query += [("marker", found[-1].id)] if found else []
             answer = await self._asked(self._all, "GET", f"/{what}/detail", query=query)
-            page = getattr(decoded("volume", answer, kind), what)
+            page = inside("volume", what, answer, kind)
             found += page
             if len(page) < PAGE:
                 return found

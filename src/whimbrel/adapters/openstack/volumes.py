@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.adapters.openstack.answers import Body, decoded, error_of
+from whimbrel.adapters.openstack.answers import Body, error_of, inside
 from whimbrel.adapters.openstack.service_client import Answer, Query, Service
 from whimbrel.adapters.openstack.volume_proxies import HttpVolumeProxies
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
@@ -38,11 +38,11 @@ class HttpVolumes(HttpVolumeProxies):
         super().__init__(service, self._service_of, _asked)
 
     async def volume(self, volume_id: str) -> Volume:
-        return _volume((await self._read("GET", f"/volumes/{volume_id}", _OneVolume)).volume)
+        return _volume(await self._read("GET", f"/volumes/{volume_id}", "volume", _Volume))
 
     async def snapshot_volume(self, snapshot_id: str) -> Volume:
-        found = await self._read("GET", f"/snapshots/{snapshot_id}", _OneSnapshot)
-        return await self.volume(found.snapshot.volume_id)
+        found = await self._read("GET", f"/snapshots/{snapshot_id}", "snapshot", _Snapshot)
+        return await self.volume(found.volume_id)
 
     async def create_volume(self, new: NewVolume) -> Volume:
         for volume in await self.made(new.project_id, [new.mark]):
@@ -64,12 +64,14 @@ class HttpVolumes(HttpVolumeProxies):
             )
         except NotFound as error:  # the source of the volume, or its type
             raise Refused(error.reason) from error
-        return msgspec.structs.replace(_volume(decoded("volume", made, _OneVolume).volume), project_id=new.project_id)
+        return msgspec.structs.replace(_volume(inside("volume", "volume", made, _Volume)), project_id=new.project_id)
 
     async def has_type(self, type_id: str, project: ProjectId | None, grant: str = "") -> bool:
         service = self._service_of(project, grant) if project and grant else self._service
         answer = await _asked(service, "GET", "/types", query=[("is_public", "None")])  # all that this token may see
-        found = [each for each in decoded("volume", answer, _ManyTypes).volume_types if type_id in (each.id, each.name)]
+        found = [
+            each for each in inside("volume", "volume_types", answer, list[_Type]) if type_id in (each.id, each.name)
+        ]
         if grant or project is None:
             return bool(found)
         return any([each.is_public or await self._has_access(each.id, project) for each in found])
@@ -77,10 +79,12 @@ class HttpVolumes(HttpVolumeProxies):
     async def _has_access(self, type_id: str, project: ProjectId) -> bool:
         """Check whether a private type is also for this project."""
         try:
-            found = await self._read("GET", f"/types/{type_id}/os-volume-type-access", _TypeAccess)
+            found = await self._read(
+                "GET", f"/types/{type_id}/os-volume-type-access", "volume_type_access", list[_Access]
+            )
         except NotFound:  # it has become public, or is deleted: the creation of the volume will tell
             return True
-        return any(each.project_id == project for each in found.volume_type_access)
+        return any(each.project_id == project for each in found)
 
     async def create_snapshot(self, new: NewSnapshot) -> Snapshot:
         for snapshot in await self.made_snapshots(new.volume_id, new.mark):
@@ -91,12 +95,12 @@ class HttpVolumes(HttpVolumeProxies):
             made = await _asked(self._service_of(new.project_id, new.grant), "POST", path, body={"snapshot": wanted})
         except NotFound as error:
             raise Refused(error.reason) from error
-        return _snapshot(decoded("volume", made, _OneSnapshot).snapshot)
+        return _snapshot(inside("volume", "snapshot", made, _Snapshot))
 
     async def made_snapshots(self, volume_id: str, mark: str) -> list[Snapshot]:
         wanted = [("all_tenants", "1"), ("volume_id", volume_id)]
-        page = await self._read("GET", "/snapshots/detail", _ManySnapshots, query=wanted)
-        return [_snapshot(each) for each in page.snapshots if each.metadata.get(MARK) == mark]
+        page = await self._read("GET", "/snapshots/detail", "snapshots", list[_Snapshot], query=wanted)
+        return [_snapshot(each) for each in page if each.metadata.get(MARK) == mark]
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         with suppress(NotFound):
@@ -106,8 +110,8 @@ class HttpVolumes(HttpVolumeProxies):
         found = []
         for mark in marks:
             wanted = {"all_tenants": "1", "project_id": project, "metadata": repr({MARK: mark})}
-            page = await self._read("GET", "/volumes/detail", _ManyVolumes, query=list(wanted.items()))
-            found += [_volume(each) for each in page.volumes]
+            page = await self._read("GET", "/volumes/detail", "volumes", list[_Volume], query=list(wanted.items()))
+            found += [_volume(each) for each in page]
         return [each for each in found if each.project_id == project and each.metadata.get(MARK) in marks]
 
     async def delete_volume(self, volume_id: str) -> None:
@@ -131,24 +135,24 @@ class HttpVolumes(HttpVolumeProxies):
 
     async def attachments(self, server: ServerId, volume_id: str | None = None) -> list[Attachment]:
         wanted = {"all_tenants": "1", "instance_id": server, **({"volume_id": volume_id} if volume_id else {})}
-        page = await self._read("GET", "/attachments", _ManyAttachments, query=list(wanted.items()))
-        return [_attachment(each) for each in page.attachments]
+        page = await self._read("GET", "/attachments", "attachments", list[_Attachment], query=list(wanted.items()))
+        return [_attachment(each) for each in page]
 
     async def all_attachments(self, after: str | None, limit: int) -> Page[Attachment]:
-        page = await self._read("GET", "/attachments", _ManyAttachments, query=_page(after, limit))
-        found = [_attachment(each) for each in page.attachments]
+        page = await self._read("GET", "/attachments", "attachments", list[_Attachment], query=_page(after, limit))
+        found = [_attachment(each) for each in page]
         return Page([one for one in found if one.server], found[-1].id if len(found) == limit else None)
 
     async def volume_uses(self, after: str | None, limit: int) -> Page[VolumeUse]:
-        page = await self._read("GET", "/volumes/detail", _ManyVolumes, query=_page(after, limit))
-        found = [_use(each) for each in page.volumes]
+        page = await self._read("GET", "/volumes/detail", "volumes", list[_Volume], query=_page(after, limit))
+        found = [_use(each) for each in page]
         return Page(found, found[-1].id if len(found) == limit else None)
 
     async def volume_use(self, volume_id: str) -> VolumeUse:
-        return _use((await self._read("GET", f"/volumes/{volume_id}", _OneVolume)).volume)
+        return _use(await self._read("GET", f"/volumes/{volume_id}", "volume", _Volume))
 
     async def attachment(self, attachment_id: str) -> Attachment:
-        return _attachment((await self._read("GET", f"/attachments/{attachment_id}", _OneAttachment)).attachment)
+        return _attachment(await self._read("GET", f"/attachments/{attachment_id}", "attachment", _Attachment))
 
     async def reserve(
         self, server: ServerId, volume_id: str, known: Sequence[str], held: Sequence[Attachment] | None = None
@@ -181,18 +185,18 @@ class HttpVolumes(HttpVolumeProxies):
 
     async def _attach(self, server: ServerId, volume_id: str, connector: dict[str, Any] | None) -> Attachment:
         sent = {"attachment": {"volume_uuid": volume_id, "instance_uuid": server, "connector": connector}}
-        return _attachment((await self._read("POST", "/attachments", _OneAttachment, body=sent)).attachment)
+        return _attachment(await self._read("POST", "/attachments", "attachment", _Attachment, body=sent))
 
     async def connect(self, attachment_id: str, connector: Mapping[str, Any]) -> Attachment:
         sent = {"attachment": {"connector": dict(connector)}}
         try:
-            made = await self._read("PUT", f"/attachments/{attachment_id}", _OneAttachment, body=sent)
+            made = await self._read("PUT", f"/attachments/{attachment_id}", "attachment", _Attachment, body=sent)
         except (Refused, Conflict):
             attachment = await self.attachment(attachment_id)
             if not attachment.connection:
                 raise
             return attachment
-        return _attachment(made.attachment)
+        return _attachment(made)
 
     async def complete(self, attachment_id: str) -> None:
         await self._ask("POST", f"/attachments/{attachment_id}/action", body={"os-complete": {}})
@@ -205,7 +209,7 @@ class HttpVolumes(HttpVolumeProxies):
         if not await self._migrates(volume_id, new_volume_id):
             return volume_id
         sent = {"os-migrate_volume_completion": {"new_volume": new_volume_id, "error": failed}}
-        return (await self._read("POST", f"/volumes/{volume_id}/action", _Migrated, body=sent)).save_volume_id
+        return await self._read("POST", f"/volumes/{volume_id}/action", "save_volume_id", str, body=sent)
 
     async def report_snapshot(self, snapshot_id: str, was: str, status: str, progress: str = "") -> None:
         sent = {"status": status, **({"progress": progress} if progress else {})}
@@ -234,8 +238,8 @@ class HttpVolumes(HttpVolumeProxies):
             raise Unavailable(f"the migration of volume {volume_id} is being completed")
         return volume.migration_status == "migrating" and target.migration_status == f"target:{volume_id}"
 
-    async def _read(self, method: str, path: str, kind: type[Body], **what: Any) -> Body:
-        return decoded("volume", await self._ask(method, path, **what), kind)
+    async def _read(self, method: str, path: str, key: str, kind: type[Body], **what: Any) -> Body:
+        return inside("volume", key, await self._ask(method, path, **what), kind)
 
     async def _ask(self, method: str, path: str, **what: Any) -> bytes:
         return await _asked(self._service, method, path, **what)
@@ -288,34 +292,14 @@ class _Volume(msgspec.Struct):
     migration_status: str | None = None
 
 
-class _Migrated(msgspec.Struct):
-    save_volume_id: str
-
-
-class _OneVolume(msgspec.Struct):
-    volume: _Volume
-
-
 class _Type(msgspec.Struct):
     id: str
     name: str
     is_public: bool = True
 
 
-class _ManyTypes(msgspec.Struct):
-    volume_types: list[_Type]
-
-
 class _Access(msgspec.Struct):
     project_id: str
-
-
-class _TypeAccess(msgspec.Struct):
-    volume_type_access: list[_Access]
-
-
-class _ManyVolumes(msgspec.Struct):
-    volumes: list[_Volume]
 
 
 class _Snapshot(msgspec.Struct):
@@ -326,14 +310,6 @@ class _Snapshot(msgspec.Struct):
     metadata: dict[str, str] = {}
 
 
-class _OneSnapshot(msgspec.Struct):
-    snapshot: _Snapshot
-
-
-class _ManySnapshots(msgspec.Struct):
-    snapshots: list[_Snapshot]
-
-
 class _Attachment(msgspec.Struct):
     id: str
     status: str
@@ -341,14 +317,6 @@ class _Attachment(msgspec.Struct):
     instance: str | None = None
     attach_mode: str | None = None
     connection_info: dict[str, Any] | None = None
-
-
-class _OneAttachment(msgspec.Struct):
-    attachment: _Attachment
-
-
-class _ManyAttachments(msgspec.Struct):
-    attachments: list[_Attachment]
 
 
 def _backend(host: str | None) -> str | None:
