@@ -8,13 +8,13 @@ from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import extras, passwords, project_tags, views
 from whimbrel.embedded.identity.bodies import (
-    ChangedProjectBody,
-    ChangedRoleBody,
-    ChangedUserBody,
-    NewProjectBody,
-    NewRoleBody,
-    NewUserBody,
-    OwnPasswordBody,
+    ChangedRole,
+    ChangedTaggedProject,
+    ChangedUser,
+    NewProject,
+    NewRole,
+    NewUser,
+    OwnPassword,
 )
 from whimbrel.embedded.identity.initial_accounts import ROLES, new_id
 from whimbrel.embedded.identity.request import UNAUTHORIZED, Ask
@@ -35,8 +35,7 @@ async def show_user(ask: Ask) -> Reply:
 
 
 async def create_user(ask: Ask) -> Reply:
-    body, extra = await extras.read(ask, NewUserBody)
-    given = body.user
+    given, extra = await extras.read(ask, "user", NewUser)
     user = User(
         id=UserId(new_id(ask.context.ids)),
         domain_id=await domain_of(ask, given.domain_id),
@@ -56,8 +55,8 @@ async def create_user(ask: Ask) -> Reply:
 
 
 async def update_user(ask: Ask) -> Reply:
-    body, extra = await extras.read(ask, ChangedUserBody)
-    changes = changes_of(body.user)
+    given, extra = await extras.read(ask, "user", ChangedUser)
+    changes = changes_of(given)
     if "password" in changes:
         password = changes.pop("password")
         changes["password_hash"] = None if password is None else await passwords.hashed(password)
@@ -72,7 +71,7 @@ async def update_user(ask: Ask) -> Reply:
 
 
 async def change_own_password(ask: Ask) -> Reply:
-    given = (await ask.body(OwnPasswordBody)).user
+    given = await ask.inside("user", OwnPassword)
     user_id = ask.path("user_id")
     user = next(iter(await ask.store.users(id=user_id)), None)
     right = await ask.knows_password(given.original_password, user.password_hash if user else None, user_id)
@@ -114,8 +113,7 @@ async def show_project(ask: Ask) -> Reply:
 
 
 async def create_project(ask: Ask) -> Reply:
-    body, extra = await extras.read(ask, NewProjectBody)
-    given = body.project
+    given, extra = await extras.read(ask, "project", NewProject)
     if given.is_domain:
         raise Problem(400, "A project that acts as a domain is not supported: create a domain.")
     domain_id = await domain_of(ask, given.domain_id)
@@ -138,8 +136,8 @@ async def create_project(ask: Ask) -> Reply:
 
 
 async def update_project(ask: Ask) -> Reply:
-    body, extra = await extras.read(ask, ChangedProjectBody)
-    changes = changes_of(body.project)
+    given, extra = await extras.read(ask, "project", ChangedTaggedProject)
+    changes = changes_of(given)
     if "tags" in changes:
         changes["tags"] = project_tags.checked(changes["tags"])
     project = await ask.store.project(ask.path("project_id"))
@@ -172,7 +170,7 @@ async def show_role(ask: Ask) -> Reply:
 
 
 async def create_role(ask: Ask) -> Reply:
-    given = (await ask.body(NewRoleBody)).role
+    given = await ask.inside("role", NewRole)
     if given.domain_id is not None:
         raise Problem(400, "Roles of domains are not supported: a role is one of the whole cloud.")
     name = given.name.strip()
@@ -185,7 +183,7 @@ async def create_role(ask: Ask) -> Reply:
 
 
 async def update_role(ask: Ask) -> Reply:
-    role, changes = await _added_role(ask), changes_of((await ask.body(ChangedRoleBody)).role)
+    role, changes = await _added_role(ask), changes_of(await ask.inside("role", ChangedRole))
     if "name" in changes:
         changes |= {"name": changes["name"].lower(), "spelling": changes["name"]}
     try:

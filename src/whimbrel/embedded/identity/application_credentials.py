@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.embedded.identity import views
-from whimbrel.embedded.identity.bodies import NewApplicationCredential, NewApplicationCredentialBody, Ref
+from whimbrel.embedded.identity.bodies import NewApplicationCredential, Ref
 from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.passwords import RANDOM_COST_LOG2, hash_now, hashed
 from whimbrel.embedded.identity.request import FORBIDDEN, Ask
@@ -36,7 +36,7 @@ async def create(ask: Ask) -> Reply:
     await _check_may_manage(ask)
     if ask.principal.user_id != ask.path("user_id") or not ask.principal.project_id:
         raise Problem(403, FORBIDDEN)
-    given = (await ask.body(NewApplicationCredentialBody)).application_credential
+    given = await ask.inside("application_credential", NewApplicationCredential)
     if given.access_rules:
         raise Problem(400, "Access rules of application credentials are not supported.")
     secret = given.secret or secrets.token_urlsafe(64)

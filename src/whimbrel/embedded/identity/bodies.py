@@ -1,4 +1,4 @@
-"""Request bodies: one struct for each. Fields of Keystone that are not supported are ignored, but see `extras`."""
+"""What request bodies have below their outer key. Unsupported fields of Keystone are ignored, but see `extras`."""
 
 from typing import Annotated, Any, Literal
 
@@ -63,10 +63,6 @@ class Auth(msgspec.Struct):
     scope: Scope | Literal["unscoped"] | None = None
 
 
-class AuthBody(msgspec.Struct):
-    auth: Auth
-
-
 class NewUser(msgspec.Struct):
     name: Name
     domain_id: Id | None = None
@@ -75,10 +71,6 @@ class NewUser(msgspec.Struct):
     email: str | None = None
     enabled: bool | None = None
     default_project_id: Id | None = None
-
-
-class NewUserBody(msgspec.Struct):
-    user: NewUser
 
 
 class ChangedUser(msgspec.Struct):
@@ -90,17 +82,9 @@ class ChangedUser(msgspec.Struct):
     default_project_id: Id | UnsetType | None = UNSET
 
 
-class ChangedUserBody(msgspec.Struct):
-    user: ChangedUser
-
-
 class OwnPassword(msgspec.Struct):
     password: Password
     original_password: Password
-
-
-class OwnPasswordBody(msgspec.Struct):
-    user: OwnPassword
 
 
 Tag = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[^,/]+$")]
@@ -120,10 +104,6 @@ class NewProject(msgspec.Struct):
     enabled: bool | None = None
 
 
-class NewProjectBody(msgspec.Struct):
-    project: NewProject
-
-
 class ChangedProject(msgspec.Struct):
     name: ShortName | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
@@ -134,27 +114,15 @@ class ChangedTaggedProject(ChangedProject):
     tags: list[Tag] | UnsetType = UNSET
 
 
-class ChangedProjectBody(msgspec.Struct):
-    project: ChangedTaggedProject
-
-
 class NewRole(msgspec.Struct):
     name: Name
     domain_id: Id | None = None
     description: str | None = None
 
 
-class NewRoleBody(msgspec.Struct):
-    role: NewRole
-
-
 class ChangedRole(msgspec.Struct):
     name: Name | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
-
-
-class ChangedRoleBody(msgspec.Struct):
-    role: ChangedRole
 
 
 class NewDomain(msgspec.Struct):
@@ -164,31 +132,15 @@ class NewDomain(msgspec.Struct):
     explicit_domain_id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")] | None = None
 
 
-class NewDomainBody(msgspec.Struct):
-    domain: NewDomain
-
-
-class ChangedDomainBody(msgspec.Struct):
-    domain: ChangedProject
-
-
 class NewGroup(msgspec.Struct):
     name: Name
     domain_id: Id | None = None
     description: str | None = None
 
 
-class NewGroupBody(msgspec.Struct):
-    group: NewGroup
-
-
 class ChangedGroup(msgspec.Struct):
     name: Name | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
-
-
-class ChangedGroupBody(msgspec.Struct):
-    group: ChangedGroup
 
 
 class NewApplicationCredential(msgspec.Struct):
@@ -201,10 +153,6 @@ class NewApplicationCredential(msgspec.Struct):
     access_rules: list[dict[str, Any]] | None = None
 
 
-class NewApplicationCredentialBody(msgspec.Struct):
-    application_credential: NewApplicationCredential
-
-
 class NewCredential(msgspec.Struct):
     user_id: Id
     type: Text
@@ -212,18 +160,10 @@ class NewCredential(msgspec.Struct):
     project_id: Id | None = None
 
 
-class NewCredentialBody(msgspec.Struct):
-    credential: NewCredential
-
-
 class ChangedCredential(msgspec.Struct):
     type: Text | UnsetType = UNSET
     blob: str | UnsetType = UNSET
     project_id: Id | UnsetType | None = UNSET
-
-
-class ChangedCredentialBody(msgspec.Struct):
-    credential: ChangedCredential
 
 
 class Ec2Body(msgspec.Struct):
@@ -237,19 +177,11 @@ class NewService(msgspec.Struct):
     enabled: bool | None = None
 
 
-class NewServiceBody(msgspec.Struct):
-    service: NewService
-
-
 class ChangedService(msgspec.Struct):
     type: Text | UnsetType = UNSET
     name: Annotated[str, Meta(max_length=255)] | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
     enabled: bool | UnsetType = UNSET
-
-
-class ChangedServiceBody(msgspec.Struct):
-    service: ChangedService
 
 
 Interface = Literal["public", "internal", "admin"]
@@ -265,10 +197,6 @@ class NewEndpoint(msgspec.Struct):
     enabled: bool | None = None
 
 
-class NewEndpointBody(msgspec.Struct):
-    endpoint: NewEndpoint
-
-
 class ChangedEndpoint(msgspec.Struct):
     service_id: Id | UnsetType = UNSET
     interface: Interface | UnsetType = UNSET
@@ -276,10 +204,6 @@ class ChangedEndpoint(msgspec.Struct):
     region_id: Text | UnsetType | None = UNSET
     region: Text | UnsetType | None = UNSET
     enabled: bool | UnsetType = UNSET
-
-
-class ChangedEndpointBody(msgspec.Struct):
-    endpoint: ChangedEndpoint
 
 
 LimitNumber = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
@@ -305,10 +229,6 @@ class ChangedRegisteredLimit(msgspec.Struct, forbid_unknown_fields=True):
     description: str | UnsetType | None = UNSET
 
 
-class ChangedRegisteredLimitBody(msgspec.Struct):
-    registered_limit: ChangedRegisteredLimit
-
-
 class NewLimit(msgspec.Struct, forbid_unknown_fields=True):
     service_id: Id
     resource_name: Name
@@ -328,24 +248,12 @@ class ChangedLimit(msgspec.Struct, forbid_unknown_fields=True):
     description: str | UnsetType | None = UNSET
 
 
-class ChangedLimitBody(msgspec.Struct):
-    limit: ChangedLimit
-
-
 class NewRegion(msgspec.Struct):
     id: Text | None = None
     description: str | None = None
     parent_region_id: Text | None = None
 
 
-class NewRegionBody(msgspec.Struct):
-    region: NewRegion
-
-
 class ChangedRegion(msgspec.Struct):
     description: str | UnsetType | None = UNSET
     parent_region_id: Text | UnsetType | None = UNSET
-
-
-class ChangedRegionBody(msgspec.Struct):
-    region: ChangedRegion

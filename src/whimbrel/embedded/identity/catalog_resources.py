@@ -13,13 +13,12 @@ from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.accounts import changes_of
 from whimbrel.embedded.identity.bodies import (
-    ChangedEndpointBody,
-    ChangedRegionBody,
-    ChangedServiceBody,
-    NewEndpointBody,
+    ChangedEndpoint,
+    ChangedRegion,
+    ChangedService,
+    NewEndpoint,
     NewRegion,
-    NewRegionBody,
-    NewServiceBody,
+    NewService,
 )
 from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.request import Ask
@@ -58,7 +57,7 @@ async def show_service(ask: Ask) -> Reply:
 
 
 async def create_service(ask: Ask) -> Reply:
-    given = (await ask.body(NewServiceBody)).service
+    given = await ask.inside("service", NewService)
     service = CatalogService(
         id=new_id(ask.context.ids),
         type=given.type,
@@ -71,7 +70,7 @@ async def create_service(ask: Ask) -> Reply:
 
 
 async def update_service(ask: Ask) -> Reply:
-    changes = changes_of((await ask.body(ChangedServiceBody)).service)
+    changes = changes_of(await ask.inside("service", ChangedService))
     return await _changed(ask, CatalogService, "service", changes)
 
 
@@ -98,7 +97,7 @@ async def show_endpoint(ask: Ask) -> Reply:
 
 
 async def create_endpoint(ask: Ask) -> Reply:
-    given = (await ask.body(NewEndpointBody)).endpoint
+    given = await ask.inside("endpoint", NewEndpoint)
     await _check_service(ask, given.service_id)
     await _ensure_region(ask, given.region)
     await _check_region(ask, given.region_id)
@@ -115,7 +114,7 @@ async def create_endpoint(ask: Ask) -> Reply:
 
 
 async def update_endpoint(ask: Ask) -> Reply:
-    changes = changes_of((await ask.body(ChangedEndpointBody)).endpoint)
+    changes = changes_of(await ask.inside("endpoint", ChangedEndpoint))
     if "service_id" in changes:
         await _check_service(ask, changes["service_id"])
     await _check_region(ask, changes.get("region_id"))
@@ -166,12 +165,12 @@ async def show_region(ask: Ask) -> Reply:
 
 
 async def create_region(ask: Ask) -> Reply:
-    return await _region_made(ask, (await ask.body(NewRegionBody)).region)
+    return await _region_made(ask, await ask.inside("region", NewRegion))
 
 
 async def create_region_of_id(ask: Ask) -> Reply:
     """Create the region in the path; its body can be without an id."""
-    given, region_id = (await ask.body(NewRegionBody)).region, ask.path("region_id")
+    given, region_id = await ask.inside("region", NewRegion), ask.path("region_id")
     if given.id not in (None, region_id):
         raise Problem(400, f"The region's id is {given.id} in the body, but {region_id} in the URL.")
     return await _region_made(ask, msgspec.structs.replace(given, id=region_id))
@@ -195,7 +194,7 @@ async def _region_made(ask: Ask, given: NewRegion) -> Reply:
 
 
 async def update_region(ask: Ask) -> Reply:
-    changes = changes_of((await ask.body(ChangedRegionBody)).region)
+    changes = changes_of(await ask.inside("region", ChangedRegion))
     await _check_region(ask, changes.get("parent_region_id"))
     return await _changed(ask, CatalogRegion, "region", changes)
 

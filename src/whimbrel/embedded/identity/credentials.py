@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.accounts import changes_of
-from whimbrel.embedded.identity.bodies import ChangedCredentialBody, Ec2Body, NewCredentialBody
+from whimbrel.embedded.identity.bodies import ChangedCredential, Ec2Body, NewCredential
 from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.request import FORBIDDEN, Ask, admin
 from whimbrel.http.problem import Problem
@@ -33,7 +33,7 @@ async def show(ask: Ask) -> Reply:
 
 
 async def create(ask: Ask) -> Reply:
-    given = (await ask.body(NewCredentialBody)).credential
+    given = await ask.inside("credential", NewCredential)
     user = await ask.store.user(given.user_id)
     _check_owner(ask, user.id)
     if given.project_id is not None:
@@ -50,7 +50,7 @@ async def create(ask: Ask) -> Reply:
 
 
 async def update(ask: Ask) -> Reply:
-    credential, changes = await _own(ask), changes_of((await ask.body(ChangedCredentialBody)).credential)
+    credential, changes = await _own(ask), changes_of(await ask.inside("credential", ChangedCredential))
     now = replace(credential, **changes)
     if now.type == EC2:
         _keys(now.blob)

@@ -3,7 +3,7 @@
 from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.accounts import changes_of, name_taken
-from whimbrel.embedded.identity.bodies import ChangedDomainBody, NewDomainBody
+from whimbrel.embedded.identity.bodies import ChangedProject, NewDomain
 from whimbrel.embedded.identity.initial_accounts import DEFAULT_DOMAIN, new_id
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.reply import NO_CONTENT, Reply
@@ -20,7 +20,7 @@ async def show(ask: Ask) -> Reply:
 
 
 async def create(ask: Ask) -> Reply:
-    given = (await ask.body(NewDomainBody)).domain
+    given = await ask.inside("domain", NewDomain)
     domain = Domain(
         id=given.explicit_domain_id or new_id(ask.context.ids),
         name=given.name.strip(),
@@ -35,7 +35,7 @@ async def create(ask: Ask) -> Reply:
 
 
 async def update(ask: Ask) -> Reply:
-    domain_id, changes = ask.path("domain_id"), changes_of((await ask.body(ChangedDomainBody)).domain)
+    domain_id, changes = ask.path("domain_id"), changes_of(await ask.inside("domain", ChangedProject))
     if domain_id == DEFAULT_DOMAIN.id and changes.get("enabled") is False:
         raise Refused("The default domain cannot be disabled: the cloud's own accounts are in it.")
     try:

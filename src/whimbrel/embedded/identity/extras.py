@@ -4,12 +4,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from whimbrel.embedded.identity.bodies import ChangedProjectBody, ChangedUserBody, NewProjectBody, NewUserBody
-from whimbrel.embedded.identity.request import Ask
+from whimbrel.embedded.identity.request import Ask, wrapper
 from whimbrel.http.problem import Problem
 from whimbrel.ports.services.identity import Project, User
 
-Body = TypeVar("Body", NewUserBody, ChangedUserBody, NewProjectBody, ChangedProjectBody)
+Body = TypeVar("Body")
 
 KNOWN = {
     "user": {*User.__struct_fields__, "password", "original_password", "password_expires_at", "options", "links"},
@@ -18,12 +17,13 @@ KNOWN = {
 """Attributes that are stored otherwise, or not at all."""
 
 
-async def read(ask: Ask, kind: type[Body]) -> tuple[Body, dict[str, Any]]:
-    """Return the body, and the other attributes in it. Raises: Problem."""
+async def read(ask: Ask, resource: str, kind: type[Body]) -> tuple[Body, dict[str, Any]]:
+    """Return the resource in the body, and its other attributes. Raises: Problem."""
     sent = await ask.body(dict[str, Any])
     try:
-        body = msgspec.convert(sent, kind)
+        body = msgspec.convert(sent, wrapper(resource, kind))  # type: ignore[arg-type] # as in `Ask.inside`
     except msgspec.ValidationError as error:
         raise Problem(400, f"The body is not what is expected here: {error}") from error
-    [resource] = kind.__struct_fields__
-    return body, {name: value for name, value in sent[resource].items() if name not in KNOWN[resource]}
+    return getattr(body, resource), {
+        name: value for name, value in sent[resource].items() if name not in KNOWN[resource]
+    }

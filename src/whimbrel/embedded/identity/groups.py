@@ -3,7 +3,7 @@
 from whimbrel.domain.errors import Conflict
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.accounts import changes_of, domain_of, name_taken
-from whimbrel.embedded.identity.bodies import ChangedGroupBody, NewGroupBody
+from whimbrel.embedded.identity.bodies import ChangedGroup, NewGroup
 from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.problem import Problem
@@ -25,7 +25,7 @@ async def show(ask: Ask) -> Reply:
 
 
 async def create(ask: Ask) -> Reply:
-    given = (await ask.body(NewGroupBody)).group
+    given = await ask.inside("group", NewGroup)
     group = Group(
         id=new_id(ask.context.ids),
         domain_id=await domain_of(ask, given.domain_id),
@@ -40,7 +40,7 @@ async def create(ask: Ask) -> Reply:
 
 
 async def update(ask: Ask) -> Reply:
-    changes = changes_of((await ask.body(ChangedGroupBody)).group)
+    changes = changes_of(await ask.inside("group", ChangedGroup))
     group = await ask.store.record(Group, ask.path("group_id"))
     try:
         group = await ask.store.change(Group, group.id, changes)

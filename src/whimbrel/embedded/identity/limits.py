@@ -10,8 +10,8 @@ from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.accounts import changes_of
 from whimbrel.embedded.identity.bodies import (
-    ChangedLimitBody,
-    ChangedRegisteredLimitBody,
+    ChangedLimit,
+    ChangedRegisteredLimit,
     NewLimit,
     NewLimitsBody,
     NewRegisteredLimitsBody,
@@ -68,7 +68,7 @@ async def create_registered(ask: Ask) -> Reply:
 
 
 async def update_registered(ask: Ask) -> Reply:
-    changes = changes_of((await ask.body(ChangedRegisteredLimitBody)).registered_limit)
+    changes = changes_of(await ask.inside("registered_limit", ChangedRegisteredLimit))
     record = await _registered(ask)
     await _check_place(ask, changes.get("service_id"), changes.get("region_id"), "registered_limit")
     if await ask.store.records(ProjectLimit, registered_limit_id=record.id):
@@ -151,7 +151,7 @@ async def create(ask: Ask) -> Reply:
 
 
 async def update(ask: Ask) -> Reply:
-    changes = changes_of((await ask.body(ChangedLimitBody)).limit)
+    changes = changes_of(await ask.inside("limit", ChangedLimit))
     return await _shown(ask, await ask.store.change(ProjectLimit, ask.path("limit_id"), changes))
 
 

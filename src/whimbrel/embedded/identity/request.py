@@ -5,8 +5,11 @@ Invariant: a handler runs only after its rule has admitted the request. Every er
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
 
 from whimbrel.domain.errors import Refused, WorldError
 from whimbrel.domain.ids import ProjectId, UserId
@@ -25,6 +28,8 @@ from whimbrel.ports.services.identity import IdentityStore, Principal
 NOBODY = Principal(user_id=UserId(""), user_name="", project_id=ProjectId(""))
 UNAUTHORIZED = "The request you have made requires authentication."
 FORBIDDEN = "You are not authorized to perform the requested action."
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +72,12 @@ class Ask(Admitted):
             wanted["enabled"] = self.flag("enabled")
         return wanted
 
+    async def inside(self, key: str, kind: type[T]) -> T:
+        """Decode the value of the one key of the body that is used. Raises: Problem: 400, 413."""
+        kind_of_body = wrapper(key, kind)  # type: ignore[arg-type] # mypy takes a type for not hashable
+        found: T = getattr(await self.body(kind_of_body), key)
+        return found
+
     async def knows_password(self, password: str, stored: str | None, account: str) -> bool:
         """Check the password of an account, which need not exist. Raises: Problem: 429."""
         address, _port = self.request.scope.get("client") or ("", 0)
@@ -74,6 +85,12 @@ class Ask(Admitted):
             return await self.context.attempts.is_right(password, stored, account, address)
         except TooManyAttempts as error:
             raise Problem(429, str(error), headers={"retry-after": str(error.retry_after_s)}) from None
+
+
+@cache
+def wrapper(key: str, kind: Any) -> type[msgspec.Struct]:
+    """Return the type of a body with this outer key."""
+    return msgspec.defstruct("Body", [(key, kind)])
 
 
 Handler = Callable[[Ask], Awaitable[Reply]]

@@ -9,7 +9,6 @@ from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.embedded.identity import catalog_resources, views
 from whimbrel.embedded.identity.bodies import (
     Auth,
-    AuthBody,
     CredentialProof,
     Proof,
     Ref,
@@ -24,7 +23,7 @@ METHODS = {"password", "token", "application_credential"}
 
 
 async def create(ask: Ask) -> Reply:
-    auth = (await ask.body(AuthBody)).auth
+    auth = await ask.inside("auth", Auth)
     proof = auth.identity
     if not set(proof.methods) <= METHODS:
         raise Problem(401, f"Only these methods are known here: {', '.join(sorted(METHODS))}.")
