@@ -1,5 +1,7 @@
 """Users, projects and roles: read and change."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -47,10 +49,8 @@ async def create_user(ask: Ask) -> Reply:
         password_hash=None if given.password is None else await passwords.hashed(given.password),
         extra=extra,
     )
-    try:
+    with unique_name("user", user.name, user.domain_id):
         await ask.store.add_user(user)
-    except Conflict as error:
-        raise name_taken("user", user.name, user.domain_id) from error
     return Reply({"user": views.user(ask.root_url, user)}, 201)
 
 
@@ -63,10 +63,8 @@ async def update_user(ask: Ask) -> Reply:
     user = await ask.store.user(ask.path("user_id"))
     if extra:
         changes["extra"] = user.extra | extra
-    try:
+    with unique_name("user", changes.get("name"), user.domain_id):
         user = await ask.store.change_user(user.id, changes)
-    except Conflict as error:
-        raise name_taken("user", changes["name"], user.domain_id) from error
     return Reply({"user": views.user(ask.root_url, user)})
 
 
@@ -128,10 +126,8 @@ async def create_project(ask: Ask) -> Reply:
         tags=project_tags.checked(given.tags),
         extra=extra,
     )
-    try:
+    with unique_name("project", project.name, project.domain_id):
         await ask.store.add_project(project)
-    except Conflict as error:
-        raise name_taken("project", project.name, project.domain_id) from error
     return Reply({"project": views.project(ask.root_url, project)}, 201)
 
 
@@ -143,10 +139,8 @@ async def update_project(ask: Ask) -> Reply:
     project = await ask.store.project(ask.path("project_id"))
     if extra:
         changes["extra"] = project.extra | extra
-    try:
+    with unique_name("project", changes.get("name"), project.domain_id):
         project = await ask.store.change_project(project.id, changes)
-    except Conflict as error:
-        raise name_taken("project", changes["name"], project.domain_id) from error
     return Reply({"project": views.project(ask.root_url, project)})
 
 
@@ -175,10 +169,8 @@ async def create_role(ask: Ask) -> Reply:
         raise Problem(400, "Roles of domains are not supported: a role is one of the whole cloud.")
     name = given.name.strip()
     role = Role(id=new_id(ask.context.ids), name=name.lower(), description=given.description or "", spelling=name)
-    try:
+    with unique_name("role", role.name, None):
         await ask.store.add_role(role)
-    except Conflict as error:
-        raise name_taken("role", role.name, None) from error
     return Reply({"role": views.role(ask.root_url, role)}, 201)
 
 
@@ -186,10 +178,8 @@ async def update_role(ask: Ask) -> Reply:
     role, changes = await _added_role(ask), changes_of(await ask.inside("role", ChangedRole))
     if "name" in changes:
         changes |= {"name": changes["name"].lower(), "spelling": changes["name"]}
-    try:
+    with unique_name("role", changes.get("name"), None):
         role = await ask.store.change_role(role.id, changes)
-    except Conflict as error:
-        raise name_taken("role", changes["name"], None) from error
     return Reply({"role": views.role(ask.root_url, role)})
 
 
@@ -227,6 +217,13 @@ def changes_of(given: msgspec.Struct) -> dict[str, Any]:
     return sent
 
 
-def name_taken(kind: str, name: str, domain_id: str | None) -> Conflict:
-    where = f" at domain ID {domain_id}" if domain_id else ""
-    return Conflict(f"Conflict occurred attempting to store {kind} - Duplicate entry found with name {name}{where}.")
+@contextmanager
+def unique_name(kind: str, name: str | None, domain_id: str | None) -> Iterator[None]:
+    """Store a record of this name. Raises: Conflict: another one in the domain has it, in Keystone's words."""
+    try:
+        yield
+    except Conflict as error:
+        where = f" at domain ID {domain_id}" if domain_id else ""
+        raise Conflict(
+            f"Conflict occurred attempting to store {kind} - Duplicate entry found with name {name}{where}."
+        ) from error

@@ -1,8 +1,8 @@
 """Domains: read and change. Tokens and roles are for projects only."""
 
-from whimbrel.domain.errors import Conflict, Refused
+from whimbrel.domain.errors import Refused
 from whimbrel.embedded.identity import views
-from whimbrel.embedded.identity.accounts import changes_of, name_taken
+from whimbrel.embedded.identity.accounts import changes_of, unique_name
 from whimbrel.embedded.identity.bodies import ChangedProject, NewDomain
 from whimbrel.embedded.identity.initial_accounts import DEFAULT_DOMAIN, new_id
 from whimbrel.embedded.identity.request import Ask
@@ -27,10 +27,8 @@ async def create(ask: Ask) -> Reply:
         description=given.description or "",
         enabled=given.enabled is not False,
     )
-    try:
+    with unique_name("domain", domain.name, None):
         await ask.store.add(domain)
-    except Conflict as error:
-        raise name_taken("domain", domain.name, None) from error
     return Reply({"domain": views.domain(ask.root_url, domain)}, 201)
 
 
@@ -38,10 +36,8 @@ async def update(ask: Ask) -> Reply:
     domain_id, changes = ask.path("domain_id"), changes_of(await ask.inside("domain", ChangedProject))
     if domain_id == DEFAULT_DOMAIN.id and changes.get("enabled") is False:
         raise Refused("The default domain cannot be disabled: the cloud's own accounts are in it.")
-    try:
+    with unique_name("domain", changes.get("name"), None):
         domain = await ask.store.change(Domain, domain_id, changes)
-    except Conflict as error:
-        raise name_taken("domain", changes["name"], None) from error
     return Reply({"domain": views.domain(ask.root_url, domain)})
 
 

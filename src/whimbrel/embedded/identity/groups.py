@@ -1,8 +1,7 @@
 """Groups of users: read and change, with their members."""
 
-from whimbrel.domain.errors import Conflict
 from whimbrel.embedded.identity import views
-from whimbrel.embedded.identity.accounts import changes_of, domain_of, name_taken
+from whimbrel.embedded.identity.accounts import changes_of, domain_of, unique_name
 from whimbrel.embedded.identity.bodies import ChangedGroup, NewGroup
 from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.request import Ask
@@ -32,20 +31,16 @@ async def create(ask: Ask) -> Reply:
         name=given.name.strip(),
         description=given.description or "",
     )
-    try:
+    with unique_name("group", group.name, group.domain_id):
         await ask.store.add(group)
-    except Conflict as error:
-        raise name_taken("group", group.name, group.domain_id) from error
     return Reply({"group": views.group(ask.root_url, group)}, 201)
 
 
 async def update(ask: Ask) -> Reply:
     changes = changes_of(await ask.inside("group", ChangedGroup))
     group = await ask.store.record(Group, ask.path("group_id"))
-    try:
+    with unique_name("group", changes.get("name"), group.domain_id):
         group = await ask.store.change(Group, group.id, changes)
-    except Conflict as error:
-        raise name_taken("group", changes["name"], group.domain_id) from error
     return Reply({"group": views.group(ask.root_url, group)})
 
 
