@@ -15,6 +15,9 @@ from tests.processes import execute, program
 from whimbrel.cli.demo.cloud_processes import Program
 from whimbrel.settings.datadir import DataDir
 
+ADMIN = "whimbrel-admin"
+"""The administrator in the clouds.yaml of `whimbrel up`."""
+
 CLOUD = """
 [[cell]]
 name = "one"

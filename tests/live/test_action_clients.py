@@ -10,7 +10,6 @@ from tests.processes import wait_for
 
 pytestmark = pytest.mark.long
 
-ADMIN = "whimbrel-admin"
 SETTINGS = """
 [rules]
 reclaim_instance_interval_s = 3600

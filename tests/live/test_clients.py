@@ -1,21 +1,11 @@
 """Unmodified clients of OpenStack, each a process of its own, against a running cloud: they notice no difference."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.live.running_cloud import ADMIN, RunningCloud
 from tests.processes import HANG_S
-
-ADMIN = "whimbrel-admin"
-
-
-@pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCloud]:
-    with running_cloud(tmp_path_factory.mktemp("cloud")) as running:
-        yield running
 
 
 def boot(cloud: RunningCloud, name: str, *more: str) -> Any:

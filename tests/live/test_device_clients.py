@@ -1,18 +1,10 @@
 """Unmodified clients that attach and detach without waiting: `openstack`, and openstacksdk in threads."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.live.running_cloud import RunningCloud
 
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCloud]:
-    with running_cloud(tmp_path_factory.mktemp("cloud")) as running:
-        yield running
 
 
 STORY = """

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.live.running_cloud import ADMIN, RunningCloud, running_cloud
 
 pytestmark = pytest.mark.long
 
-ADMIN = "whimbrel-admin"
 DISK = re.compile(r"(ephemeral|swap) disk of (\d+) bytes first used as \S+ on (\w+)")
 
 

@@ -1,22 +1,13 @@
 """Server groups with unmodified clients, and an affinity group moved by our own command."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.live.running_cloud import ADMIN, RunningCloud
 
 pytestmark = pytest.mark.long
-
-ADMIN = "whimbrel-admin"
-
-
-@pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCloud]:
-    with running_cloud(tmp_path_factory.mktemp("cloud")) as running:
-        yield running
 
 
 def boot(cloud: RunningCloud, name: str, group: str) -> Any:

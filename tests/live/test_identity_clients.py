@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.live.openstack_client import openstack_client
-from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.live.running_cloud import ADMIN, RunningCloud, running_cloud
 
 pytestmark = pytest.mark.long
-
-ADMIN = "whimbrel-admin"
 
 
 def test_programs_groups_domains_and_services(tmp_path: Path) -> None:

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.live.running_cloud import ADMIN, RunningCloud, running_cloud
 
 pytestmark = pytest.mark.long
 
-ADMIN = "whimbrel-admin"
 CARD = """
 [[cell.host.nic]]
 name = "ens5"

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.live.running_cloud import ADMIN, RunningCloud, running_cloud
 from tests.prerequisites import missing
 from tests.processes import wait_for
 
 pytestmark = pytest.mark.long
-
-ADMIN = "whimbrel-admin"
 
 
 @pytest.fixture(scope="module")

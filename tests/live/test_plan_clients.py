@@ -1,23 +1,15 @@
 """Why a server goes there, before and after: our own commands and the unmodified client, on a running cloud."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.live.running_cloud import ADMIN, RunningCloud
 
 pytestmark = pytest.mark.long
 
-ADMIN = "whimbrel-admin"
 FOUND, NO_HOST = 0, 3
-
-
-@pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCloud]:
-    with running_cloud(tmp_path_factory.mktemp("cloud")) as running:
-        yield running
 
 
 def whimbrel(cloud: RunningCloud, code: int, *words: str) -> str:

@@ -1,23 +1,14 @@
 """The unmodified `openstack` client and SDK against the volume service of a running cloud."""
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.live.running_cloud import ADMIN, RunningCloud
 from tests.processes import HANG_S
 
 pytestmark = pytest.mark.long
-
-ADMIN = "whimbrel-admin"
-
-
-@pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCloud]:
-    with running_cloud(tmp_path_factory.mktemp("cloud")) as running:
-        yield running
 
 
 def until_available(cloud: RunningCloud, *what: str) -> Any:
