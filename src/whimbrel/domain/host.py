@@ -44,6 +44,14 @@ class Host(msgspec.Struct, kw_only=True):
         """Check whether its agent sent a heartbeat recently and the host is not forced down."""
         return not self.forced_down and now - self.seen_at < SERVICE_DOWN_S
 
+    def state(self, now: float) -> str:
+        """Return up, disabled (up, but takes no servers), down or forced_down (an operator said so)."""
+        if self.forced_down:
+            return "forced_down"
+        if not self.is_up(now):
+            return "down"
+        return "up" if self.enabled else "disabled"
+
 
 class ForcedDown(msgspec.Struct, frozen=True, kw_only=True):
     """An administrator's word that a host is down. by: a user's name. reason: a sentence. at: seconds since 1970."""

@@ -168,13 +168,5 @@ def _roles(processes: Sequence[ProcessRecord], now: float) -> Mapping[str, int]:
 
 
 def _counted(hosts: Sequence[Host], now: float) -> HostCounts:
-    states = Counter(_state(host, now) for host in hosts)
+    states = Counter(host.state(now) for host in hosts)
     return HostCounts(**states)
-
-
-def _state(host: Host, now: float) -> str:
-    if host.forced_down:
-        return "forced_down"
-    if not host.is_up(now):
-        return "down"
-    return "up" if host.enabled else "disabled"

@@ -5,7 +5,8 @@ Invariant: a value that cannot be read is left out, never shown stale; the scrap
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -15,7 +16,7 @@ from whimbrel.adapters.prometheus.maintenance_metrics import Maintenances, maint
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName
-from whimbrel.ports.cloud import Cell, Cloud
+from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import Backlog, LastProof, RunGroup, Tally
 from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 
@@ -23,6 +24,8 @@ FRESH_S = 5.0
 """How long cached values are served."""
 TIMEOUT_S = 3.0
 """Time limit per store; Prometheus gives up after 10 seconds."""
+
+T = TypeVar("T")
 
 AT = ("kind", "step", "way")
 STATES = ("up", "disabled", "down", "forced_down")
@@ -49,56 +52,21 @@ class Readings(Collector):
             now = self._cloud.clock.now()
             if 0 <= now - self._read_at < FRESH_S:
                 return
-            cells = dict(self._cloud.cells)
-            self._tally, self._is_held, self._processes, names, hosts = await asyncio.gather(
-                self._count(now), self._held(), self._live(), self._names(), _gathered(cells.values())
+            cloud, cells = self._cloud, dict(self._cloud.cells)
+            self._tally, restores, self._processes, infos, hosts = await asyncio.gather(
+                _in_time(cloud.journal.tally(now)),
+                _in_time(cloud.restores.state()),
+                _in_time(cloud.processes.live(LEASE_S)),
+                _in_time(cloud.cell_infos.all()),  # a cell whose database is unreachable may not be open
+                asyncio.gather(*(_in_time(cell.hosts.all()) for cell in cells.values())),
             )
-            self._transfers, self._maintenances = await asyncio.gather(self._transferred(), self._maintained())
+            self._transfers, self._maintenances = await asyncio.gather(
+                _in_time(transfers(cloud)), _in_time(maintenances(cloud))
+            )
+            self._is_held = None if restores is None else restores.hold is not None
+            names = [info.name for info in infos or ()]
             self._hosts = dict.fromkeys(names) | dict(zip(cells, hosts, strict=True))
             self._read_at = self._now = now
-
-    async def _count(self, now: float) -> Tally | None:
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                return await self._cloud.journal.tally(now)
-        except (WorldError, TimeoutError):
-            return None
-
-    async def _held(self) -> bool | None:
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                return (await self._cloud.restores.state()).hold is not None
-        except (WorldError, TimeoutError):
-            return None
-
-    async def _live(self) -> Sequence[ProcessRecord] | None:
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                return await self._cloud.processes.live(LEASE_S)
-        except (WorldError, TimeoutError):
-            return None
-
-    async def _transferred(self) -> Transfers | None:
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                return await transfers(self._cloud)
-        except (WorldError, TimeoutError):
-            return None
-
-    async def _maintained(self) -> Maintenances | None:
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                return await maintenances(self._cloud)
-        except (WorldError, TimeoutError):
-            return None
-
-    async def _names(self) -> list[CellName]:
-        """Return the cells that should exist; a cell whose database is unreachable may not be open."""
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                return [cell.name for cell in await self._cloud.cell_infos.all()]
-        except (WorldError, TimeoutError):
-            return []
 
     def collect(self) -> Iterator[Metric]:
         return metrics_of(
@@ -139,14 +107,11 @@ def metrics_of(
         yield _gauge("whimbrel_held", "1: all runs are held, because a database was restored.", int(is_held))
 
 
-async def _gathered(cells: Iterable[Cell]) -> list[Sequence[Host] | None]:
-    return await asyncio.gather(*map(_hosts, cells))
-
-
-async def _hosts(cell: Cell) -> Sequence[Host] | None:
+async def _in_time(reading: Awaitable[T]) -> T | None:
+    """Return what a store answers; None: it does not answer in time."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            return await cell.hosts.all()
+            return await reading
     except (WorldError, TimeoutError):
         return None
 
@@ -244,18 +209,10 @@ def _of_hosts(found: Mapping[CellName, Sequence[Host] | None], now: float) -> It
     )
     for cell, there in sorted(found.items()):
         up.add_metric((cell,), int(there is not None))
-        counted = Counter(_state(host, now) for host in there or ())
+        counted = Counter(host.state(now) for host in there or ())
         for state in STATES if there is not None else ():
             hosts.add_metric((cell, state), counted[state])
     yield from (up, hosts)
-
-
-def _state(host: Host, now: float) -> str:
-    if host.forced_down:
-        return "forced_down"
-    if not host.is_up(now):
-        return "down"
-    return "up" if host.enabled else "disabled"
 
 
 # Processes
