@@ -280,13 +280,12 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         migrates = volume and volume.migration_status == "migrating"
         if not volume or not target or not migrates or target.migration_status != f"target:{volume_id}":
             return volume_id
-        if failed and self._held(new_volume_id):
-            raise Refused(f"Volume {new_volume_id} is in use.")
         if not failed:
             self._detach_source(volume_id)
-        for one in self._held(new_volume_id):
-            self._attachments[one.id] = replace(one, volume_id=volume_id)
-        del self._volumes[new_volume_id]
+            for one in self._held(new_volume_id):
+                self._attachments[one.id] = replace(one, volume_id=volume_id)
+        if not self._held(new_volume_id):  # Cinder answers, and then fails to delete what is in use
+            del self._volumes[new_volume_id]
         status = "error" if failed else "success"
         self._volumes[volume_id] = replace(self._volumes[volume_id], migration_status=status)
         return volume_id
