@@ -3,15 +3,17 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace as with_
 
 from tests.stories.choosing import Chooses, chosen, of
 from tests.stories.grouped import GROUP, grouped_world, homes, hosts_held
 from tools.scenarios.incarnations import Incarnations, Result, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import HostName, ServerId
-from whimbrel.domain.run import Run
-from whimbrel.domain.server import Server
+from whimbrel.domain.run import Run, has_facts
+from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.moves import requests
+from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.server_groups import GroupPolicy
@@ -21,6 +23,7 @@ from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.groups import group_moves
 from whimbrel.servers.groups.co_location import look
+from whimbrel.servers.lifecycle import create
 from whimbrel.sim.checks.invariants import Invariants, Violation, books
 from whimbrel.sim.cloud.cloud import LARGE, World
 from whimbrel.sim.faults.chaos import Chaos, Fault, Plan, changes
@@ -82,6 +85,47 @@ async def test_of_two_moves_toward_one_host_one_ends_elsewhere() -> None:
     assert [run.state for run in runs] == ["parked", "parked"]
     assert sorted(str(host) for host in await homes(world, servers)) == ["h3", "h4"]
     await world.close()
+
+
+async def chosen_anew() -> None:
+    """The second of a group has chosen its hosts when the first claims another one: it chooses again, and follows."""
+    world, _ = await grouped_world("affinity", [], ["h1", "h2", "h3", "h4", "h5"])
+    world.registry = watched(SAGAS, world)
+    spec = RequestSpec(hints={"group": GROUP})
+    first, second = (with_(world.new_server(name), spec=spec) for name in ("first", "second"))
+    rehearsal = await world.copy()
+    chaos = Chaos({})
+    await build(chaos.wrap(rehearsal.cloud), rehearsal, second)
+    [seen] = await rehearsal.cloud.journal.find(RunFilter(subject=second.id))
+    last = next(f"h{number}" for number in range(1, 6) if f"h{number}" not in _hosts_of(seen))
+    await rehearsal.close()
+    sleeper = Chaos({chaos.touches.index("placement.claim"): Fault.SLEEP})
+    sleeping = asyncio.create_task(build(sleeper.wrap(world.cloud), world, second))
+    await sleeper.asleep.wait()
+    await build(world.cloud, world, first, HostName(last))
+    sleeper.wake.set()
+    await sleeping
+    await world.settle(world.engine("afterwards"))
+    assert await homes(world, [first, second]) == [last, last]
+    assert [run.state for run in await world.cloud.journal.find(RunFilter())] == ["done", "done"]
+    await Invariants(world).check()
+    await world.close()
+
+
+async def build(cloud: Cloud, world: World, server: Server, host: HostName | None = None) -> None:
+    engine = world.engine(server.name, cloud)
+    await create.accept(cloud, engine, world.requester(), [server], host)
+    for run in await cloud.journal.take(engine.name, cloud.clock.now(), engine.lease_s, 10):
+        await engine.drive(run)
+
+
+def _hosts_of(run: Run) -> set[str]:
+    assert has_facts(run, MoveFacts)
+    return {location.host for location in (run.facts.target, *run.facts.alternates) if location}
+
+
+async def test_a_member_whose_claim_is_refused_chooses_anew() -> None:
+    await chosen_anew()
 
 
 # One move, and every fault
