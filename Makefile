@@ -67,8 +67,8 @@ endif
 faultmap: $(DEV_STAMP)  ## docs/generated/fault-map.*: every fault at every step; CHECK=1: is it still so? ONE_IN=3 PART=0: of a third; ADD=1: new kinds; PAIRS=1
 	PYTHONHASHSEED=0 $(BIN)/python -m tools.faultmap $(if $(PAIRS),--pairs) $(if $(CHECK),--check) $(if $(ADD),--add) $(if $(ONE_IN),--one-in $(ONE_IN) --part $(or $(PART),0))
 
-mutants: $(DEV_STAMP)  ## leave out each undo, wait, line, save, fence and guard once: a story has to notice
-	$(BIN)/python -m tests.stories.mutants $(if $(ONLY),--only "$(ONLY)")
+mutants: $(DEV_STAMP)  ## leave out each undo, wait, line, save, fence and guard once: a story has to notice; ONLY="create: "; ONE_IN=16 PART=0
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.stories.mutants $(if $(ONLY),--only "$(ONLY)") $(if $(ONE_IN),--one-in $(ONE_IN) --part $(or $(PART),0))
 
 # Mostly waiting costs nothing there: a seed is minutes of a cloud, and a fraction of a second of ours.
 sim: $(RUN_STAMP)  ## simulated clouds with faults, SEEDS=2000 of them; one that fails is told as a short story

@@ -1,13 +1,12 @@
 """One story for each guard of a cloud whose databases were restored; mutants of the guards run them."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Iterator, Mapping
 
 import pytest
 
 from tests.stories.choosing import chosen
-from tests.stories.kinds import Attempt, line_of
 from tests.stories.move_stories import STORIES
+from tests.stories.plays import Group, alone
 from tests.stories.test_crashes import touches_of
 from tools.scenarios.moves import Trial
 from tools.scenarios.restored import play
@@ -15,7 +14,6 @@ from whimbrel.domain.errors import Superseded, Unavailable
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.lifecycle import create
-from whimbrel.sim.checks.invariants import Violation
 from whimbrel.sim.faults.chaos import changes
 
 STOPS: Mapping[Collection[str], str] = {
@@ -29,22 +27,14 @@ STOPS: Mapping[Collection[str], str] = {
 [STOPPED] = (story for story in STORIES if story.name == "resize of a stopped server, confirm")
 
 
-def attempts() -> Iterator[Attempt]:
+def groups() -> Iterator[Group]:
     for act in (
         holds_what_is_open,
         holds_what_waits,
         a_start_notices,
         every_guard_stops_a_run,
     ):
-        yield partial(_complaint, act)
-
-
-async def _complaint(act: Callable[[], Awaitable[None]]) -> str | None:
-    try:
-        await act()
-    except (Exception, Violation, pytest.fail.Exception) as error:
-        return f"{act.__name__}: {line_of(error)}"
-    return None
+        yield alone(act.__name__, act)
 
 
 class Begun(Trial):

@@ -1,7 +1,6 @@
 """Stories for runs other than moves, by kind: without a fault, with one, asleep, late, with two faults."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +13,7 @@ from tests.stories import (
     lifecycle,
     test_build_failures,
     test_evacuations,
+    test_groups,
     test_heal,
     test_lifecycle,
     test_repair_crashes,
@@ -21,8 +21,9 @@ from tests.stories import (
 )
 from tests.stories.breaking import ADOPTED, CUT_OFF, MENDED
 from tests.stories.choosing import chosen, may_come_late, of
-from tests.stories.later import LATER, every_look
+from tests.stories.later import LATER, Later, every_look
 from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_misbound, watch
+from tests.stories.plays import Group, Play, alone, every
 from tests.stories.test_repair import a_scene
 from tests.stories.test_repair_older import OLDER
 from tools.scenarios import evacuations
@@ -33,12 +34,10 @@ from whimbrel.domain.ids import HostName, Slot
 from whimbrel.domain.operation_facts import OperationFacts, is_placed
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
-from whimbrel.sim.checks.invariants import Violation, books, rows_of
+from whimbrel.sim.checks.invariants import books, rows_of
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Fault, Plan, changes
 from whimbrel.sim.world import equipment
-
-Attempt = Callable[[], Awaitable[str | None]]
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ class Scenario:
 ALSO_NAMED = {"detach_interface": "unplug"}
 """What scenarios of a server's life call a kind."""
 
-DONE_BEFORE = ("take_volume_snapshot", "merge_volume_files")
-"""Kinds that the volume service asks for: at its turn, such a run finds out whether that is done already."""
+DONE_BEFORE = ("take_volume_snapshot", "merge_volume_files", "change_volume")
+"""Kinds of which a second request changes nothing: at its turn, it finds what it was to do done already."""
 
 OF_SEVERAL = ("the rows of a claim were deleted",)
 """Breaks that are repaired by several runs: each part of them is a break by itself."""
@@ -190,6 +189,21 @@ async def _at_an_older_agent(saga: str) -> None:
         raise AssertionError("an agent was given an order that it does not know")
 
 
+async def _detached_before_its_turn() -> None:
+    """Change a volume behind its detachment: the change is turned back, and leaves the server unlocked."""
+    trial = attaching.Operation(next(one for one in attaching.SCENARIOS if one.saga == "change_volume"))
+    await trial.set_the_scene()
+    _, cloud, engine = trial.next_incarnation()
+    record = await lookup.find(cloud, trial.server.id)
+    for ask in (attaching.detach, attaching.change):
+        await ask(cloud, engine, trial.world.requester(), record)
+    await trial.settle()
+    [change] = await cloud.journal.find(RunFilter(sagas=("change_volume",)))
+    assert change.state == "undone"
+    assert (await lookup.find(cloud, trial.server.id)).task_state is None
+    await attaching.delete_and_see_nothing(Result(trial.world, {}, trial.server, trial.incarnations))
+
+
 async def _files(trial: Incarnations) -> tuple[str, ...]:
     record = await lookup.find(trial.world.cloud, trial.server.id)
     key = GuestKey(record.id, Slot(record.slot or ""))
@@ -205,38 +219,49 @@ async def _interrupted_repairs() -> None:
             await scene.world.close()
 
 
-ALSO: Mapping[str, Sequence[Callable[[], Awaitable[None]]]] = {
-    "create": (test_build_failures.failed_over, test_build_failures.left_to_the_last),
-    "attach_volume": (_volume_of_another_zone,),
-    "take_volume_snapshot": (
-        partial(_given_up_by_the_service, "take_volume_snapshot", "creating", "error"),
-        partial(_at_an_older_agent, "take_volume_snapshot"),
-    ),
-    "merge_volume_files": (
-        partial(_given_up_by_the_service, "merge_volume_files", "deleting", "error_deleting"),
-        partial(_at_an_older_agent, "merge_volume_files"),
-    ),
-    "repair": (_interrupted_repairs,),
+ALSO: Mapping[str, Mapping[str, Callable[[], Awaitable[None]]]] = {
+    "create": {
+        "the first host fails": test_build_failures.failed_over,
+        "all hosts fail": test_build_failures.left_to_the_last,
+        "of a group, chosen anew": test_groups.chosen_anew,
+    },
+    "attach_volume": {"a volume of another zone": _volume_of_another_zone},
+    "change_volume": {"detached before its turn": _detached_before_its_turn},
+    "take_volume_snapshot": {
+        "given up by the service": partial(_given_up_by_the_service, "take_volume_snapshot", "creating", "error"),
+        "at an older agent": partial(_at_an_older_agent, "take_volume_snapshot"),
+    },
+    "merge_volume_files": {
+        "given up by the service": partial(
+            _given_up_by_the_service, "merge_volume_files", "deleting", "error_deleting"
+        ),
+        "at an older agent": partial(_at_an_older_agent, "merge_volume_files"),
+    },
+    "repair": {"interrupted repairs": _interrupted_repairs},
 }
 """Stories without faults of a kind that no scenario tells."""
 
 
-def attempts(saga: str, about: str = "") -> Iterator[Attempt]:
+def groups(saga: str, about: str = "") -> Iterator[Group]:
     """List what a mutant of this kind is told, what is quick and likely first."""
     scenarios = sorted(scenarios_of(saga), key=lambda scenario: about not in scenario.name)
     assert scenarios, f"nobody tells of {saga}"
     for scenario in scenarios:
-        yield partial(_complaint, scenario, "", partial(_undisturbed, scenario, saga))
-    for story in ALSO.get(saga, ()):
-        yield partial(_complaint, getattr(story, "__name__", "given up, or an older agent"), "", story)
+        yield alone(scenario.name, partial(_undisturbed, scenario, saga))
+    for name, story in ALSO.get(saga, {}).items():
+        yield alone(name, story)
     for operation in attaching.SCENARIOS:
         if operation.saga == saga and operation.name != "plug by network":  # which makes another one
-            yield partial(_complaint, f"{operation}, twice", "", partial(_asked_for_twice, operation))
-    yield from (partial(every_look, later) for later in LATER if later.saga == saga)
+            yield alone(f"{operation}, twice", partial(_asked_for_twice, operation))
+    yield from (alone(later.name, partial(_looks, later)) for later in LATER if later.saga == saga)
     long = [scenario for scenario in scenarios if not scenario.is_brief]
-    for every in (every_refusal_with_a_debt, every_fault, every_late_call_refused_meanwhile, every_sleeper):
-        for scenario in long:
-            yield partial(every, scenario)
+    for plays in (every_refusal_with_a_debt, every_fault, every_late_call_refused_meanwhile, every_sleeper):
+        yield from (every(plays, scenario) for scenario in long)
+
+
+async def _looks(later: Later) -> None:
+    why = await every_look(later)
+    assert not why, why
 
 
 async def _undisturbed(scenario: Scenario, saga: str) -> None:
@@ -258,23 +283,19 @@ async def _touches(scenario: Scenario, *plans: Plan) -> list[str]:
     return ended.incarnations[0].touches
 
 
-async def every_fault(scenario: Scenario) -> str | None:
+async def every_fault(scenario: Scenario) -> AsyncIterator[Play]:
     """Strike each touch that changes anything: its process dies, its answer stays out, it comes late, it is refused."""
     for touch, name in chosen(await _touches(scenario), changes):
         for fault in (Fault.CRASH_BEFORE, Fault.LATE, Fault.REFUSED):
             may_be = fault is Fault.CRASH_BEFORE or (_may_refuse if fault is Fault.REFUSED else may_come_late)(name)
-            what = f"{fault.name} at {touch} {name}"
-            if may_be and (why := await _complaint(scenario, what, partial(_struck, scenario, {touch: fault}))):
-                return why
-    return None
+            if may_be:
+                yield Play(f"{fault.name} at {touch} {name}", partial(_struck, scenario, {touch: fault}))
 
 
-async def every_sleeper(scenario: Scenario) -> str | None:
+async def every_sleeper(scenario: Scenario) -> AsyncIterator[Play]:
     """Make one sleep at each touch, those that only look too, until others have finished."""
     for touch, name in enumerate(await _touches(scenario)):
-        if why := await _complaint(scenario, f"SLEEP at {touch} {name}", partial(_slept, scenario, touch)):
-            return why
-    return None
+        yield Play(f"SLEEP at {touch} {name}", partial(_slept, scenario, touch))
 
 
 _knows_no_epochs = of("network", "volumes", "images")
@@ -282,34 +303,47 @@ _may_refuse = of("agent", "placement", "network", "volumes", "images")
 DONE_AGAIN = ("take_volume_snapshot", "merge_volume_files")
 """Orders that a host refuses before it changes anything, and answers again as done when they are done."""
 
+COMPLETED_LATE = (("attach a volume to one on no host", "volumes.complete"),)
+"""Calls after whose refusal a run goes on: the late one does what it was to do."""
+
 LATE_UNTIL_A_VERDICT = ("attach a volume while a move waits",)
 """Of a server that waits for a verdict nothing is let go: what came late is there until then."""
 
 
-async def every_late_call_refused_meanwhile(scenario: Scenario) -> str | None:
+async def every_late_call_refused_meanwhile(scenario: Scenario) -> AsyncIterator[Play]:
     """Make nobody answer, what is asked again be refused, and the first call arrive when that was undone."""
     for touch, name in enumerate(await _touches(scenario) if scenario.name not in LATE_UNTIL_A_VERDICT else ()):
-        if changes(name) and _knows_no_epochs(name) and not lets_go_a_port(name):
-            again = await _asked_again(scenario, touch, Fault.LATE)
-            plan = {touch: Fault.LATE, **dict.fromkeys(again[:1], Fault.REFUSED)}
-            what = f"LATE at {touch} {name}, and REFUSED"
-            if len(plan) > 1 and (why := await _complaint(scenario, what, partial(_struck, scenario, plan))):
-                return why
-    return None
+        is_completed = (scenario.name, name) in COMPLETED_LATE
+        if changes(name) and _knows_no_epochs(name) and not (lets_go_a_port(name) or is_completed):
+            yield Play(f"LATE at {touch} {name}, and REFUSED", partial(_late_and_refused, scenario, touch))
 
 
-async def every_refusal_with_a_debt(scenario: Scenario) -> str | None:
+async def _late_and_refused(scenario: Scenario, touch: int) -> None:
+    if again := await _asked_again(scenario, touch, Fault.LATE):
+        await _struck(scenario, {touch: Fault.LATE, again[0]: Fault.REFUSED})
+
+
+async def every_refusal_with_a_debt(scenario: Scenario) -> AsyncIterator[Play]:
     """Make the last call that can be refused happen unheard and then refused, and each of the way back unanswered."""
-    for touch, name in reversed(chosen(await _touches(scenario), _may_refuse)):
-        if name.endswith(DONE_AGAIN):
+    for touch, name in reversed(list(enumerate(await _touches(scenario)))):
+        if name.endswith(DONE_AGAIN) or not _may_refuse(name):
             continue
         refusal = await _refusal(scenario, touch)
         ended = await scenario.begin(refusal).play()
         runs = await ended.world.cloud.journal.find(RunFilter())
         await ended.world.close()
         if any(entry.way == "undo" for run in runs for entry in run.log):
-            return await _with_a_debt(scenario, refusal, ended.incarnations[0].touches)
-    return None
+            for play in _with_a_debt(scenario, refusal, ended.incarnations[0].touches):
+                yield play
+            return
+
+
+def _with_a_debt(scenario: Scenario, refusal: Plan, touches: list[str]) -> Iterator[Play]:
+    refused = max(refusal)
+    for touch in range(refused + 1, len(touches)):
+        if changes(touches[touch]):
+            what = f"REFUSED at {refused} {touches[refused]}, UNANSWERED at {touch} {touches[touch]}"
+            yield Play(what, partial(_struck, scenario, {**refusal, touch: Fault.UNANSWERED}))
 
 
 async def _refusal(scenario: Scenario, touch: int) -> Plan:
@@ -322,16 +356,6 @@ async def _asked_again(scenario: Scenario, touch: int, silence: Fault) -> list[i
     """Return the numbers of the touches that say the same again after that one had no answer."""
     touches = await _touches(scenario, {touch: silence})
     return [number for number in range(touch + 1, len(touches)) if touches[number] == touches[touch]]
-
-
-async def _with_a_debt(scenario: Scenario, refusal: Plan, touches: list[str]) -> str | None:
-    for touch in range(max(refusal) + 1, len(touches)):
-        if changes(touches[touch]):
-            what = f"REFUSED at {max(refusal)} {touches[max(refusal)]}, UNANSWERED at {touch} {touches[touch]}"
-            plan = {**refusal, touch: Fault.UNANSWERED}
-            if why := await _complaint(scenario, what, partial(_struck, scenario, plan)):
-                return why
-    return None
 
 
 async def _struck(scenario: Scenario, plan: Plan) -> None:
@@ -361,17 +385,3 @@ async def _slept(scenario: Scenario, touch: int) -> None:
     ended = await sleeping(trial)
     if ended.fired:
         await scenario.check(trial, ended, True)
-
-
-async def _complaint(scenario: object, what: str, play: Callable[[], Awaitable[None]]) -> str | None:
-    try:
-        await play()
-    except asyncio.CancelledError:
-        raise
-    except (Exception, Violation) as error:
-        return f"{scenario}{f', {what}' if what else ''}: {line_of(error)}"
-    return None
-
-
-def line_of(error: BaseException) -> str:
-    return (f"{type(error).__name__} {error}".strip().splitlines() or [""])[0][:110]

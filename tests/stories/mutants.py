@@ -1,307 +1,144 @@
 """Leave out an undo, a wait, a save, a line, a fence, a guard: is it noticed? `make mutants`, one alone: ONLY="name".
 
-Each mutant is told stories of its kind of run until one goes wrong; a mutant whom no story notices survives, and that
-is a hole in the stories. Exit code 1 when fewer than 95 % are noticed, or when stories complain of nothing.
+Each mutant is run in stories of its kind until one goes wrong; a mutant that no story notices survives, and that is a
+hole in the stories. The stories that noticed are then run with nothing left out. Exit code 1 if a mutant survives, or
+if a story fails with nothing left out.
+
+mutant_hints.json has the play that noticed each mutant last. It is tried first, which saves most of the time; if it
+does not notice, all others are searched. Each run of this command updates the file; nothing else depends on it.
 """
 
 import argparse
 import asyncio
+import json
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import groupby
 from multiprocessing import get_context
+from multiprocessing.pool import Pool
+from pathlib import Path
 
-import pytest
 import structlog
 
-from tests.sim import test_run
-from tests.sim.test_found import hand_over_late
-from tests.stories import guards, kinds, test_cells
-from tests.stories.again import knows_no_epochs, wakes_in_a_later_move
-from tests.stories.choosing import may_come_late
-from tests.stories.kinds import Attempt, line_of
 from tests.stories.leaving_out import Mutant
-from tests.stories.move_stories import LIVE_STORIES, STORIES
-from tests.stories.mutations import CONTROL, HELD_UP, mutants
-from tests.stories.restored_mutations import RESTORED
-from tests.stories.test_crashes import (
-    check,
-    may_refuse,
-    play,
-    play_late,
-    play_late_and_refused,
-    revert_in_sight,
-    revert_without_a_source,
-)
-from tests.stories.test_live_transfers import (
-    test_a_host_without_the_processor_is_passed_over,
-    test_an_abort_at_any_instant_leaves_it_here_or_there,
-    test_so_many_at_once_and_no_more,
-    test_what_dies_in_the_middle_of_a_transfer,
-    the_guest_goes_off,
-)
-from tests.stories.test_switches import edited_at_every_touch
-from tools.faultmap import pages
-from tools.faultmap.drawn import draw
-from tools.faultmap.variants import DEVICES, Variant
-from tools.scenarios.incarnations import sleeping
-from tools.scenarios.moves import Story, Trial
-from whimbrel.moves.live_migrate import LIVE_MIGRATE
-from whimbrel.sim.checks.invariants import Violation, books
-from whimbrel.sim.faults.chaos import Fault, changes
+from tests.stories.move_plays import TOLD, groups_of, undisturbed
+from tests.stories.mutations import mutants
+from tests.stories.plays import Notice, first_failure
 
-ENOUGH = 0.95
+HINTS = Path(__file__).with_name("mutant_hints.json")
 
-TOLD = tuple(
-    story
-    for name in (
-        "resize, revert",
-        "resize, confirm",
-        "resize to fewer cpus, confirm",
-        "resize on the same host, revert",
-        "cold migration of a stopped server to a named host, revert",
-        "resize with ports and volumes, revert",
-        "resize with ports and volumes, confirm",
-        "resize with ports and volumes on the same host, revert",
-        "resize with a virtual function, revert",
-        "resize with a virtual function, confirm",
-        "resize with ports and volumes to another cell, revert",
-        "resize to another cell, revert",
-        "resize to another cell, confirm",
-    )
-    for story in STORIES
-    if story.name == name
-)
-"""What a mutant is told: those in which most goes back come first."""
-
-LIVE_TOLD = tuple(
-    story
-    for name in (
-        "live migration with ports and volumes to another cell, aborted",
-        "live migration with ports and volumes, aborted",
-        "live migration with ports and volumes to another cell",
-        "live migration of a paused server to a named host",
-        "live migration with ports and volumes",
-    )
-    for story in LIVE_STORIES
-    if story.name == name
-)
-"""The same for mutants of live migrations."""
-
-DRAWN = {
-    "cell": Variant("resize", "other cell", "image", DEVICES[1], "revert"),
-    "function": Variant("resize", "same cell", "image", "PCI", "revert"),
-}
-"""What is drawn on the fault map for those whom no story noticed, by what they are about."""
-
-
-def attempts(about: str) -> Iterator[Attempt]:
-    """List what a mutant of a resize is told: all stories without faults, then those that it is about with them."""
-    yield from (partial(undisturbed, story) for story in sorted(TOLD, key=lambda story: about not in story.name))
-    result = [story for story in TOLD if (about in story.name if about else not (story.devices or story.function))]
-    if about == "cell":
-        yield early
-    if about == HELD_UP:
-        yield held_up
-    back = [story for story in result if story.end == "revert"]
-    yield from (partial(nowhere, story) for story in back if not (story.same_host or story.stopped))
-    yield from (partial(disturbed, story) for story in result[:1])
-    if about == "ports":
-        yield late_activation
-        yield from (partial(again, story) for story in back)
-    yield from (partial(disturbed, story) for story in result[1:])
-    yield from (partial(edited, story) for story in result if story.crosses and not story.devices)
-    yield from (partial(drawn, DRAWN[about]) for _ in range(about in DRAWN))
-
-
-async def noticed(mutant: Mutant) -> str | None:
-    """Run stories with a mutant; return the first that fails."""
-    with mutant.patch():
-        for attempt in _attempts(mutant):
-            try:
-                why = await attempt()
-            except (Exception, Violation) as error:  # where it goes wrong, not even the touches can be listed
-                why = line_of(error)
-            if why:
-                return why
-    return None
-
-
-def live_attempts(about: str) -> Iterator[Attempt]:
-    """List what a mutant of a live migration is told: stories without faults, those of one trouble, all with faults."""
-    yield from (partial(undisturbed, story) for story in LIVE_TOLD)
-    for act in (test_so_many_at_once_and_no_more, test_a_host_without_the_processor_is_passed_over):
-        yield partial(_complaint, act)
-    yield partial(_complaint, partial(test_what_dies_in_the_middle_of_a_transfer, the_guest_goes_off))
-    yield partial(_complaint, partial(test_an_abort_at_any_instant_leaves_it_here_or_there, LIVE_TOLD[-1]))
-    chosen = [story for story in LIVE_TOLD if not about or about in story.name]
-    yield from (partial(nowhere, story) for story in chosen if story.end == "revert")
-    yield from (partial(disturbed, story) for story in chosen)
-
-
-async def _complaint(act: Callable[[], Awaitable[None]]) -> str | None:
-    try:
-        await act()
-    except (Exception, Violation, pytest.fail.Exception) as error:
-        return line_of(error)
-    return None
-
-
-def _attempts(mutant: Mutant) -> Iterator[Attempt]:
-    if mutant.kind == LIVE_MIGRATE.name:
-        return live_attempts(mutant.about)
-    if mutant.kind == RESTORED:
-        return guards.attempts()
-    return attempts(mutant.about) if mutant.kind == "resize" else kinds.attempts(mutant.kind, mutant.about)
-
-
-async def late_activation() -> str | None:
-    try:
-        await hand_over_late()
-    except (Exception, Violation) as error:
-        return f"an activation of ports comes after its undo: {line_of(error)}"
-    return None
-
-
-async def undisturbed(story: Story) -> str | None:
-    try:
-        await check(await Trial(story).play(), story, may_be_nothing=False)
-        if story.end == "revert" and not story.live:
-            await revert_without_a_source(story)
-            await revert_in_sight(story)
-    except (Exception, Violation) as error:
-        return f"{story}: {line_of(error)}"
-    return None
-
-
-async def nowhere(story: Story) -> str | None:
-    """Let all hosts but the first refuse, one phase after the other: the result is as if it had never begun."""
-    for phase in ("reserve", "fetch_disk" if story.crosses else "import_disk", "define", "start"):
-        trial = Trial(story)
-        await trial.set_the_scene()
-        for hypervisor in list(trial.world.hypervisors.values())[1:]:
-            hypervisor.refusing.add(phase)
-        try:
-            before = await books(trial.world)
-            await trial.move(*trial.next_incarnation()[1:])
-            await trial.settle()
-            assert await books(trial.world) == before, "something is left"
-        except (Exception, Violation) as error:
-            return f"{story}, no host: {line_of(error)}"
-    return None
-
-
-async def again(story: Story) -> str | None:
-    """Make one sleep at each look, until its server moves again."""
-    result = await Trial(story).play()
-    await result.world.close()
-    for touch, name in enumerate(result.incarnations[0].touches):
-        if not (changes(name) or knows_no_epochs(name)):
-            try:
-                await wakes_in_a_later_move(story, touch)
-            except (Exception, Violation) as error:
-                return f"{story}, SLEEP at {touch} {name}: {line_of(error)}"
-    return None
-
-
-async def early() -> str | None:
-    try:
-        await test_cells.test_a_cell_whose_database_is_away_is_noticed_before_the_guest_is_down()
-    except (Exception, Violation) as error:
-        return f"a cell that is away: {line_of(error)}"
-    return None
-
-
-async def held_up() -> str | None:
-    """Make an order wait within an agent until newer ones have passed it."""
-    outcome = await asyncio.to_thread(test_run.held_up)  # it has a loop of its own
-    return outcome.failure
-
-
-async def disturbed(story: Story) -> str | None:
-    """Run it with every fault in turn."""
-    result = await Trial(story).play()
-    await result.world.close()
-    for touch, name in enumerate(result.incarnations[0].touches):
-        for fault in _faults(name):
-            try:
-                await _one(story, touch, fault)
-                if fault is Fault.LATE and may_refuse(name):
-                    await play_late_and_refused(story, touch)
-            except (Exception, Violation) as error:
-                return f"{story}, {fault.name} at {touch} {name}: {line_of(error)}"
-    return None
-
-
-def _faults(name: str) -> list[Fault]:
-    if not changes(name):
-        return []
-    late = [Fault.LATE] if may_come_late(name) else []
-    refused = [Fault.REFUSED] if may_refuse(name) else []
-    return [Fault.CRASH_BEFORE, Fault.SLEEP, *late, *refused]
-
-
-async def _one(story: Story, touch: int, fault: Fault) -> None:
-    if fault is Fault.SLEEP:
-        await check(await sleeping(Trial(story, {touch: Fault.SLEEP})), story)
-    elif fault is Fault.LATE:
-        await play_late(story, touch)
-    else:
-        await play(story, {touch: fault})
-
-
-async def edited(story: Story) -> str | None:
-    try:
-        await edited_at_every_touch(story, 0)
-    except (Exception, Violation) as error:
-        return f"{story}, its owner changes the record: {line_of(error)}"
-    return None
-
-
-async def drawn(variant: Variant) -> str | None:
-    try:
-        red = pages.reds({variant: await draw(variant)})
-    except (Exception, Violation) as error:
-        return f"{variant.name}: {line_of(error)}"
-    return red[0][:160] if red else None
-
-
-# The command
+Hint = tuple[str, str]
+"""The names of a group and of a play in it."""
 
 
 def main(arguments: Sequence[str]) -> int:
     asked = _parser().parse_args(arguments)
-    chosen = [mutant for mutant in mutants() if asked.only in mutant.name]
-    began, good = time.monotonic(), dict[str, bool]()
+    chosen = [name for name in by_name() if asked.only in name][asked.part % asked.one_in :: asked.one_in]
+    asyncio.run(undisturbed(TOLD[0]))  # so that each process has compiled statements
     with get_context("fork").Pool(asked.processes, _be_quiet, maxtasksperchild=1) as pool:
-        for name, why in pool.imap_unordered(_judge, [mutant.name for mutant in chosen]):
-            good[name] = (why is None) == is_control(name)
-            head = f"{len(good)}/{len(chosen)} {time.monotonic() - began:.0f} s  {'good' if good[name] else 'BAD '}"
-            print(f"{head}  {name}: {why or 'no story complains'}", flush=True)
-    share = sum(good.values()) / max(1, len(good))
-    print(f"{sum(good.values())} of {len(good)} are as they should be: {share:.1%}")
-    return 0 if share >= ENOUGH and all(good[name] for name in good if is_control(name)) else 1
+        notices = _judge_all(pool, chosen)
+        unfair = _complaints(pool, {name: notice for name, notice in notices.items() if notice})
+    survivors = [name for name, notice in notices.items() if not notice]
+    _remember(notices)
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} are noticed; no story notices: {survivors or 'none'}")
+    print(f"stories that fail with nothing left out: {unfair or 'none'}")
+    return 1 if survivors or unfair else 0
 
 
-def is_control(name: str) -> bool:
-    return name.endswith(CONTROL)
+@cache
+def by_name() -> Mapping[str, Mutant]:
+    return {mutant.name: mutant for mutant in mutants()}
+
+
+# With a part left out
+
+
+def _judge_all(pool: Pool, names: Sequence[str]) -> dict[str, Notice | None]:
+    began, hints, notices = time.monotonic(), _read_hints(), dict[str, Notice | None]()
+    for name, notice in pool.imap_unordered(_judge, [(name, hints.get(name)) for name in names]):
+        notices[name] = notice
+        print(
+            f"{len(notices)}/{len(names)} {time.monotonic() - began:.0f} s  {name}: {notice or 'SURVIVES'}", flush=True
+        )
+    return notices
+
+
+def _judge(asked: tuple[str, Hint | None]) -> tuple[str, Notice | None]:
+    name, hint = asked
+    return name, asyncio.run(noticed(by_name()[name], hint))
+
+
+async def noticed(mutant: Mutant, hint: Hint | None) -> Notice | None:
+    """Run plays with a mutant, first the hinted one, then the others of its group; return the first failure."""
+    with mutant.patch():
+        groups = list(groups_of(mutant))
+        if hint:
+            hinted = [group for group in groups if group.name == hint[0]]
+            for group in hinted:
+                if notice := await first_failure(group, hint[1:]):
+                    return notice
+            groups = hinted + [group for group in groups if group not in hinted]
+        for group in groups:
+            if notice := await first_failure(group):
+                return notice
+    return None
+
+
+# With nothing left out
+
+
+def _complaints(pool: Pool, notices: Mapping[str, Notice]) -> list[str]:
+    """Run the plays that noticed something with nothing left out; return what fails."""
+    noticed = sorted((by_name()[name].kind, notice.hint, name) for name, notice in notices.items())
+    asked = list[tuple[str, str, set[str]]]()
+    for (_, group), found in groupby(noticed, lambda one: (one[0], one[1][0])):
+        plays = {play: name for _, (_, play), name in found}
+        asked.append((next(iter(plays.values())), group, set(plays)))
+    return [str(notice) for notice in pool.imap_unordered(_control, asked) if notice]
+
+
+def _control(asked: tuple[str, str, set[str]]) -> Notice | None:
+    name, hinted, plays = asked
+    [group] = [group for group in groups_of(by_name()[name]) if group.name == hinted]
+    return asyncio.run(first_failure(group, plays))
+
+
+# Hints
+
+
+def _read_hints() -> dict[str, Hint]:
+    if not HINTS.exists():
+        return {}
+    told = json.loads(HINTS.read_text())
+    return {name: (group, play) for group, plays in told.items() for play, names in plays.items() for name in names}
+
+
+def _remember(notices: Mapping[str, Notice | None]) -> None:
+    """Note the play that noticed each mutant; forget mutants that are gone or survived."""
+    found = {name: notice and notice.hint for name, notice in notices.items()}
+    hints = {name: hint for name, hint in {**_read_hints(), **found}.items() if hint and name in by_name()}
+    told: dict[str, dict[str, list[str]]] = {}
+    for (group, play), name in sorted((hint, name) for name, hint in hints.items()):
+        told.setdefault(group, {}).setdefault(play, []).append(name)
+    HINTS.write_text(json.dumps(told, indent=1) + "\n")
+
+
+# The command
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.stories.mutants", description=__doc__)
     parser.add_argument("--only", default="", help="mutants whose name has this")
     parser.add_argument("--processes", type=int, default=2, help="how many are told stories at once")
+    parser.add_argument("--one-in", type=int, default=1, help="one of so many")
+    parser.add_argument("--part", type=int, default=0, help="which of them: any number")
     return parser
 
 
 def _be_quiet() -> None:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), processors=[lambda *_: ""])
-
-
-def _judge(name: str) -> tuple[str, str | None]:
-    [mutant] = [mutant for mutant in mutants() if mutant.name == name]
-    return name, asyncio.run(noticed(mutant))
 
 
 if __name__ == "__main__":

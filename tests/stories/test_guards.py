@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.stories.guards import attempts
-from tests.stories.kinds import Attempt
+from tests.stories.guards import groups
+from tests.stories.plays import Group, first_failure
 
 
-@pytest.mark.parametrize("attempt", list(attempts()), ids=lambda attempt: attempt.args[0].__name__)
-async def test_each_guard_does_its_part(attempt: Attempt) -> None:
-    assert await attempt() is None  # type: ignore[arg-type]
+@pytest.mark.parametrize("group", list(groups()), ids=lambda group: group.name)
+async def test_each_guard_does_its_part(group: Group) -> None:
+    assert await first_failure(group) is None

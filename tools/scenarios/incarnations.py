@@ -20,6 +20,10 @@ from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Chaos, Crash, Plan, changes
 
 
+MOST_TOUCHES = 5000
+"""A process that has made so many calls is taken for one that does not end: stories need some hundreds."""
+
+
 @dataclass
 class Result:
     """Result of a story."""
@@ -98,6 +102,8 @@ class Incarnations:
 
     async def after_each(self, touch: str) -> None:
         """Check the world after each touch that can change it; shorter stories covered those before the last fault."""
+        if len(self.incarnations[-1].touches) > MOST_TOUCHES:
+            raise Violation(f"after {MOST_TOUCHES} calls it still calls {touch}")
         if changes(touch) and sum(len(chaos.fired) for chaos in self.incarnations) >= len(self._plans):
             await self._invariants.check(touch)
 
