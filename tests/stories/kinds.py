@@ -25,9 +25,10 @@ from tests.stories.later import LATER, Later, every_look
 from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_misbound, watch
 from tests.stories.plays import Group, Play, alone, every
 from tests.stories.test_repair import a_scene
-from tests.stories.test_repair_older import OLDER
+from tests.stories.test_repair_older import OLDER, test_the_entry_of_a_deleted_server_is_marked_deleted
 from tools.scenarios import evacuations
-from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, sleeping
+from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, sleeping, watched
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Refused, WorldError
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, Slot
@@ -219,6 +220,13 @@ async def _interrupted_repairs() -> None:
             await scene.world.close()
 
 
+async def _entry_of_a_deleted_server() -> None:
+    scene = await a_scene()
+    scene.world.registry = watched(SAGAS, scene.world)
+    await test_the_entry_of_a_deleted_server_is_marked_deleted(scene)
+    await scene.world.close()
+
+
 ALSO: Mapping[str, Mapping[str, Callable[[], Awaitable[None]]]] = {
     "create": {
         "the first host fails": test_build_failures.failed_over,
@@ -237,7 +245,10 @@ ALSO: Mapping[str, Mapping[str, Callable[[], Awaitable[None]]]] = {
         ),
         "at an older agent": partial(_at_an_older_agent, "merge_volume_files"),
     },
-    "repair": {"interrupted repairs": _interrupted_repairs},
+    "repair": {
+        "interrupted repairs": _interrupted_repairs,
+        "the directory names a deleted server": _entry_of_a_deleted_server,
+    },
 }
 """Stories without faults of a kind that no scenario tells."""
 

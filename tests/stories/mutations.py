@@ -94,7 +94,8 @@ def _about(step: Step) -> str:
     conditions = {"crosses_cells": "cell", "sends_disk": "cell", "wants_pci": "function", "had_pci": "function"}
     devices = dict.fromkeys(("moves_ports", "has_ports", "moves_volumes", "has_volumes"), "ports")
     devices |= dict.fromkeys(("requests_nics", "requests_volumes", "has_devices"), "ports")
-    return {**conditions, **devices}.get(step.only_if.__name__ if step.only_if else "", "")
+    roots = dict.fromkeys(("renews_root", "reimages_root"), "made anew")
+    return {**conditions, **devices, **roots}.get(step.only_if.__name__ if step.only_if else "", "")
 
 
 def _fences() -> Iterator[Mutant]:

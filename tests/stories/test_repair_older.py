@@ -59,6 +59,12 @@ async def larger_guest_of_one_flavor(scene: Scene) -> None:
     await guest_of_another_size(scene)
 
 
+async def entry_of_a_deleted_server(scene: Scene) -> None:
+    """As after a restore of the global database to a time before the deletion."""
+    values = {"deleted_at": None, "cell": "c1"}
+    await run(scene, "global", sa.update(directory).where(directory.c.server_id == scene.gone.id).values(values))
+
+
 def _older(name: str, act: Act, *names: str) -> Break:
     return Break(name, act, frozenset(names))
 
@@ -69,6 +75,9 @@ OLDER = (
     _older("the only guest is in another cell", guest_in_another_cell, "missing_guest", "stray_guest"),
     _older("the only guest has another size", larger_guest_of_one_flavor, "missing_guest", "stray_guest"),
 )
+
+
+CLOSED = _older("the directory names a deleted server", entry_of_a_deleted_server, "no_record")
 
 
 async def now(scene: Scene) -> Server:
@@ -87,6 +96,17 @@ async def test_a_record_is_written_as_its_only_whole_guest_is(scene: Scene, brok
     assert proof.holds, proof.violations
     assert (await books(scene.world))["guests"] == guests
     await Invariants(scene.world).check()
+
+
+async def test_the_entry_of_a_deleted_server_is_marked_deleted(scene: Scene) -> None:
+    before = await books(scene.world)
+    await CLOSED.act(scene)
+    proof, findings = await survey(scene.world.cloud)
+    assert {one.kind for one in proof.violations} >= CLOSED.names
+    await repair_all(scene, findings)
+    proof = await prove(scene.world.cloud)
+    assert proof.holds, proof.violations
+    assert await books(scene.world) == before
 
 
 async def test_the_record_says_cell_flavor_and_power_of_the_guest(scene: Scene) -> None:
