@@ -69,9 +69,16 @@ EQUIVALENT = {
 """Mutants that no story can notice -> why."""
 
 
+UNNOTICED = {
+    # An incoming guest has its devices, and is not shown with them: I8 sees the running ones.
+    "live_migrate: the undo of claim_devices waits for nothing",
+}
+"""Mutants that a story should notice, and none does yet."""
+
+
 def mutants() -> Iterator[Mutant]:
     known = list(_mutants())
-    gone = EQUIVALENT.keys() - {mutant.name for mutant in known}
+    gone = {*EQUIVALENT, *UNNOTICED} - {mutant.name for mutant in known}
     assert not gone, f"these mutants are gone: {gone}"
     return (mutant for mutant in known if mutant.name not in EQUIVALENT)
 
