@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from tests.stories.attaching import SCENARIOS, SNAPSHOT, Scenario, touches_of
+from tests.stories.attaching import SCENARIOS, SNAPSHOT, Scenario, merge_files, touches_of
 from tests.stories.test_restored_swaps import EVERYTHING, SERVERS_ONLY, CutOff
 from tools.scenarios import restored
 from whimbrel.domain.guest import GuestKey
@@ -19,6 +19,8 @@ from whimbrel.sim.runs.operator_restore import restore
 from whimbrel.sim.world import equipment
 
 TAKEN, OF_STOPPED = [one for one in SCENARIOS if one.saga == "take_volume_snapshot"][:2]
+[MERGED] = [one for one in SCENARIOS if one.saga == "merge_volume_files"]
+MERGE = "agent h1.merge_volume_files"
 
 
 async def file_in_use(world: World, play: CutOff) -> str:
@@ -59,6 +61,26 @@ async def test_it_is_left_if_the_volume_service_has_given_the_snapshot_up() -> N
     [finding] = [one for one in (await survey(world.cloud))[1] if one.subject == play.server.id]
     assert finding.plan.actions == ()
     assert "the volume service has given the snapshot up" in finding.plan.left[0]
+    await world.close()
+
+
+@pytest.mark.parametrize("which", [EVERYTHING, SERVERS_ONLY, ("global",)], ids=" ".join)
+async def test_a_snapshot_whose_merge_is_lost_can_be_deleted_again(which: Collection[str]) -> None:
+    """The service waits for the host until it gives up. Asked again, the host finds the files merged."""
+    play = CutOff(MERGED, {(await touches_of(MERGED)).index(MERGE): Fault.CRASH_AFTER})
+    world = await play.until_it_dies(which)
+    assert await restore_after(world) == []
+    volumes, merged = world.remains.volumes, await file_in_use(world, play)
+    assert (await volumes.snapshot_details(SNAPSHOT)).status == "deleting"
+    await volumes.report_snapshot(SNAPSHOT, "deleting", "error_deleting")
+    volumes.begin_deletion(SNAPSHOT)
+    engine, record = world.engine("again"), await lookup.find(world.cloud, play.server.id)
+    await merge_files(world.cloud, engine, world.requester(), record)
+    await world.settle(engine)
+    assert volumes.snapshots() == []
+    assert await file_in_use(world, play) == merged
+    proof = await prove(world.cloud)
+    assert proof.holds, proof.violations
     await world.close()
 
 
