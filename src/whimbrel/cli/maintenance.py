@@ -161,7 +161,7 @@ def plan(
             return _simulate_plan(api, found, assume, json)
     _tell(found, json)
     if not json:
-        terminal.console().print(_next_command(found), soft_wrap=True)
+        terminal.console().print(next_command(found), soft_wrap=True)
     return 0 if found.can_succeed else SAYS_NO
 
 
@@ -265,12 +265,15 @@ def _simulate_plan(api: Api, found: MaintenanceState, assume: Assume, json: bool
     else:
         console = terminal.console()
         console.print(simulation.shown(result))
-        console.print(_next_command(found), soft_wrap=True)
+        console.print(next_command(found), soft_wrap=True)
     return simulation.exit_code(result)
 
 
-def _next_command(found: MaintenanceState) -> str:
-    return f"\nNothing has begun. To execute this plan: whimbrel maintenance start {found.id}"
+def next_command(found: MaintenanceRow) -> str:
+    words = f"\nNothing has begun. To execute this plan: whimbrel maintenance start {found.id}"
+    if found.progress.total or not found.hosts:
+        return words
+    return f"{words}\nIt only disables the hosts: no servers are on them. Which hosts have servers: whimbrel host list"
 
 
 # Requests

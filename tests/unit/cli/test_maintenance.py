@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tests.unit.cli.test_listing import at_a_terminal
 from whimbrel.api.views.maintenances import MaintenanceRow, MaintenanceRows, MaintenanceState
-from whimbrel.cli.maintenance import chosen, listed, shown, window_words
+from whimbrel.cli.maintenance import chosen, listed, next_command, shown, window_words
 from whimbrel.domain.errors import NotFound, Refused
 
 NUMBERS = {"total": 120, "moved": 37, "moving": 4, "planned": 76, "failed": 0, "left": 0, "stays": 3}
@@ -40,6 +40,14 @@ def row(**more: Any) -> MaintenanceRow:
 )
 def test_the_progress_is_a_sentence(remaining_s: float | None, words: str) -> None:
     assert row(progress={**NUMBERS, "remaining_s": remaining_s}).progress.words == words
+
+
+def test_a_plan_for_hosts_without_servers_says_so_and_what_its_start_does() -> None:
+    nothing = dict.fromkeys(NUMBERS, 0)
+    empty = row(state="planned", progress={**nothing, "remaining_s": None})
+    assert empty.progress.words == "no servers to move"
+    assert "whimbrel maintenance start aa11\nIt only disables the hosts" in next_command(empty)
+    assert "only disables" not in next_command(row(state="planned"))
 
 
 @pytest.mark.parametrize(

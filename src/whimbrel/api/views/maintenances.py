@@ -20,6 +20,8 @@ class MaintenanceProgress(msgspec.Struct, kw_only=True):
     @property
     def words(self) -> str:
         """Return it in words: "37 of 120 moved, 4 under way, 3 cannot move, about 14 minutes left"."""
+        if not self.total:
+            return "no servers to move"
         parts = [f"{self.moved} of {self.total} moved"]
         counts = ((self.moving, "under way"), (self.failed, "failed"), (self.left, "left otherwise"),
                   (self.stays, "cannot move"))  # fmt: skip
