@@ -7,7 +7,7 @@ import pytest
 from tests.api.front import Front
 from tests.api.test_evacuations import born, die, drive
 from tests.api.test_services import id_of, put
-from whimbrel.domain.ids import HostName
+from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.moves.evacuation_facts import EvacuationFacts
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.stores.journal import RunFilter
@@ -84,9 +84,21 @@ async def test_a_server_without_a_host_to_go_to_is_left_with_the_reason(front: F
     assert (await front.show(server_id))["status"] == "ACTIVE"
 
 
+async def test_a_server_with_an_open_run_is_left_and_the_run_is_named(front: Front) -> None:
+    server_id = await born(front)
+    await front.act(server_id, {"migrate": None}, who="admin")
+    run = await front.world.cloud.journal.open_run(ServerId(server_id))
+    assert run
+    await die(front, "h1")
+    [left] = (await go_on(front, "h1"))["left"]
+    assert left["reason"] == f"migrate {run.id} is under way: whimbrel move show {run.id}"
+
+
 async def test_a_host_that_is_up_is_not_evacuated(front: Front) -> None:
     answer = await front.ask("POST", "/whimbrel/hosts/h1/evacuation", {"evacuation": {}}, who="admin")
     assert answer.status_code == 400
+    assert "Host h1 is up (last heartbeat: 0 s ago; without one for 60 s it is down)" in answer.text
+    assert "whimbrel host force-down h1 --reason" in answer.text
     assert (await front.ask("POST", "/whimbrel/hosts/h1/evacuation", {"evacuation": {}})).status_code == 403
 
 

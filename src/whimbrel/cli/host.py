@@ -168,7 +168,7 @@ def forget(host: HostArgument, /, *, json: Json = False, where: Where = AS_USUAL
     it is off (its power is cut), or an administrator says so (whimbrel host force-down). Refused while the host is up,
     its agent answers, or it has servers, allocations or open runs. A host that answers is retired instead.
     """
-    with where.api() as api:
+    with where.api() as api, name_lookup.of_hosts():
         answer = api.post("compute", f"{_url(host)}/forget", {"forget": None})
     if json:
         terminal.write_json(answer)

@@ -25,6 +25,8 @@ WAYS = {"do": "v", "undo": "^"}
 BACK = "rolled back"
 BECAUSE = {"refused": "refused", "reverted": "reverted", "asked": "on request"}
 """Why a move is rolled back, by its `turned`. None of them is an error: the server is as before."""
+SOURCE_UNDO = "stop_on_source"
+"""The step whose undo needs the source: a move that owes it can be ended without it."""
 AHEAD = 2
 """How many future steps are shown at least if not all steps fit."""
 
@@ -150,6 +152,8 @@ def state(move: Move) -> Text:
         text.append(f": goes {way}, {_driver(move)}, epoch {move.epoch}")
     if move.debts:
         text.append(f"\nstill owed: {', '.join(move.debts)}", "bold red")
+        if SOURCE_UNDO in move.debts and move.saga in ("resize", "migrate"):
+            text.append(f"\nIf host {move.source} never returns: whimbrel move give-up-source {move.id}")
     if move.message:
         text.append(f"\n{move.message}")
     if move.problem:

@@ -52,6 +52,11 @@ class Host(msgspec.Struct, kw_only=True):
             return "down"
         return "up" if self.enabled else "disabled"
 
+    def up_words(self, now: float) -> str:
+        """Return that the host is up and when it would not count as up, for an error: it may have died just now."""
+        age = f"last heartbeat: {max(now - self.seen_at, 0):.0f} s ago"
+        return f"Host {self.name} is up ({age}; without one for {SERVICE_DOWN_S:.0f} s it is down)"
+
 
 class ForcedDown(msgspec.Struct, frozen=True, kw_only=True):
     """An administrator's word that a host is down. by: a user's name. reason: a sentence. at: seconds since 1970."""

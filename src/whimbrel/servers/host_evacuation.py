@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused
+from whimbrel.domain.errors import Busy, Conflict, Invalid, NotFound, Refused
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import has_facts
@@ -60,8 +60,11 @@ async def evacuate_host(
     leaves_cell: whether servers may go to other cells.
     Raises: Invalid: the host is up; Unavailable.
     """
-    if host.is_up(cloud.clock.now()):
-        raise Invalid(f"Host {host.name} is up: it is not evacuated. Move its servers instead.")
+    if host.is_up(now := cloud.clock.now()):
+        raise Invalid(
+            f"{host.up_words(now)}: it is not evacuated. If it works, move its servers: whimbrel maintenance plan"
+            f" {host.name}. If it is dead, say so: whimbrel host force-down {host.name} --reason ..."
+        )
     open_runs = await evacuation_requests.under_way(cloud, host.name)
     arrived, undone = await cloud.journal.newest_ends(NAME, host.name, min(since, _lost_at(host)))
     left = {run.subject: _left(run) for run in undone if has_facts(run, EvacuationFacts) and _ended(run) >= since}
@@ -78,6 +81,8 @@ async def evacuate_host(
                 begun += 1
             except NotFound:
                 continue  # deleted meanwhile
+            except Busy as busy:
+                left[server.id] = Left(server=server.id, name=server.name, reason=await _busy(cloud, server, busy))
             except (Refused, Conflict) as no:
                 left[server.id] = Left(server=server.id, name=server.name, reason=no.reason)
     waiting = [run for run in open_runs if run.facts.evidence is None]
@@ -141,6 +146,12 @@ def _lost_at(host: Host) -> float:
 def _ended(run: Evacuation) -> float:
     assert run.finished_at is not None, "it has ended"
     return run.finished_at
+
+
+async def _busy(cloud: Cloud, server: Server, busy: Busy) -> str:
+    """Return what is under way on a server, and how it is looked at."""
+    run = await cloud.journal.open_run(server.id)
+    return f"{run.saga} {run.id} is under way: whimbrel move show {run.id}" if run else busy.reason
 
 
 def _left(run: Evacuation) -> Left:

@@ -90,6 +90,21 @@ def test_debts_and_bugs_are_said_with_what_to_do() -> None:
     assert "no answer from n2" in seen
 
 
+@pytest.mark.parametrize(
+    ("saga", "debts", "is_said"),
+    [
+        ("migrate", ["stop_on_source", "lock"], True),
+        ("migrate", ["carry_disk", "lock"], False),
+        ("live_migrate", ["stop_on_source"], False),
+    ],
+)
+def test_a_move_that_waits_for_its_source_says_how_it_ends_without_it(
+    saga: str, debts: list[str], is_said: bool
+) -> None:
+    seen = text(move_view.state(read(saga=saga, way="back", debts=debts)))
+    assert ("If host n1 never returns: whimbrel move give-up-source 5e3c" in seen) == is_said
+
+
 def test_a_run_that_waits_says_when_it_is_asked_again() -> None:
     soon = time.time() + 3600
     assert f"goes forward, asked again at {moment(soon)}, epoch 3" in text(

@@ -28,7 +28,7 @@ class RequestedFault(msgspec.Struct, frozen=True, kw_only=True):
 
     order: str | None
     error: Literal["refused", "unavailable"] = "refused"
-    reason: str = "the test asked for it"
+    reason: str = "an injected fault"
     host: HostName | None = None
     server: ServerId | None = None
     times: int | None = None
