@@ -302,7 +302,7 @@ async def test_failures_pause_it_and_a_resume_tries_them_again() -> None:
     fillers = [await boot(world, f"full{host}{number}", host, LARGE) for host in ("h2", "h3") for number in range(2)]
     await requests.start(world.cloud, found.id)
     found = await rounds(world, found)
-    assert (found.state, found.message) == ("paused", "2 moves have failed since it was started.")
+    assert (found.state, found.message) == ("paused", "2 moves failed since it was started.")
     assert len(fillers) == 4
     with pytest.raises(Conflict, match="only a planned one"):
         await requests.start(world.cloud, found.id)

@@ -20,6 +20,7 @@ from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.global_.cells import SqlCells
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import CellName
+from whimbrel.domain.nouns import counted
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.cloud import Cell, Cloud
@@ -183,8 +184,8 @@ async def name_cells(config: CloudConfig, cloud: Cloud) -> None:
     for home, servers in homes.items():
         if home not in said and home not in added:
             raise Invalid(
-                f"the settings have no cell '{home}', and {servers} servers of this cloud live in it: put it back, or"
-                " use another --data-dir"
+                f"the settings have no cell '{home}', which has {counted(servers, 'server')} of this cloud: put it"
+                " back, or use another --data-dir"
             )
     replaced = any(
         cell.database and name in known and cell.database != known[name].database for name, cell in said.items()
@@ -251,20 +252,20 @@ async def _check_replacement(name: CellName, url: str, servers: int | None) -> N
 
     servers: None: the cell has none, but there are open moves from or to it.
     """
-    inhabited = f"{servers} servers live in" if servers else "moves are not over that lead from or to"
+    has = counted(servers, "server") if servers else "open moves from or to it"
     database = AwaitedDatabase(url, f"cell_{name}")
     try:
         await database.check()
         known = await SqlHosts(database, name).all()
     except WorldError as trouble:
         raise Invalid(
-            f"{inhabited} cell '{name}', and the 'database' that it is to have now cannot be used:"
+            f"cell '{name}' has {has}, and the 'database' that it is to have now cannot be used:"
             f" {trouble.reason}; put back the one that it had, or start again when this one answers"
         ) from None
     finally:
         await database.close()
     if not known:
         raise Invalid(
-            f"{inhabited} cell '{name}', and the 'database' that it is to have now knows nothing of them:"
+            f"cell '{name}' has {has}, and the 'database' that it is to have now knows nothing of them:"
             " put back the one that it had, or move its contents first"
         )

@@ -91,8 +91,8 @@ class Drain:
                 self._move(waiting)
             self._move([])
         except KeyboardInterrupt:
-            on_their_way = len(self._under_way)
-            self._tell(f"stopped; {on_their_way} servers go on by themselves: run it again to go on with the others")
+            on_their_way = counted(len(self._under_way), "move")
+            self._tell(f"stopped; {on_their_way} under way will go on: run it again to go on with the others")
             raise
         return self._outcome
 

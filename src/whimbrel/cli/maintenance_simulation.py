@@ -153,7 +153,7 @@ def _losses(losses: list[LostHost]) -> Iterator[Text]:
         [(why, _)] = Counter(each.reason for each in one.without_place).most_common(1)
         yield Text(f"    {why}")
     if len(bad) > SHOWN_LOSSES:
-        yield Text(f"  and {len(bad) - SHOWN_LOSSES} more hosts: --json names all")
+        yield Text(f"  and {terminal.counted(len(bad) - SHOWN_LOSSES, 'more host')}: --json names all")
     good = len(losses) - len(bad)
     yield Text(f"  {good} of {terminal.counted(len(losses), 'remaining host')} can die: all their servers have a place")
 

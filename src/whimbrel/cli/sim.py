@@ -211,7 +211,7 @@ def _check(size: Size, seeds: int, steps: int, cells: int | None, jobs: int, sav
     if not 0 < size.gap_s <= LONGEST_GAP_S:
         raise Invalid(f"--gap is in seconds: more than 0, and {LONGEST_GAP_S:.0f} at most")
     if size.cells > size.hosts:
-        raise Invalid(f"{size.hosts} hosts cannot be spread over {size.cells} cells")
+        raise Invalid(f"--hosts {size.hosts}: each of the {size.cells} cells needs one")
     if not 0 <= size.faults <= 1:
         raise Invalid("--faults is a part of the steps: 0 to 1")
     for part, kinds in ((1 - size.faults, ACTS), (size.faults, FAULTS)):
@@ -260,7 +260,8 @@ def document(outcome: Outcome) -> dict[str, Any]:
 def say(outcome: Outcome) -> None:
     """Print a run as a timeline: simulated time, source, event."""
     terminal.console().print(
-        f"[bold]seed {outcome.story.seed}[/], {len(outcome.story.decisions)} steps:", highlight=False
+        f"[bold]seed {outcome.story.seed}[/], {terminal.counted(len(outcome.story.decisions), 'step')}:",
+        highlight=False,
     )
     _say_lines(list(folded(outcome.told)))
 

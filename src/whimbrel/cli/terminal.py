@@ -7,6 +7,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from whimbrel.domain.nouns import counted as counted
+
 PICTURE_WIDTH = 112
 PIPE_WIDTH = 10_000  # a pipe has no width; nothing may be cut
 
@@ -46,11 +48,6 @@ def span(took_s: float) -> str:
         if took_s >= length:
             return f"{int(took_s / length)} {unit}"
     return f"{max(int(took_s), 0)} s"
-
-
-def counted(number: int, thing: str) -> str:
-    """Return a number with its noun: 1 host, 2 hosts."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def moment(when: float | None) -> str:

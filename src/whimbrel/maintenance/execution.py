@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Superseded, Unavailable, WorldError
 from whimbrel.domain.maintenance_plan import HOLDING, Maintenance, MaintenanceItem
+from whimbrel.domain.nouns import counted
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.maintenance import drift
@@ -68,7 +69,7 @@ async def carry_on(cloud: Cloud, engine: Engine, found: Maintenance) -> None:
     items = await cloud.maintenances.items(found.id)
     found, items = await _note_ends(cloud, engine, found, items)
     if found.state == "running" and _fails_too_often(found, items):
-        found = await _pause(cloud, found, f"{_failed(found, items)} moves have failed since it was started.")
+        found = await _pause(cloud, found, f"{counted(_failed(found, items), 'move')} failed since it was started.")
     if found.state == "running":
         locations = await locations_of(cloud, found.options.budgets)
         await Round(cloud, engine, found, items, locations).start_moves()
@@ -184,7 +185,7 @@ async def _what_is_left(cloud: Cloud, found: Maintenance, items: Sequence[Mainte
     if not servers:
         return None
     more = f", {new} of which came after the plan" if new else ""
-    return f"{len(servers)} servers are still on the hosts{more}"
+    return f"the hosts still have {counted(len(servers), 'server')}{more}"
 
 
 # The starts of moves

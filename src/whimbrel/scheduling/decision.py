@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.nouns import counted
 from whimbrel.ports.arrays import Floats, Mask, Numbers
 from whimbrel.scheduling.constraint import Constraint, NearMiss, Reason, no_suggestion
 from whimbrel.scheduling.pipeline import Ranking
@@ -105,7 +106,7 @@ class DecisionTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         if self.chosen:
             fit = self.hosts - sum(one.hosts for one in self.counts)
             return f"{fit} of {self.hosts} hosts fit" + (f"; of the others, {out}." if out else ".") + unheard
-        return f"No valid host was found. Of {self.hosts} hosts considered, {out}.{unheard}"
+        return f"No valid host was found. Of {counted(self.hosts, 'host')} considered, {out}.{unheard}"
 
 
 def _with_free(reason: Reason, free: int) -> Reason:

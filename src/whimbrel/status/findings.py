@@ -8,6 +8,7 @@ import msgspec
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName
 from whimbrel.domain.maintenance_plan import Maintenance
+from whimbrel.domain.nouns import counted
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.stores.journal import Tally
@@ -209,10 +210,10 @@ def of_proof(tally: Tally, now: float, cloud_since: float) -> Iterator[Finding]:
             yield Finding(severity="warning", kind="proof", subject="proof", text=text, command=command)
         return
     if proof.violations:
-        text = f"the last proof found {proof.violations} violations"
+        text = f"the last proof found {counted(proof.violations, 'violation')}"
         yield Finding(severity="error", kind="proof", subject="proof", text=text, command=command, since=proof.at)
     if proof.unseen:
-        text = f"the last proof could not check {proof.unseen} hosts or cells"
+        text = f"the last proof did not see everything: {counted(proof.unseen, 'part')} of the cloud did not answer"
         yield Finding(severity="warning", kind="proof", subject="proof", text=text, command=command, since=proof.at)
     if now - proof.at > UNPROVED_S:
         text = "the accounting was last checked long ago"

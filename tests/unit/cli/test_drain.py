@@ -154,7 +154,7 @@ def test_a_drain_that_is_stopped_says_what_goes_on_and_goes_on_when_it_is_run_ag
 
     with pytest.raises(KeyboardInterrupt):
         Drain(cloud, OLD, 2, True, said.append, sleep=interrupted).run()
-    assert said[-1] == "stopped; 2 servers go on by themselves: run it again to go on with the others"
+    assert said[-1] == "stopped; 2 moves under way will go on: run it again to go on with the others"
     assert names(drained(cloud).moved) == ["a", "b", "c"]
 
 

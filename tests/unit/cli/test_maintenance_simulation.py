@@ -39,7 +39,7 @@ TOLD = Simulation(
     assumed=Assumed(link_mib_s=1000.0, dirty_mib_s=50.0, start_s=5.0, stop_s=10.0),
     measured_transfers=0,
     state="done",
-    message="1 servers are still on the hosts",
+    message="the hosts still have 1 server",
     duration_s=7500.0,
     servers=[MOVED, STAYS],
     links=[
@@ -68,7 +68,7 @@ def text_of(told: Simulation) -> str:
         "h2: 7 of 9 servers have no place: web0, web1, web2, web3, web4 and 2 more",
         "1 of 2 remaining hosts can die: all their servers have a place",
         "1 of 2 servers leave in 2 h 05 min, 3.0 GiB copied",
-        "1 servers are still on the hosts",
+        "the hosts still have 1 server",
     ],
 )
 def test_all_that_was_found_is_shown(words: str) -> None:
@@ -78,8 +78,8 @@ def test_all_that_was_found_is_shown(words: str) -> None:
 
 
 def test_an_end_that_is_none_is_named() -> None:
-    text = text_of(replace(TOLD, state="paused", message="4 moves have failed since it was started."))
-    assert "; it ends paused\n4 moves have failed" in text
+    text = text_of(replace(TOLD, state="paused", message="4 moves failed since it was started."))
+    assert "; it ends paused\n4 moves failed" in text
 
 
 @pytest.mark.parametrize(

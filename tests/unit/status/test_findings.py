@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.contracts.runs import a_run
 from tests.unit.scheduling.capacity import host
+from whimbrel.ports.stores.journal import LastProof, Tally
 from whimbrel.ports.stores.processes import ProcessRecord
 from whimbrel.status import findings
 from whimbrel.status.findings import Certificate
@@ -58,6 +59,22 @@ def test_a_run_says_where_it_stands_why_and_what_it_owes() -> None:
     assert "stands at bind_target on its way back: no answer; it still has to undo prepare" in found.text
     [bug] = findings.of_runs([replace(failing, problem="KeyError: 'x'")])
     assert bug.severity == "error"
+
+
+def test_the_last_proof_counts_in_the_singular_and_in_the_plural() -> None:
+    def said(violations: int, unseen: int) -> list[str]:
+        proof = LastProof(at=NOW, violations=violations, unseen=unseen)
+        tally = Tally(open=[], debts={}, debts_since=None, ended={}, takeovers=0, proof=proof)
+        return [each.text for each in findings.of_proof(tally, NOW, NOW)]
+
+    assert said(1, 1) == [
+        "the last proof found 1 violation",
+        "the last proof did not see everything: 1 part of the cloud did not answer",
+    ]
+    assert said(2, 3) == [
+        "the last proof found 2 violations",
+        "the last proof did not see everything: 3 parts of the cloud did not answer",
+    ]
 
 
 def test_a_step_that_lasts_as_long_as_a_guest_needs_is_named_only_if_it_fails() -> None:

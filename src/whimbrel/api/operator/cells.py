@@ -12,6 +12,7 @@ from whimbrel.api.views.cells import Cell, CellAnswer, Cells, Unplaced
 from whimbrel.domain.errors import Conflict, Unavailable
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName
+from whimbrel.domain.nouns import counted
 from whimbrel.http.problem import Problem
 from whimbrel.ports.stores.cells import CellInfo
 
@@ -55,7 +56,7 @@ async def remove(call: Call) -> None:
     if info.in_settings:
         raise Conflict(f"Cell {name} is named in cloud.toml: leave it out there, and start the cloud again.")
     if servers := (await call.cloud.directory.homes()).get(name):
-        raise Conflict(f"{servers} servers live in cell {name}.")
+        raise Conflict(f"Cell {name} has {counted(servers, 'server')}: whimbrel cell drain {name} moves them away.")
     await call.cloud.cell_infos.forget(name)
 
 
