@@ -20,6 +20,7 @@ from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.live_policy import LivePolicy, LiveRules, Rung
 from whimbrel.domain.live_transfer import CpuFit, GuestCpu
 from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
 from whimbrel.moves import live_requests
 from whimbrel.moves.steps.guest_transfer import LiveProgress
 from whimbrel.notifications.occurrences import occurrences
@@ -69,10 +70,15 @@ async def run_of(result: Result) -> Run:
     return run
 
 
+async def under_way(world: World, server: Server) -> Run | None:
+    found = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("live_migrate",), only_open=True))
+    return found[0] if found else None
+
+
 async def abort(trial: Interrupted) -> None:
     world = trial.world
     server = await lookup.find(world.cloud, trial.server.id)
-    if run := await live_requests.open_live_migration(world.cloud, server):
+    if run := await under_way(world, server):
         try:
             await live_requests.abort(world.cloud, world.engine("operator"), world.requester(), server, run)
         except WorldError:
@@ -193,7 +199,7 @@ async def test_the_ladder_ends_what_does_not_converge(ladder: tuple[Rung, ...], 
 async def force(trial: Interrupted) -> None:
     world = trial.world
     server = await lookup.find(world.cloud, trial.server.id)
-    run = await live_requests.open_live_migration(world.cloud, server)
+    run = await under_way(world, server)
     assert run
     await live_requests.force_complete(world.cloud, world.engine("operator"), world.requester(), server, run)
 

@@ -22,6 +22,8 @@ from whimbrel.saga.parts import EngineParts
 
 log = structlog.get_logger(__name__)
 
+CAPACITY = 2000
+"""How many runs a conductor drives at once."""
 RECONCILE_SLOWLY_S = 60.0
 LATE_BY_S = 5.0
 """The tolerance by which a round may begin early, so that conductors slightly out of step do not skip it."""
@@ -45,17 +47,14 @@ class Conductor:
         parts: EngineParts,
         *,
         predecessors: Sequence[str] = (),
-        capacity: int = 2000,
         pace: Pace = Pace(),
         wake_ups: WakeUps | None = None,
     ) -> None:
-        """parts: of its engine. predecessors: names of engines known to be dead. capacity: runs driven at once.
-
-        wake_ups: None: there is no other process, or it cannot be heard.
+        """parts: of its engine. predecessors: names of engines known to be dead. wake_ups: None: there is no
+        other process, or it cannot be heard.
         """
         self._cloud = cloud
         self._predecessors = predecessors
-        self._capacity = capacity
         self._pace = pace
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._bell = asyncio.Event()
@@ -92,7 +91,7 @@ class Conductor:
 
     def _adopt(self, run: Run) -> bool:
         """Drive a run that a request of this process began; it is leased to this engine already."""
-        if self._stopping or len(self._driving) >= self._capacity:
+        if self._stopping or len(self._driving) >= CAPACITY:
             return False
         self._drive(run, begun_here=True)
         return True
@@ -111,7 +110,7 @@ class Conductor:
     def _ring(self) -> None:
         """Take due runs now; if there is no room for more, another conductor does."""
         self._bell.set()
-        if len(self._driving) >= self._capacity:
+        if len(self._driving) >= CAPACITY:
             self._wake_ups.wake("conductors")
 
     async def _take_for_ever(self) -> None:
@@ -130,7 +129,7 @@ class Conductor:
                 await self._wait_for_bell()
 
     async def _take(self) -> int:
-        room = self._capacity - len(self._driving)
+        room = CAPACITY - len(self._driving)
         if room <= 0:
             return 0
         now = self._cloud.clock.now()

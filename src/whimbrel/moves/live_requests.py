@@ -17,7 +17,7 @@ from whimbrel.moves.requests import check_target, check_zone, facts_of, plan, tu
 from whimbrel.moves.steps.guest_transfer import transfer
 from whimbrel.moves.steps.live import examined, wrong_disks
 from whimbrel.ports.cloud import Cloud, Requester
-from whimbrel.ports.stores.journal import ItemStart, RunFilter
+from whimbrel.ports.stores.journal import ItemStart
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.decision import DecisionTrace
 
@@ -139,12 +139,6 @@ async def force_complete(cloud: Cloud, engine: Engine, requester: Requester, ser
     if run.verdict == "confirm":
         return
     await _tell(cloud, engine, requester, server, run, "live_migration_force_complete")
-
-
-async def open_live_migration(cloud: Cloud, server: Server) -> Run | None:
-    """Return the live migration of a server that is under way."""
-    found = await cloud.journal.find(RunFilter(subject=server.id, sagas=(LIVE_MIGRATE.name,), only_open=True))
-    return found[0] if found else None
 
 
 # Inside

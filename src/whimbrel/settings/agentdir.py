@@ -37,10 +37,6 @@ class AgentDir:
         self.membership_file = self.path / "agent.json"
         self._ca_file = self.path / "bus-ca.pem"
 
-    @property
-    def has_joined(self) -> bool:
-        return self.membership_file.exists()
-
     def membership(self) -> Membership:
         """Raises: NotFound: the host has not joined; Refused: the file is damaged or cannot be read."""
         try:

@@ -14,11 +14,9 @@ MEMBERSHIP = Membership(host=HostName("n17"), cell=CellName("c1"), bus_urls=("tl
 
 def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     home = AgentDir(tmp_path / "there" / "agent")
-    assert not home.has_joined
     home.keep_new_seed(b"SUAB\n")
-    assert not home.has_joined
+    assert not home.membership_file.exists()
     home.complete(MEMBERSHIP, "-----BEGIN CERTIFICATE-----")
-    assert home.has_joined
     again = AgentDir(home.path)
     assert (again.membership(), again.seed()) == (MEMBERSHIP, b"SUAB")
     assert again.ca_file is not None

@@ -32,8 +32,6 @@ from whimbrel.http.routes import Route
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.services.identity import IdentityStore
 
-TOKEN_LIFETIME_S = 12 * 3600.0
-
 USER = "/v3/users/{user_id}"
 PROJECT = "/v3/projects/{project_id}"
 TAGS = PROJECT + "/tags"
@@ -159,7 +157,6 @@ def identity_app(
     clock: Clock,
     ids: IdSource,
     catalog: Catalog,
-    token_lifetime_s: float = TOKEN_LIFETIME_S,
     attempts: Attempts | None = None,
 ) -> App:
     """Create the application, to be mounted at /identity. attempts: None: with the default costs."""
@@ -168,7 +165,6 @@ def identity_app(
         clock=clock,
         ids=ids,
         catalog=catalog,
-        token_lifetime_s=token_lifetime_s,
         attempts=attempts or Attempts(clock),
     )
     return routed((Route(*line) for line in ROUTES), admission(context), SHAPE)

@@ -43,7 +43,6 @@ async def _nothing(_population: Population) -> None:
 async def bootstrap(
     store: IdentityStore,
     ids: IdSource,
-    users: Sequence[FirstUser] = FIRST_USERS,
     write_down: Callable[[Passwords], None] = lambda _: None,
     prepare: Callable[[Population], Awaitable[None]] = _nothing,
 ) -> Passwords | None:
@@ -55,9 +54,9 @@ async def bootstrap(
     """
     if not await store.is_empty():
         return None
-    passwords = {user.name: secrets.token_hex(24) for user in users}
+    passwords = {user.name: secrets.token_hex(24) for user in FIRST_USERS}
     write_down(passwords)
-    population = _population(ids, users, passwords)
+    population = _population(ids, passwords)
     await prepare(population)
     try:
         await store.populate(population)
@@ -76,9 +75,9 @@ async def reset_password(store: IdentityStore, name: str) -> str:
     return password
 
 
-def _population(ids: IdSource, users: Sequence[FirstUser], passwords: Passwords) -> Population:
+def _population(ids: IdSource, passwords: Passwords) -> Population:
     roles = {name: Role(id=new_id(ids), name=name) for name in ROLES}
-    names = dict.fromkeys(project for user in users for project in (user.project, *user.roles))
+    names = dict.fromkeys(project for user in FIRST_USERS for project in (user.project, *user.roles))
     projects = {name: Project(id=ProjectId(new_id(ids)), domain_id=DEFAULT_DOMAIN.id, name=name) for name in names}
     people = {
         user.name: User(
@@ -88,7 +87,7 @@ def _population(ids: IdSource, users: Sequence[FirstUser], passwords: Passwords)
             default_project_id=projects[user.project].id,
             password_hash=hash_now(passwords[user.name], RANDOM_COST_LOG2),
         )
-        for user in users
+        for user in FIRST_USERS
     }
     return Population(
         domains=[DEFAULT_DOMAIN],
@@ -97,7 +96,7 @@ def _population(ids: IdSource, users: Sequence[FirstUser], passwords: Passwords)
         users=list(people.values()),
         assignments=[
             Assignment(user_id=people[user.name].id, project_id=projects[project].id, role_id=roles[role].id)
-            for user in users
+            for user in FIRST_USERS
             for project, names in user.roles.items()
             for role in names
         ],

@@ -40,7 +40,6 @@ class Context:
     clock: Clock
     ids: IdSource
     catalog: Catalog
-    token_lifetime_s: float
     attempts: Attempts
 
 

@@ -19,6 +19,7 @@ from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import ApplicationCredential, Domain, Grant, IdentityStore, NewToken, User
 
+TOKEN_LIFETIME_S = 12 * 3600.0
 METHODS = {"password", "token", "application_credential"}
 
 
@@ -38,7 +39,7 @@ async def create(ask: Ask) -> Reply:
         project_id=await _project_id(ask.store, auth, user),
         methods=[*dict.fromkeys([*proof.methods, *(earlier.methods if earlier else [])])],
         audit_ids=[secrets.token_urlsafe(16), *(earlier.audit_ids[-1:] if earlier else [])],
-        expires_at=earlier.principal.expires_at if earlier else ask.context.clock.now() + ask.context.token_lifetime_s,
+        expires_at=earlier.principal.expires_at if earlier else ask.context.clock.now() + TOKEN_LIFETIME_S,
     )
     return await _issued(ask, wanted)
 
@@ -56,7 +57,7 @@ async def _by_application_credential(ask: Ask, auth: Auth) -> Reply:
     now = ask.context.clock.now()
     if credential is None or not right or (credential.expires_at or now + 1) <= now:
         raise Problem(401, UNAUTHORIZED)
-    expires_at = now + ask.context.token_lifetime_s
+    expires_at = now + TOKEN_LIFETIME_S
     wanted = NewToken(
         text=_new_text(),
         user_id=credential.user_id,

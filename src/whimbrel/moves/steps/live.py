@@ -2,12 +2,12 @@
 
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Refused, Unavailable
+from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Guest, GuestKey
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.live_policy import options_of
 from whimbrel.moves import needs
-from whimbrel.moves.facts import Move, MoveFacts, key_at, live_of, needs_disks, source_of, target_of
+from whimbrel.moves.facts import Move, MoveFacts, key_at, live_of, source_of, target_of
 from whimbrel.moves.steps import pci_devices
 from whimbrel.moves.steps.guest import agent_at, arriving, equipped_target
 from whimbrel.moves.steps.target import next_alternate
@@ -47,10 +47,6 @@ def wrong_disks(facts: MoveFacts, has_disks: bool) -> str:
     if asked and not has_disks:
         return "The server has no disk on its host: block migration can not be used."
     return ""
-
-
-def needs_block_migration(facts: MoveFacts) -> bool:
-    return needs_disks(facts)
 
 
 async def check_fit(move: Move, cloud: Cloud) -> None:
@@ -120,9 +116,3 @@ async def power_as_before(move: Move, agent: Agent, guest: Guest) -> None:
         await agent.pause(move.order, guest.key)
     elif move.facts.was != "paused" and guest.power == "paused":
         await agent.resume(move.order, guest.key)
-
-
-def see_live(guest: Guest | None, host: str) -> None:
-    """Raises: Unavailable: the guest is not seen with its memory."""
-    if guest is None or not guest.is_live:
-        raise Unavailable(f"the guest is not seen live on {host}")
