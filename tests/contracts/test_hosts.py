@@ -1,6 +1,7 @@
 """What every store of hosts does: the host's word and the operator's word do not touch each other."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
@@ -22,6 +23,12 @@ from whimbrel.ports.stores.hosts import AgentInfo, LastBeat
 
 CELL = CellName("cell1")
 A = HostName("a")
+
+
+@pytest.fixture
+async def hosts(open_store: Opener) -> AsyncIterator[SqlHosts]:
+    async with open_store("cell") as db:
+        yield SqlHosts(db, CELL)
 
 
 def host(name: str, **fields: object) -> Host:
@@ -50,26 +57,22 @@ def description(name: str, **fields: object) -> HostDescription:
     return msgspec.structs.replace(made, **fields)
 
 
-async def test_registers_and_lists_in_the_order_of_arrival(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        second, first = await hosts.register(host("b")), await hosts.register(host("a"))
-        assert [h.name for h in await hosts.all()] == ["b", "a"]
-        assert 0 < second.number < first.number
-        assert await hosts.get(HostName("a")) == first
-        assert msgspec.structs.replace(first, number=0) == host("a")
+async def test_registers_and_lists_in_the_order_of_arrival(hosts: SqlHosts) -> None:
+    second, first = await hosts.register(host("b")), await hosts.register(host("a"))
+    assert [h.name for h in await hosts.all()] == ["b", "a"]
+    assert 0 < second.number < first.number
+    assert await hosts.get(HostName("a")) == first
+    assert msgspec.structs.replace(first, number=0) == host("a")
 
 
-async def test_registering_again_renews_sizes_and_keeps_the_operators_word(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        first = await hosts.register(host("a", seen_at=50.0))
-        await hosts.set_service(first.name, enabled=False, disabled_reason="broken fan", forced_down=True)
-        again = await hosts.register(
-            host("a", vcpus=16, seen_at=20.0, id=ProviderId("another"), service_id="another", created_at=99.0)
-        )
-        wanted = {"enabled": False, "disabled_reason": "broken fan", "forced_down": True, "vcpus": 16}
-        assert again == msgspec.structs.replace(first, **wanted)
+async def test_registering_again_renews_sizes_and_keeps_the_operators_word(hosts: SqlHosts) -> None:
+    first = await hosts.register(host("a", seen_at=50.0))
+    await hosts.set_service(first.name, enabled=False, disabled_reason="broken fan", forced_down=True)
+    again = await hosts.register(
+        host("a", vcpus=16, seen_at=20.0, id=ProviderId("another"), service_id="another", created_at=99.0)
+    )
+    wanted = {"enabled": False, "disabled_reason": "broken fan", "forced_down": True, "vcpus": 16}
+    assert again == msgspec.structs.replace(first, **wanted)
 
 
 async def test_a_host_is_switched_without_touching_the_word_that_it_is_down(open_store: Opener) -> None:
@@ -83,15 +86,13 @@ async def test_a_host_is_switched_without_touching_the_word_that_it_is_down(open
         assert await hosts.set_service(A, enabled=True, disabled_reason=None, forced_down=None) == first
 
 
-async def test_a_sign_of_life_never_goes_back_in_time(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        for name in "abc":
-            await hosts.register(host(name, seen_at=10.0))
-        await hosts.seen([HostName("a"), HostName("c"), HostName("nobody")], 30.0)
-        await hosts.seen([HostName("a")], 20.0)
-        await hosts.seen([], 99.0)
-        assert [h.seen_at for h in await hosts.all()] == [30.0, 10.0, 30.0]
+async def test_a_sign_of_life_never_goes_back_in_time(hosts: SqlHosts) -> None:
+    for name in "abc":
+        await hosts.register(host(name, seen_at=10.0))
+    await hosts.seen([HostName("a"), HostName("c"), HostName("nobody")], 30.0)
+    await hosts.seen([HostName("a")], 20.0)
+    await hosts.seen([], 99.0)
+    assert [h.seen_at for h in await hosts.all()] == [30.0, 10.0, 30.0]
 
 
 async def test_what_a_host_says_of_its_nodes_is_renewed_and_what_it_tells_of_its_load_stays(open_store: Opener) -> None:
@@ -109,25 +110,21 @@ async def test_what_a_host_says_of_its_nodes_is_renewed_and_what_it_tells_of_its
         assert (await hosts.get(A)).metrics == {"cpu.percent": 0.5}
 
 
-async def test_what_is_not_there_is_not_found(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        await hosts.register(host("a"))
+async def test_what_is_not_there_is_not_found(hosts: SqlHosts) -> None:
+    await hosts.register(host("a"))
+    await hosts.delete(HostName("a"))
+    with pytest.raises(NotFound):
         await hosts.delete(HostName("a"))
-        with pytest.raises(NotFound):
-            await hosts.delete(HostName("a"))
-        with pytest.raises(NotFound):
-            await hosts.get(HostName("a"))
-        with pytest.raises(NotFound):
-            await hosts.set_service(HostName("a"), enabled=True, disabled_reason=None, forced_down=False)
+    with pytest.raises(NotFound):
+        await hosts.get(HostName("a"))
+    with pytest.raises(NotFound):
+        await hosts.set_service(HostName("a"), enabled=True, disabled_reason=None, forced_down=False)
 
 
-async def test_two_hosts_never_share_a_provider(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        await hosts.register(host("a"))
-        with pytest.raises(Conflict):
-            await hosts.register(host("b", id=ProviderId("provider-a")))
+async def test_two_hosts_never_share_a_provider(hosts: SqlHosts) -> None:
+    await hosts.register(host("a"))
+    with pytest.raises(Conflict):
+        await hosts.register(host("b", id=ProviderId("provider-a")))
 
 
 async def failed_builds(hosts: SqlHosts) -> dict[HostName, int]:
@@ -155,26 +152,22 @@ async def test_failed_builds_count_once_for_a_run_until_a_server_is_built(open_s
             await hosts.build_failed(Order(RunId("second"), 1), A, 140.0)
 
 
-async def test_failures_go_with_their_host(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        await hosts.register(host("a"))
-        await hosts.build_failed(Order(RunId("run"), 1), A, 100.0)
-        await hosts.delete(A)
-        await hosts.register(host("a"))
-        assert await failed_builds(hosts) == {}
+async def test_failures_go_with_their_host(hosts: SqlHosts) -> None:
+    await hosts.register(host("a"))
+    await hosts.build_failed(Order(RunId("run"), 1), A, 100.0)
+    await hosts.delete(A)
+    await hosts.register(host("a"))
+    assert await failed_builds(hosts) == {}
 
 
-async def test_descriptions_are_stored_with_the_rows(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        device = PciDevice(address="0000:81:00.1", vendor_id="8086", product_id="1572")
-        full = description("a", pci=(device,), numa=(NumaNode(cpus=4, memory_mib=8192),), resources={"CUSTOM_X": 2})
-        await hosts.register_all([host("a"), host("b"), host("c")], {A: full, HostName("b"): description("b")})
-        assert await hosts.descriptions() == {A: full, "b": description("b")}
-        await hosts.register_all([host("a", vcpus=9)])
-        await hosts.register_all([host("b")], {HostName("b"): description("b", vcpus=4)})
-        assert await hosts.descriptions() == {A: full, "b": description("b", vcpus=4)}
+async def test_descriptions_are_stored_with_the_rows(hosts: SqlHosts) -> None:
+    device = PciDevice(address="0000:81:00.1", vendor_id="8086", product_id="1572")
+    full = description("a", pci=(device,), numa=(NumaNode(cpus=4, memory_mib=8192),), resources={"CUSTOM_X": 2})
+    await hosts.register_all([host("a"), host("b"), host("c")], {A: full, HostName("b"): description("b")})
+    assert await hosts.descriptions() == {A: full, "b": description("b")}
+    await hosts.register_all([host("a", vcpus=9)])
+    await hosts.register_all([host("b")], {HostName("b"): description("b", vcpus=4)})
+    assert await hosts.descriptions() == {A: full, "b": description("b", vcpus=4)}
 
 
 async def test_each_start_of_an_agent_has_a_higher_session(open_store: Opener) -> None:
@@ -200,48 +193,40 @@ async def test_each_start_of_an_agent_has_a_higher_session(open_store: Opener) -
         assert (await hosts.register(host("a"))).session == 3
 
 
-async def test_agents_that_start_at_once_have_different_sessions(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        begun = await asyncio.gather(*(hosts.begin_session(host("a"), AGENT, description("a")) for _ in range(6)))
-        assert sorted(each.session for each in begun) == [1, 2, 3, 4, 5, 6]
-        assert (await hosts.get(A)).session == 6
+async def test_agents_that_start_at_once_have_different_sessions(hosts: SqlHosts) -> None:
+    begun = await asyncio.gather(*(hosts.begin_session(host("a"), AGENT, description("a")) for _ in range(6)))
+    assert sorted(each.session for each in begun) == [1, 2, 3, 4, 5, 6]
+    assert (await hosts.get(A)).session == 6
 
 
-async def test_a_session_is_raised_and_never_lowered(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        for name in ("a", "b"):
-            await hosts.begin_session(host(name), AGENT, description(name))
-        await hosts.raise_sessions({A: 7, HostName("nobody"): 3})
-        await hosts.raise_sessions({A: 6, HostName("b"): 0})
-        assert [each.session for each in await hosts.all()] == [7, 1]
-        assert (await hosts.begin_session(host("a"), AGENT, description("a"))).session == 8
+async def test_a_session_is_raised_and_never_lowered(hosts: SqlHosts) -> None:
+    for name in ("a", "b"):
+        await hosts.begin_session(host(name), AGENT, description(name))
+    await hosts.raise_sessions({A: 7, HostName("nobody"): 3})
+    await hosts.raise_sessions({A: 6, HostName("b"): 0})
+    assert [each.session for each in await hosts.all()] == [7, 1]
+    assert (await hosts.begin_session(host("a"), AGENT, description("a"))).session == 8
 
 
-async def test_only_the_newest_session_describes_its_host(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        for _ in range(2):
-            await hosts.begin_session(host("a"), AGENT, description("a"))
-        changed = await hosts.describe(host("a", vcpus=4), 2, description("a", vcpus=4))
-        assert (changed.vcpus, changed.session, await hosts.get(A)) == (4, 2, changed)
-        for session, name in ((1, "a"), (3, "a"), (1, "nobody")):
-            with pytest.raises(Superseded):
-                await hosts.describe(host(name, vcpus=2), session, description(name, vcpus=2))
-        assert await hosts.all() == [changed]
-        assert await hosts.descriptions() == {A: description("a", vcpus=4)}
+async def test_only_the_newest_session_describes_its_host(hosts: SqlHosts) -> None:
+    for _ in range(2):
+        await hosts.begin_session(host("a"), AGENT, description("a"))
+    changed = await hosts.describe(host("a", vcpus=4), 2, description("a", vcpus=4))
+    assert (changed.vcpus, changed.session, await hosts.get(A)) == (4, 2, changed)
+    for session, name in ((1, "a"), (3, "a"), (1, "nobody")):
+        with pytest.raises(Superseded):
+            await hosts.describe(host(name, vcpus=2), session, description(name, vcpus=2))
+    assert await hosts.all() == [changed]
+    assert await hosts.descriptions() == {A: description("a", vcpus=4)}
 
 
-async def test_heartbeats_are_compared_with_what_is_stored(open_store: Opener) -> None:
-    async with open_store("cell") as db:
-        hosts = SqlHosts(db, CELL)
-        await hosts.begin_session(host("a", seen_at=5.0), AGENT, description("a"))
-        await hosts.register(host("b"))
-        await hosts.tell({A: {"cpu.percent": 0.5}})
-        digest = description("a").digest()
-        assert await hosts.last_beats([A, HostName("b"), HostName("nobody")]) == {
-            A: LastBeat(session=1, seen_at=5.0, digest=digest, metrics={"cpu.percent": 0.5}),
-            "b": LastBeat(session=0, seen_at=0.0, digest=""),
-        }
-        assert await hosts.last_beats([]) == {}
+async def test_heartbeats_are_compared_with_what_is_stored(hosts: SqlHosts) -> None:
+    await hosts.begin_session(host("a", seen_at=5.0), AGENT, description("a"))
+    await hosts.register(host("b"))
+    await hosts.tell({A: {"cpu.percent": 0.5}})
+    digest = description("a").digest()
+    assert await hosts.last_beats([A, HostName("b"), HostName("nobody")]) == {
+        A: LastBeat(session=1, seen_at=5.0, digest=digest, metrics={"cpu.percent": 0.5}),
+        "b": LastBeat(session=0, seen_at=0.0, digest=""),
+    }
+    assert await hosts.last_beats([]) == {}
