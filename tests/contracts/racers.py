@@ -83,7 +83,7 @@ async def take_units(store: SqlPlacement, number: int) -> Ends:
     """Take one unit for each of some new consumers."""
     ends = Ends()
     for place in range(TRIES):
-        new = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
+        new = _server(number, place)
         ends[await attempt(store.rewrite([claim(new, {HOST: {"VCPU": 1}}, None)]))] += 1
     return ends
 
@@ -92,7 +92,7 @@ async def claim_apart(store: SqlPlacement, number: int) -> Ends:
     """Claim for servers of an anti-affinity group at the same host, which may have one of each group."""
     ends = Ends()
     for place in range(TRIES):
-        server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
+        server = _server(number, place)
         rule = GroupRule(group=GroupId(f"group {place}"), policy="anti-affinity", root=HOST)
         order = Order(RunId(f"run {number} {place}"), 1)
         ends[await attempt(store.claim(order, server, OWNER, {HOST: {"VCPU": 1}}, rule))] += 1
@@ -103,7 +103,7 @@ async def claim_together(store: SqlPlacement, number: int) -> Ends:
     """Claim for servers of affinity groups, half of the clients at one host, half at the other."""
     ends = Ends()
     for place in range(TRIES):
-        server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
+        server = _server(number, place)
         root = (HOST, OTHER)[number % 2]
         rule = GroupRule(group=GroupId(f"group {place}"), policy="affinity", root=root)
         order = Order(RunId(f"run {number} {place}"), 1)
@@ -113,7 +113,7 @@ async def claim_together(store: SqlPlacement, number: int) -> Ends:
 
 async def claim_in_old(store: SqlPlacement, number: int, place: int, host: ProviderId) -> None:
     """Claim at a host for a server of this client, as long as the host is in the zone that is called old."""
-    server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
+    server = _server(number, place)
     order, rule = Order(RunId(f"run {number} {place}"), 1), HostRule(root=host, zones=frozenset({"old"}))
     await store.claim(order, server, OWNER, {host: {"VCPU": 1}}, None, rule)
 
@@ -145,7 +145,7 @@ async def make_one_consumer(store: SqlPlacement, number: int) -> Ends:
     """Be the one who makes a consumer that all want to make, then the next."""
     ends = Ends()
     for place in range(TRIES):
-        new = ConsumerId(str(UUID(int=1 + place, version=4)))
+        new = _server(0, place)
         provider = (HOST, OTHER)[number % 2]
         ends[await attempt(store.rewrite([claim(new, {provider: {"VCPU": 1}}, None)]))] += 1
     return ends
@@ -180,7 +180,7 @@ async def swap_as_seen(store: SqlPlacement, number: int) -> Ends:
 
 async def do_everything(store: SqlPlacement, number: int) -> Ends:
     """Write in every way that there is at the same two providers."""
-    mine = ConsumerId(str(UUID(int=1 + number, version=4)))
+    mine = _server(0, number)
     ends = Ends()
     for turn in range(ROUNDS):
         here, there = (HOST, OTHER) if (number + turn) % 2 else (OTHER, HOST)
@@ -195,6 +195,10 @@ async def do_everything(store: SqlPlacement, number: int) -> Ends:
         ):
             ends[await attempt(write)] += 1
     return ends
+
+
+def _server(number: int, place: int) -> ConsumerId:
+    return ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
 
 
 def _places(turn: int) -> Sequence[tuple[ConsumerId, ProviderId]]:

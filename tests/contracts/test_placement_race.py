@@ -5,11 +5,11 @@ Who loses is told to look again only where that can help; and nobody locks anybo
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 import sqlalchemy as sa
@@ -19,7 +19,7 @@ from tests.contracts.databases import Opener, Postgres
 from tests.contracts.racers import BOTH, CLIENTS, EMPTY, FULL, HOST, OTHER, ROUNDS, TRIES, UNITS, Ends, Race
 from tests.contracts.test_placement import check_sums
 from tests.processes import HANG_S
-from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.postgres import PostgresDatabase
 from whimbrel.adapters.sql.engine.schema import create_all
@@ -38,6 +38,7 @@ class Where(NamedTuple):
     schema: str
 
 
+T = TypeVar("T")
 Run = Callable[[Race, Where], list[Ends]]
 
 
@@ -79,16 +80,24 @@ def run(request: pytest.FixtureRequest) -> Run:
     return _in_eight(request.getfixturevalue("processes")) if request.param == "eight processes" else _in_one
 
 
-def _in_one(race: Race, where: Where) -> list[Ends]:
-    async def main() -> list[Ends]:
+def with_store(where: Where, work: Callable[[SqlPlacement, Database], Awaitable[T]]) -> T:
+    """Return what `work` does with the store, in an event loop of its own."""
+
+    async def main() -> T:
         database = open_database(*where)
         try:
-            store = SqlPlacement(database)
-            return await asyncio.gather(*(race(store, number) for number in range(CLIENTS)))
+            return await work(SqlPlacement(database), database)
         finally:
             await database.close()
 
     return asyncio.run(main())
+
+
+def _in_one(race: Race, where: Where) -> list[Ends]:
+    async def all_of_them(store: SqlPlacement, _: Database) -> list[Ends]:
+        return await asyncio.gather(*(race(store, number) for number in range(CLIENTS)))
+
+    return with_store(where, all_of_them)
 
 
 def _in_eight(processes: Executor) -> Run:
@@ -100,66 +109,32 @@ def _in_eight(processes: Executor) -> Run:
 
 
 def write(where: Where, claims: list[Claim]) -> None:
-    async def main() -> None:
-        database = open_database(*where)
-        await SqlPlacement(database).rewrite(claims)
-        await database.close()
-
-    asyncio.run(main())
+    with_store(where, lambda store, _: store.rewrite(claims))
 
 
 def used(where: Where) -> list[int]:
     """Check the books, and tell how much of each provider is in use."""
 
-    async def main() -> list[int]:
-        database = open_database(*where)
-        try:
-            await check_sums(database)
-            store = SqlPlacement(database)
-            return [(await store.node(uuid)).stocks["VCPU"].used for uuid in (HOST, OTHER)]
-        finally:
-            await database.close()
+    async def read(store: SqlPlacement, database: Database) -> list[int]:
+        await check_sums(database)
+        return [(await store.node(uuid)).stocks["VCPU"].used for uuid in (HOST, OTHER)]
 
-    return asyncio.run(main())
+    return with_store(where, read)
 
 
 def places(where: Where, number: int) -> frozenset[tuple[str, str]]:
     """Return where the servers of a group are."""
-
-    async def main() -> frozenset[tuple[str, str]]:
-        database = open_database(*where)
-        try:
-            return (await SqlPlacement(database).group_places(GroupId(f"group {number}"))).held
-        finally:
-            await database.close()
-
-    return asyncio.run(main())
+    return with_store(where, lambda store, _: store.group_places(GroupId(f"group {number}"))).held
 
 
 def held_and_in_another_zone(where: Where) -> tuple[set[str], set[str]]:
     """Return of which of the empty hosts something is held by now, and which are in another zone."""
-
-    async def main() -> tuple[set[str], set[str]]:
-        database = open_database(*where)
-        try:
-            store = SqlPlacement(database)
-            held = {one.provider for one in await store.allocations()}
-            return held, {one.root for one in await store.zoned_hosts()}
-        finally:
-            await database.close()
-
-    return asyncio.run(main())
+    zoned = with_store(where, lambda store, _: store.zoned_hosts())
+    return set(claims_by_host(where)), {one.root for one in zoned}
 
 
 def claims_by_host(where: Where) -> Counter[ProviderId]:
-    async def main() -> Counter[ProviderId]:
-        database = open_database(*where)
-        try:
-            return Counter(one.provider for one in await SqlPlacement(database).allocations())
-        finally:
-            await database.close()
-
-    return asyncio.run(main())
+    return Counter(one.provider for one in with_store(where, lambda store, _: store.allocations()))
 
 
 def filled(where: Where) -> None:
