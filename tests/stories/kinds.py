@@ -35,6 +35,7 @@ from whimbrel.domain.ids import HostName, Slot
 from whimbrel.domain.operation_facts import OperationFacts, is_placed
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import shelve
 from whimbrel.sim.checks.invariants import books, rows_of
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Fault, Plan, changes
@@ -220,6 +221,22 @@ async def _interrupted_repairs() -> None:
             await scene.world.close()
 
 
+async def _its_image_is_gone() -> None:
+    """Offload a shelved server whose image was deleted: it stays on its host."""
+    trial = lifecycle.Lifecycle(next(one for one in test_lifecycle.SCENARIOS if one.name == "shelve_offload"))
+    await trial.set_the_scene()
+    before = await books(trial.world)
+    _, cloud, engine = trial.next_incarnation()
+    record = await lookup.find(cloud, trial.server.id)
+    for image in record.shelved_images.values():
+        await cloud.images.delete(image)
+    await shelve.offload(cloud, engine, trial.world.requester(), record)
+    await trial.settle()
+    after = await books(trial.world)
+    assert (after["servers"], after["guests"]) == (before["servers"], before["guests"])
+    await trial.world.close()
+
+
 async def _entry_of_a_deleted_server() -> None:
     scene = await a_scene()
     scene.world.registry = watched(SAGAS, scene.world)
@@ -235,6 +252,7 @@ ALSO: Mapping[str, Mapping[str, Callable[[], Awaitable[None]]]] = {
     },
     "attach_volume": {"a volume of another zone": _volume_of_another_zone},
     "change_volume": {"detached before its turn": _detached_before_its_turn},
+    "shelve_offload": {"its image is gone": _its_image_is_gone},
     "take_volume_snapshot": {
         "given up by the service": partial(_given_up_by_the_service, "take_volume_snapshot", "creating", "error"),
         "at an older agent": partial(_at_an_older_agent, "take_volume_snapshot"),

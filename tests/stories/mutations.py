@@ -57,11 +57,15 @@ _ONE_IS_ENOUGH = (
     "a new guest has no disk but its own: each later undo ends the jobs on its host and destroys what is there"
 )
 _COPY_ENDED = "only a refusal of swap_in_guest turns it back, and that comes after it has ended the copy itself"
+_HOST_REFUSES = "the host refuses it until then, and is asked again: of a guest that is on, or that boots from the disk"
 
 EQUIVALENT = {
     "create: no undo of build_disk": _ONE_IS_ENOUGH,
     "create: the undo of build_disk waits for nothing": _ONE_IS_ENOUGH,
     "create: the undo of prepare_target waits for nothing": _ONE_IS_ENOUGH,
+    "rescue: the undo of build_rescue_disk waits for nothing": _HOST_REFUSES,
+    "rescue: the undo of enter_rescue waits for nothing": _HOST_REFUSES,
+    "unrescue: the undo of leave_rescue waits for nothing": _HOST_REFUSES,
     "swap_volume: no undo of swap_in_guest": _COPY_ENDED,
     "swap_volume: the undo of reserve_volume_later waits for nothing": _COPY_ENDED,
     "swap_volume: services are called without a look at the journal": "the id of a migration's target never comes back",

@@ -23,6 +23,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.proof.proof import prove
+from whimbrel.proof.violation import Kind
 from whimbrel.repair.service import repair, survey
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.lookup import listing
@@ -135,6 +136,8 @@ class Repairing(Incarnations):
     async def end(self) -> None:
         """Repair it again if the repair was rolled back."""
         proof, findings = await survey(self.world.cloud)
+        locks = [one.sentence for one in proof.violations if one.kind == Kind.LEAKED_LOCK]
+        assert not locks, locks  # no break of these stories is one: a repair that was rolled back has left it
         engine = self.world.engine("at last")
         for one in findings:
             await repair(self.world.cloud, engine, self.world.requester(), ServerId(one.subject))
