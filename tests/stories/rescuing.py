@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tests.stories.lifecycle import Books, Scenario, as_before, in_state, stopped
+from tests.stories.lifecycle import Books, Scenario, as_before, in_state, said_to_be_broken, stopped
 from tools.scenarios.incarnations import Result
 from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server import Server
@@ -47,5 +47,13 @@ RESCUES = (
     Scenario("rescue", rescue_it, in_rescue, devices=True),
     Scenario("rescue of a stopped one", rescue_it, in_rescue, (stopped,)),
     Scenario("rescue, its host refuses", rescue_it, as_before, refusing=(("h1", "enter_rescue"),), refused=as_before),
+    Scenario(
+        "rescue of a broken one, its host refuses",
+        rescue_it,
+        as_before,
+        (said_to_be_broken,),
+        refusing=(("h1", "enter_rescue"),),
+        refused=as_before,
+    ),
     Scenario("unrescue", rescue.unrescue, unrescued, (rescued,)),
 )
