@@ -23,7 +23,7 @@ from whimbrel.adapters.sql.global_.processes import SqlProcesses
 from whimbrel.bootstrap import upgrade_check
 from whimbrel.bootstrap.process_base import prepare_stores
 from whimbrel.bootstrap.registration import this_process
-from whimbrel.bootstrap.upgrade_check import report, what_holds_migrations_back
+from whimbrel.bootstrap.upgrade_check import migration_obstacle, report
 from whimbrel.cli import main
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.host import Host
@@ -157,26 +157,26 @@ def contract(monkeypatch: pytest.MonkeyPatch) -> Contract:
 
 async def test_a_migration_waits_for_processes_that_need_what_it_removes(room: Room, contract: Contract) -> None:
     await room.make()
-    assert await what_holds_migrations_back(room.url) is None
+    assert await migration_obstacle(room.url) is None
     up = await room.enter("up", schemas={"cell": contract.oldest_program})
-    assert await what_holds_migrations_back(room.url) is None
+    assert await migration_obstacle(room.url) is None
     old = await room.enter("conductor", release="7.0", schemas={"cell": "8000"})
-    reason = await what_holds_migrations_back(room.url)
+    reason = await migration_obstacle(room.url)
     assert reason is not None
     assert reason.startswith("cell_one 9000: migration 9000 removes what releases before 8.0 need")
     assert old.id in reason
     assert up.id not in reason
     assert ("migration", "cell_one 9000") in await room.obstacles()
-    assert await what_holds_migrations_back(room.url, but=old.id) is None
+    assert await migration_obstacle(room.url, but=old.id) is None
     async with room.database("cell_one") as cell, cell.write() as tx:
         await tx.run(sa.text("UPDATE alembic_version SET version_num = '9000'"))
-    assert await what_holds_migrations_back(room.url) is None, "it is done"
+    assert await migration_obstacle(room.url) is None, "it is done"
 
 
 async def test_processes_of_0_1_need_everything(room: Room, contract: Contract) -> None:
     await room.make()
     await room.enter("conductor", release="0.1.0", schemas={})
-    assert "removes what releases before 8.0 need" in (await what_holds_migrations_back(room.url) or "")
+    assert "removes what releases before 8.0 need" in (await migration_obstacle(room.url) or "")
 
 
 def test_the_command_says_it_by_its_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.adapters.sql.tables import kind_of
 from whimbrel.bootstrap.cloud_agreement import check_cloud, write_rules
 from whimbrel.bootstrap.process_base import STORES, prepare_stores
-from whimbrel.bootstrap.upgrade_check import what_holds_migrations_back
+from whimbrel.bootstrap.upgrade_check import migration_obstacle
 from whimbrel.domain.errors import Refused, WorldError
 from whimbrel.settings import CloudConfig
 
@@ -38,7 +38,7 @@ async def upgrade(url: str, config: CloudConfig) -> None:
     Raises: Refused: a process is too old for the new schema, or a database is of a newer program; Unavailable.
     """
     await asyncio.to_thread(make_missing, url)
-    if reason := await what_holds_migrations_back(url):
+    if reason := await migration_obstacle(url):
         raise Refused(reason)
     await asyncio.to_thread(prepare_stores, url, config.external)
     databases = Databases(config.database.connections)

@@ -17,7 +17,7 @@ IMAGE_NAME = "tick"
 DEMO_PROJECT = "demo"
 
 
-async def furnish(process: Process, write_down: Callable[[Passwords], None]) -> Passwords | None:
+async def create_first_accounts(process: Process, write_down: Callable[[Passwords], None]) -> Passwords | None:
     """Create users and a network in a new cloud, and return the passwords; None: it has users already.
 
     write_down: stores the passwords for their users.
@@ -32,7 +32,7 @@ async def furnish(process: Process, write_down: Callable[[Passwords], None]) -> 
     return await bootstrap(process.accounts, process.cloud.ids, write_down=write_down, prepare=seed_network)
 
 
-async def furnish_image(process: Process) -> None:
+async def create_first_image(process: Process) -> None:
     """Ensure that the initial image exists. Raises: Unavailable: the image service does not answer."""
     image = Image(
         id=seed_id(IMAGE_NAME),

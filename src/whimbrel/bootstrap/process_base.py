@@ -22,8 +22,8 @@ from whimbrel.bootstrap.roles import Role
 from whimbrel.bootstrap.upgrade_check import (
     FIRST_WITH_KNOWLEDGE,
     FIRST_WITH_PROCESSES,
+    migration_obstacle,
     opened,
-    what_holds_migrations_back,
 )
 from whimbrel.domain.errors import Refused
 from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
@@ -130,7 +130,7 @@ async def registered(start: Start, opened: AsyncExitStack) -> ProcessBase:
     await registration.begin()
     opened.push_async_callback(registration.end)
     if start.role.migrates:
-        if reason := await what_holds_migrations_back(url, but=record.id):
+        if reason := await migration_obstacle(url, but=record.id):
             raise Refused(reason)
         await asyncio.to_thread(prepare_stores, url, config.external)  # the lease is renewed meanwhile
     await check_cloud(SqlCloudIdentity(global_), config, start.data, RandomIds(), clock.now())

@@ -104,7 +104,7 @@ async def report(url: str) -> Report:
     )
 
 
-async def what_holds_migrations_back(url: str, but: str = "") -> str | None:
+async def migration_obstacle(url: str, but: str = "") -> str | None:
     """Return why the databases must not be migrated now: a live process is too old for the result. None: they may be.
 
     but: the id of the process that asks. Raises: Unavailable; Refused: they are no databases.

@@ -99,7 +99,7 @@ async def _bootstrap(start: "Start", home: DataDir | None) -> None:
         await name_cells(start.config, process.cloud)
         await process.cells.open()
         if home and process.own_accounts:
-            await _furnish(process, start, home)
+            await _create_first_contents(process, start, home)
         else:
             from whimbrel.bootstrap.first_flavors import write_down_flavors
 
@@ -109,19 +109,19 @@ async def _bootstrap(start: "Start", home: DataDir | None) -> None:
         await process.close()
 
 
-async def _furnish(process: "Process", start: "Start", home: DataDir) -> None:
+async def _create_first_contents(process: "Process", start: "Start", home: DataDir) -> None:
     """Create the initial contents of a cloud with accounts of its own."""
-    from whimbrel.bootstrap.initial_contents import IMAGE_NAME, furnish, furnish_image
+    from whimbrel.bootstrap.initial_contents import IMAGE_NAME, create_first_accounts, create_first_image
 
     console = terminal.console()
-    passwords = await furnish(process, home.write_passwords)
+    passwords = await create_first_accounts(process, home.write_passwords)
     home.write_clouds(process.urls.identity.removesuffix("/identity"), start.config.services.ca_file)
     if passwords is None:
         console.print("The cloud has accounts already; their passwords are where they were first written.")
     else:
         console.print(f"Accounts: {', '.join(passwords)}. Passwords: {home.path / 'passwords.json'}")
     try:
-        await furnish_image(process)
+        await create_first_image(process)
         console.print(f"Image: {IMAGE_NAME}")
     except Unavailable as trouble:
         console.print(f"No image was made: {trouble.reason}. Run this again when the image service answers.")

@@ -30,7 +30,7 @@ MAY_NOT = (
 )
 
 
-class Passenger(msgspec.Struct, kw_only=True):
+class LeavingServer(msgspec.Struct, kw_only=True):
     """A server that is to leave. reason: why it did not."""
 
     id: str
@@ -44,12 +44,12 @@ class Outcome(msgspec.Struct, kw_only=True):
     """The result of a drain. waiting: servers that have arrived and wait for their verdict."""
 
     cell: str
-    moved: list[Passenger] = []
-    waiting: list[Passenger] = []
-    left: list[Passenger] = []
+    moved: list[LeavingServer] = []
+    waiting: list[LeavingServer] = []
+    left: list[LeavingServer] = []
 
 
-class Asked(Protocol):
+class ComputeApi(Protocol):
     """The part of cli.client.Api that is used here."""
 
     def get(self, service: str, path: str) -> Any: ...
@@ -59,7 +59,7 @@ class Asked(Protocol):
 
 class Drain:
     def __init__(
-        self, api: Asked, cell: Cell, at_once: int, confirm: bool, tell: Callable[[str], None],
+        self, api: ComputeApi, cell: Cell, at_once: int, confirm: bool, tell: Callable[[str], None],
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
         """tell: called with a sentence for each event. sleep: waits between two reads."""
@@ -70,7 +70,7 @@ class Drain:
         self._at_once = at_once
         self._confirm = confirm
         self._tell = tell
-        self._under_way: dict[str, Passenger] = {}  # by the ids of their moves
+        self._under_way: dict[str, LeavingServer] = {}  # by the ids of their moves
         self._confirmed: set[str] = set()
         self._tried: set[str] = set()
         self._outcome = Outcome(cell=cell.name)
@@ -98,7 +98,7 @@ class Drain:
 
     # Moves, several at a time
 
-    def _move(self, waiting: list[Passenger]) -> None:
+    def _move(self, waiting: list[LeavingServer]) -> None:
         """Move these, and wait for all moves to end."""
         while waiting or self._under_way:
             while waiting and len(self._under_way) < self._at_once:
@@ -108,7 +108,7 @@ class Drain:
             if self._under_way:
                 self._sleep(POLL_S)
 
-    def _begin(self, one: Passenger) -> None:
+    def _begin(self, one: LeavingServer) -> None:
         self._tried.add(one.id)
         try:
             if obstacle := self._obstacle(one):
@@ -126,7 +126,7 @@ class Drain:
         self._under_way[one.move_id] = one
         self._tell(f"{one.name} ({one.id}) leaves {one.host}")
 
-    def _obstacle(self, one: Passenger) -> str | None:
+    def _obstacle(self, one: LeavingServer) -> str | None:
         """Return the reason why a move would fail; None: it would leave. Raises: Refused: no server may leave."""
         requested = {"plan": {"server": one.id, "action": "migrate"}}
         plan = msgspec.convert(self._api.post("compute", "/whimbrel/plans", requested), PlanAnswer).plan
@@ -136,7 +136,7 @@ class Drain:
             raise Refused(MAY_NOT)
         return None
 
-    def _look_after(self, one: Passenger) -> None:
+    def _look_after(self, one: LeavingServer) -> None:
         assert one.move_id
         move = self._look(one.move_id)
         if move.problem:
@@ -150,9 +150,9 @@ class Drain:
         elif move.state == "parked" and not self._confirm:
             self._arrive(one, move, self._outcome.waiting)
         elif move.state == "parked" and one.move_id not in self._confirmed:
-            self._say_yes(one)
+            self._confirm_move(one)
 
-    def _say_yes(self, one: Passenger) -> None:
+    def _confirm_move(self, one: LeavingServer) -> None:
         assert one.move_id
         self._confirmed.add(one.move_id)
         try:
@@ -161,19 +161,19 @@ class Drain:
             if self._look(one.move_id).state == "parked":  # else the verdict was given elsewhere
                 self._end(one, f"it has arrived, and cannot be confirmed: {no.reason}")
 
-    def _arrive(self, one: Passenger, move: Move, where: list[Passenger]) -> None:
+    def _arrive(self, one: LeavingServer, move: Move, where: list[LeavingServer]) -> None:
         assert one.move_id
         del self._under_way[one.move_id]
         one.host = move.target
         where.append(one)
         self._tell(f"{one.name} ({one.id}) is on {one.host}" + (", unconfirmed" if move.state == "parked" else ""))
 
-    def _end(self, one: Passenger, reason: str) -> None:
+    def _end(self, one: LeavingServer, reason: str) -> None:
         assert one.move_id
         del self._under_way[one.move_id]
         self._leave(one, reason)
 
-    def _leave(self, one: Passenger, reason: str) -> None:
+    def _leave(self, one: LeavingServer, reason: str) -> None:
         one.reason = reason
         self._outcome.left.append(one)
         self._tell(f"{one.name} ({one.id}) stays: {reason}")
@@ -190,21 +190,21 @@ class Drain:
             leaves = move.source in self._hosts and move.target not in self._hosts
             if move.saga == "migrate" and move.old_flavor == move.new_flavor and leaves:
                 name = move.server_name or move.server_id
-                one = Passenger(id=move.server_id, name=name, host=move.source, move_id=move.id)
+                one = LeavingServer(id=move.server_id, name=name, host=move.source, move_id=move.id)
                 self._under_way[move.id] = one
                 self._tried.add(one.id)
 
-    def _residents(self) -> list[Passenger]:
+    def _residents(self) -> list[LeavingServer]:
         """Return the servers on hosts of the cell, host by host."""
         return [one for host in self._cell.hosts for one in self._on(host)]
 
-    def _on(self, host: str) -> Iterator[Passenger]:
+    def _on(self, host: str) -> Iterator[LeavingServer]:
         marker: dict[str, Any] = {}
         while True:
             query = urlencode({"all_tenants": 1, "host": host, "limit": PAGE, **marker})
             page = self._api.get("compute", f"/servers/detail?{query}")["servers"]
             for server in page:
-                yield Passenger(id=server["id"], name=server["name"], host=server["OS-EXT-SRV-ATTR:host"])
+                yield LeavingServer(id=server["id"], name=server["name"], host=server["OS-EXT-SRV-ATTR:host"])
             if len(page) < PAGE:
                 return
             marker = {"marker": page[-1]["id"]}

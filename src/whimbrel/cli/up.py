@@ -158,7 +158,7 @@ async def _serve(up: Up, stop: asyncio.Event) -> None:
 
     process = await process_factory.open_process(up.start())
     try:
-        await _furnish(process, up.home)
+        await _create_first_contents(process, up.home)
         services = apps.endpoints(process, up.home, up.policy)
         watch = watch_of(process) if up.config.metrics.enabled else None
         secret = metrics_secret(up.config, up.home) if watch else None
@@ -168,15 +168,15 @@ async def _serve(up: Up, stop: asyncio.Event) -> None:
         await process.close()
 
 
-async def _furnish(process: "Process", home: DataDir) -> None:
+async def _create_first_contents(process: "Process", home: DataDir) -> None:
     """Create the initial contents of a new cloud with accounts of its own, if its image service answers."""
     if process.own_accounts is None or not await process.own_accounts.is_empty():
         return
-    from whimbrel.bootstrap.initial_contents import furnish, furnish_image
+    from whimbrel.bootstrap.initial_contents import create_first_accounts, create_first_image
 
     if process.image_service:
-        await furnish_image(process)
-    await furnish(process, home.write_passwords)
+        await create_first_image(process)
+    await create_first_accounts(process, home.write_passwords)
 
 
 def _ready(up: Up) -> None:

@@ -19,11 +19,11 @@ async def of_providers(cloud: Cloud, snapshot: CloudSnapshot) -> AsyncIterator[V
     for miscount in await cloud.placement.miscounts():
         yield counted(miscount)
     hosts = {host.id: name for name, host in snapshot.hosts.items()}
-    for told, zone in await mistold(cloud, await cloud.placement.zoned_hosts(), hosts):
+    for told, zone in await differing_zones(cloud, await cloud.placement.zoned_hosts(), hosts):
         yield told_otherwise(told, hosts[told.root], zone or snapshot.default_zone, snapshot)
 
 
-async def mistold(
+async def differing_zones(
     cloud: Cloud, told: Iterable[HostZone], hosts: Mapping[ProviderId, HostName]
 ) -> list[tuple[HostZone, str]]:
     """Return each host zone of Placement that differs from the current one, with the current one. told: read before."""

@@ -3,7 +3,7 @@
 from tests.unit.cli.test_heal import lines
 from whimbrel.api.views.cells import Cell, Cells, Unplaced
 from whimbrel.cli import cell, drain
-from whimbrel.cli.drain import Outcome, Passenger
+from whimbrel.cli.drain import LeavingServer, Outcome
 
 
 def test_cells_are_shown_with_whether_they_take_servers_and_answer() -> None:
@@ -37,7 +37,10 @@ def test_a_new_cell_is_reported_with_what_to_do_next() -> None:
 
 
 def test_what_a_drain_came_to_is_said_with_who_is_left_and_why() -> None:
-    gone, stays = Passenger(id="1", name="a", host="n1"), Passenger(id="2", name="b", host="m1", reason="it is locked")
+    gone, stays = (
+        LeavingServer(id="1", name="a", host="n1"),
+        LeavingServer(id="2", name="b", host="m1", reason="it is locked"),
+    )
     assert lines(drain.said(Outcome(cell="two", moved=[gone]))) == ["cell two: 1 server moved away; none is left"]
     assert lines(drain.said(Outcome(cell="two", moved=[gone], waiting=[gone], left=[stays]))) == [
         "cell two: 1 server moved away; arrived elsewhere, and not yet confirmed: 1; left: 1",

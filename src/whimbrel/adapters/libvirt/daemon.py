@@ -79,7 +79,7 @@ class PrivateDaemon:
         program = shutil.which("libvirtd", path=os.defpath + os.pathsep + "/usr/sbin")
         if not program or not shutil.which("qemu-img"):
             raise Refused(f"libvirt and QEMU are not installed: {INSTALL}")
-        await in_thread(self._furnish)
+        await in_thread(self._make_files)
         await in_thread(lambda: self._launch(program))
 
     async def kill(self) -> None:
@@ -118,7 +118,7 @@ class PrivateDaemon:
         if done.returncode:
             raise Unavailable(f"libvirtd does not start in {self.directory}: {done.stderr.strip() or self._log_end()}")
 
-    def _furnish(self) -> None:
+    def _make_files(self) -> None:
         config = self.directory / "c" / "libvirt"
         for path in (config, self.directory / "run", self.guests_dir, self._probes):
             durable_files.make_directory(path, self._user)

@@ -11,7 +11,7 @@ from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.device_xml import Plugging
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
 from whimbrel.adapters.libvirt.hotplug import Finding, HotPlug
-from whimbrel.adapters.libvirt.observation import Sight
+from whimbrel.adapters.libvirt.observation import HostObserver
 from whimbrel.adapters.libvirt.saved_memory import SavedMemory
 from whimbrel.adapters.libvirt.slots import Slots
 from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
@@ -30,7 +30,7 @@ class DeviceChanges:
         self,
         domains: Domains,
         slots: Slots,
-        sight: Sight,
+        observer: HostObserver,
         hotplug: HotPlug,
         memory: SavedMemory,
         definitions: Definitions,
@@ -39,7 +39,7 @@ class DeviceChanges:
     ) -> None:
         self._domains = domains
         self._slots = slots
-        self._sight = sight
+        self._observer = observer
         self._hotplug = hotplug
         self._memory = memory
         self._definitions = definitions
@@ -49,7 +49,7 @@ class DeviceChanges:
     async def plug(self, key: GuestKey, nic: GuestNic) -> None:
         spec = device_assignment.with_nic(await self._defined(key), nic)
         device = device_xml.nic_xml(nic, self._plugging)
-        await self._sight.check_ports_free(spec)
+        await self._observer.check_ports_free(spec)
         await self._add(spec, device, lambda xml: device_xml.nic_in(xml, nic.port_id))
 
     async def unplug(self, key: GuestKey, port_id: str) -> None:
@@ -82,7 +82,7 @@ class DeviceChanges:
         await self._memory.check_not_kept(spec.key)
         domain = await self._domains.seen(spec.key.server)
         if runs(domain, spec.key):
-            await self._sight.check_pci_free(spec)
+            await self._observer.check_pci_free(spec)
         await self._definitions.write(spec, domain)
         if runs(domain, spec.key):
             await self._hotplug.attach(spec.key.server, device, found)

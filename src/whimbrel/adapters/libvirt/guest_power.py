@@ -8,7 +8,7 @@ import asyncio
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.disk_exports import Exports
 from whimbrel.adapters.libvirt.domain_control import Domains
-from whimbrel.adapters.libvirt.observation import Sight
+from whimbrel.adapters.libvirt.observation import HostObserver
 from whimbrel.adapters.libvirt.slots import Slots
 from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
 from whimbrel.adapters.qemu.durable_files import in_thread
@@ -25,14 +25,14 @@ class Power:
         self,
         domains: Domains,
         slots: Slots,
-        sight: Sight,
+        observer: HostObserver,
         exports: Exports,
         definitions: Definitions,
         volumes: VolumeConnections,
     ) -> None:
         self._domains = domains
         self._slots = slots
-        self._sight = sight
+        self._observer = observer
         self._exports = exports
         self._definitions = definitions
         self._volumes = volumes
@@ -51,7 +51,7 @@ class Power:
             raise NotFound(f"no guest {key.slot} of server {key.server} to start")
         slot.check_disks(spec)
         device_assignment.check_bootable(spec)
-        await self._sight.check_pci_free(spec)
+        await self._observer.check_pci_free(spec)
         await self._volumes.check(spec.volumes)
         await self._exports.close(slot)  # a reader gets an error, not a torn copy
         await self._volumes.connect(key.server, spec.volumes)

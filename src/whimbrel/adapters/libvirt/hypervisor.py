@@ -39,7 +39,7 @@ from whimbrel.adapters.libvirt.image_cache import ImageCache
 from whimbrel.adapters.libvirt.incoming_guests import IncomingGuests
 from whimbrel.adapters.libvirt.live_transfers import LiveTransfers
 from whimbrel.adapters.libvirt.migration_settings import MigrationSettings
-from whimbrel.adapters.libvirt.observation import Sight
+from whimbrel.adapters.libvirt.observation import HostObserver
 from whimbrel.adapters.libvirt.rescues import Rescues
 from whimbrel.adapters.libvirt.saved_memory import SavedMemory
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
@@ -120,7 +120,7 @@ class LibvirtHypervisor:
         self._uri = uri
         self._connection = connection
         self._domains = Domains(connection)
-        self._sight = Sight(self._domains, self._slots, self._directory)
+        self._observer = HostObserver(self._domains, self._slots, self._directory)
         self._volumes = VolumeConnections(
             self._directory, storage, self._domains, self._slots, Secrets(connection), tools
         )
@@ -128,13 +128,20 @@ class LibvirtHypervisor:
         self._snapshots = Snapshots(connection, tools)
         self._agent_commands = AgentCommands(connection)
         self._exports = Exports(tools, nbd_address)
-        self._power = Power(self._domains, self._slots, self._sight, self._exports, self._definitions, self._volumes)
+        self._power = Power(self._domains, self._slots, self._observer, self._exports, self._definitions, self._volumes)
         self._memory = SavedMemory(
-            connection, self._domains, self._slots, self._sight, self._definitions, self._volumes
+            connection, self._domains, self._slots, self._observer, self._definitions, self._volumes
         )
         hotplug = HotPlug(connection, releases_within_s)
         self._devices = DeviceChanges(
-            self._domains, self._slots, self._sight, hotplug, self._memory, self._definitions, plugging, self._volumes
+            self._domains,
+            self._slots,
+            self._observer,
+            hotplug,
+            self._memory,
+            self._definitions,
+            plugging,
+            self._volumes,
         )
         self._copies = BlockCopies(connection, self._domains, self._slots, self._definitions, self._volumes)
         self._files = VolumeFiles(
@@ -143,7 +150,7 @@ class LibvirtHypervisor:
         self._rescues = Rescues(self._domains, self._slots, self._definitions)
         self._transfers = LiveTransfers(connection, uri, self._domains, self._slots, migration)
         self._incoming = IncomingGuests(
-            connection, self._domains, self._slots, self._sight, tools, migration, self._definitions, self._volumes
+            connection, self._domains, self._slots, self._observer, tools, migration, self._definitions, self._volumes
         )
         cache = ImageCache(image_cache or self._directory / "images", images, self._slots.owner)
         self._cache = cache
@@ -187,10 +194,10 @@ class LibvirtHypervisor:
         }
 
     async def guests(self) -> list[Guest]:
-        return await self._sight.guests()
+        return await self._observer.guests()
 
     async def look(self, key: GuestKey) -> Guest | None:
-        return await self._sight.look(key)
+        return await self._observer.look(key)
 
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
         # Only the last MiB of a long console log is kept.
@@ -253,7 +260,7 @@ class LibvirtHypervisor:
             await in_thread(lambda: slot.check_disks(spec))
             device_assignment.check(spec)
             await self._volumes.check_known(spec.volumes)
-            await self._sight.check_ports_free(spec)
+            await self._observer.check_ports_free(spec)
             domain = await self._domains.seen(spec.key.server)
             if not runs(domain, spec.key) and not await self._memory.is_kept(spec.key):
                 await self._definitions.write(spec, domain)

@@ -10,7 +10,7 @@ from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.departure import address_of
 from whimbrel.adapters.libvirt.domain_control import Domains
 from whimbrel.adapters.libvirt.migration_settings import SCHEME, MigrationSettings
-from whimbrel.adapters.libvirt.observation import Sight
+from whimbrel.adapters.libvirt.observation import HostObserver
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
 from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
 from whimbrel.adapters.qemu.durable_files import finish, in_thread
@@ -27,7 +27,7 @@ class IncomingGuests:
         connection: Connection,
         domains: Domains,
         slots: Slots,
-        sight: Sight,
+        observer: HostObserver,
         tools: Tools,
         settings: MigrationSettings,
         definitions: Definitions,
@@ -36,7 +36,7 @@ class IncomingGuests:
         self._connection = connection
         self._domains = domains
         self._slots = slots
-        self._sight = sight
+        self._observer = observer
         self._tools = tools
         self._settings = settings
         self._definitions = definitions
@@ -73,8 +73,8 @@ class IncomingGuests:
             raise Refused(f"the disk {min(differing)} is not on both hosts")
         device_assignment.check(spec)
         check_devices(live.pci, device_assignment.pci_of(spec))
-        await self._sight.check_ports_free(spec)
-        await self._sight.check_pci_free(spec)
+        await self._observer.check_ports_free(spec)
+        await self._observer.check_pci_free(spec)
         await self._volumes.check(spec.volumes)
 
     async def _make_room(self, slot: SlotDirectory, name: DiskName, size_bytes: int) -> None:

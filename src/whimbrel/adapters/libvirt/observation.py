@@ -14,7 +14,7 @@ from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Guest, GuestKey, GuestSpec
 
 
-class Sight:
+class HostObserver:
     """The guests of one host. directory: everything below it belongs to this host."""
 
     def __init__(self, domains: Domains, slots: Slots, directory: Path) -> None:

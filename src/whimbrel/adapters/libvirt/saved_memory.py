@@ -9,7 +9,7 @@ from whimbrel.adapters.libvirt.connection import Connection, Libvirt
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
 from whimbrel.adapters.libvirt.domain_xml import find_domain
-from whimbrel.adapters.libvirt.observation import Sight
+from whimbrel.adapters.libvirt.observation import HostObserver
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
 from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
 from whimbrel.adapters.qemu.durable_files import in_thread
@@ -23,7 +23,7 @@ class SavedMemory:
         connection: Connection,
         domains: Domains,
         slots: Slots,
-        sight: Sight,
+        observer: HostObserver,
         definitions: Definitions,
         volumes: VolumeConnections,
     ) -> None:
@@ -31,7 +31,7 @@ class SavedMemory:
         self._libvirt = connection.libvirt
         self._domains = domains
         self._slots = slots
-        self._sight = sight
+        self._observer = observer
         self._definitions = definitions
         self._volumes = volumes
 
@@ -79,7 +79,7 @@ class SavedMemory:
         if spec is None or xml is None:
             raise NotFound(f"no guest {slot.key.slot} of server {slot.key.server} to resume")
         slot.check_disks(spec)
-        await self._sight.check_pci_free(spec)
+        await self._observer.check_pci_free(spec)
         await self._volumes.check(spec.volumes)
         await self._volumes.connect(slot.key.server, spec.volumes)
         is_connected = bool(await self._volumes.paths(spec))

@@ -13,7 +13,7 @@ from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import HostName, ProviderId
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.catalog import Zoning, zones_by_host
-from whimbrel.proof.provider_check import mistold
+from whimbrel.proof.provider_check import differing_zones
 
 
 @asynccontextmanager
@@ -43,10 +43,10 @@ async def repair(cloud: Cloud, only: ProviderId | None = None) -> int:
     if not told:
         return 0
     names = {host.id: host.name for host in (await cloud.fleets.now()).hosts}
-    if not await mistold(cloud, told, names):
+    if not await differing_zones(cloud, told, names):
         return 0
     await cloud.aggregates.repair_zones()
-    wrong = await mistold(cloud, told, names)
+    wrong = await differing_zones(cloud, told, names)
     for was, zone in wrong:
         await cloud.placement.correct_zone(was, zone)
     return len(wrong)
