@@ -2,8 +2,6 @@
 
 import asyncio
 
-import msgspec
-
 from whimbrel.adapters.clock import RandomIds, SystemClock
 from whimbrel.adapters.sql.engine.create_database import make_missing
 from whimbrel.adapters.sql.engine.databases import Databases
@@ -14,22 +12,9 @@ from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.adapters.sql.tables import kind_of
 from whimbrel.bootstrap.cloud_agreement import check_cloud, write_rules
 from whimbrel.bootstrap.process_base import STORES, prepare_stores
-from whimbrel.bootstrap.upgrade_check import migration_obstacle
+from whimbrel.bootstrap.upgrade_check import Schema, migration_obstacle, opened
 from whimbrel.domain.errors import Refused, WorldError
 from whimbrel.settings import CloudConfig
-
-
-class StoreVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """The version of one schema. trouble: why it cannot be read."""
-
-    store: str
-    version: str | None  # None: it does not exist
-    newest: str  # of this program
-    trouble: str | None = None
-
-    @property
-    def is_current(self) -> bool:
-        return self.version is not None and self.version >= self.newest
 
 
 async def upgrade(url: str, config: CloudConfig) -> None:
@@ -59,31 +44,25 @@ async def cloud_of(url: str) -> str | None:
     """Return the id of the cloud of a database; None: it has none yet. Raises: Unavailable."""
     if (await asyncio.to_thread(version_of, url, "global") or "") < revisions("global")[-1]:
         return None
-    database = Databases().open(url, "global")
-    try:
+    async with opened(url, "global") as database:
         return await SqlCloudIdentity(database).get()
-    finally:
-        await database.close()
 
 
-async def versions(url: str) -> list[StoreVersion]:
+async def versions(url: str) -> list[Schema]:
     """Return the versions of all schemas. Raises: Refused: one is of a newer program; Unavailable: the cloud's own."""
     shown = [await asyncio.to_thread(_version, url, store) for store in STORES]
     if shown[0].is_current:
-        database = Databases().open(url, "global")
-        try:
+        async with opened(url, "global") as database:
             cells = await SqlCells(database).all()
-        finally:
-            await database.close()
         shown += [await asyncio.to_thread(_version, each.database or url, f"cell_{each.name}") for each in cells]
     return shown
 
 
-def _version(url: str, store: str) -> StoreVersion:
+def _version(url: str, store: str) -> Schema:
     newest = revisions(kind_of(store))[-1]
     try:
-        return StoreVersion(store=store, version=version_of(url, store), newest=newest)
+        return Schema(store=store, version=version_of(url, store), newest=newest)
     except WorldError as trouble:
         if not store.startswith("cell_"):
             raise
-        return StoreVersion(store=store, version=None, newest=newest, trouble=trouble.reason)
+        return Schema(store=store, version=None, newest=newest, trouble=trouble.reason)

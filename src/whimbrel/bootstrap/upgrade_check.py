@@ -53,6 +53,10 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
     newest: str  # of this program
     trouble: str | None = None
 
+    @property
+    def is_current(self) -> bool:
+        return self.version is not None and self.version >= self.newest
+
 
 class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that holds an upgrade back, and what to do."""

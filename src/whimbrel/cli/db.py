@@ -10,7 +10,7 @@ from whimbrel.cli import log_setup, terminal
 from whimbrel.cli.role_options import DatabaseOptions
 
 if TYPE_CHECKING:
-    from whimbrel.bootstrap.database_upgrade import StoreVersion
+    from whimbrel.bootstrap.upgrade_check import Schema
 
 app = App(
     name="db",
@@ -50,7 +50,7 @@ def show(
     _, url = database.found()
     from whimbrel.bootstrap import database_upgrade
 
-    async def read() -> "tuple[str | None, list[StoreVersion]]":
+    async def read() -> "tuple[str | None, list[Schema]]":
         return await database_upgrade.cloud_of(url), await database_upgrade.versions(url)
 
     cloud, stores = asyncio.run(read())
@@ -62,14 +62,14 @@ def show(
         sys.exit(1)
 
 
-def _print_json(cloud: str | None, stores: "list[StoreVersion]") -> None:
+def _print_json(cloud: str | None, stores: "list[Schema]") -> None:
     import msgspec
 
     document = {"cloud": cloud, "stores": stores}
     print(msgspec.json.format(msgspec.json.encode(document)).decode())
 
 
-def _print_table(cloud: str | None, stores: "list[StoreVersion]") -> None:
+def _print_table(cloud: str | None, stores: "list[Schema]") -> None:
     table = terminal.plain_table("store", "version", "of this program", "")
     for each in stores:
         remark = each.trouble or ("" if each.is_current else "run: whimbrel db upgrade")
