@@ -8,6 +8,14 @@ import pytest
 BEFORE_OR_AFTER = pytest.mark.parametrize("before", [True, False], ids=["before the write", "after the write"])
 
 
+async def at_each_write(story: Callable[[int], Awaitable[bool]]) -> int:
+    """Play a story that is interrupted at write 1, 2, ... until it has no such write. Return the number of that one."""
+    number = 1
+    while await story(number):
+        number += 1
+    return number
+
+
 class Killed(BaseException):
     """The end of a process."""
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.stories.maintaining import CAREFUL, RULES, boot, home, items_of, mortal, moves_of, planned, rounds
-from tests.stories.mortal import BEFORE_OR_AFTER, Killed
+from tests.stories.mortal import BEFORE_OR_AFTER, Killed, at_each_write
 from tests.stories.test_intermediate_moves import fragmented
 from tests.stories.test_maintenance_goals import PACK, options, use
 from whimbrel.domain.ids import HostName
@@ -34,10 +34,7 @@ async def beside() -> tuple[World, list[Server], Maintenance, Maintenance]:
 @BEFORE_OR_AFTER
 @pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
 async def test_a_pack_may_begin_at_each_write_of_another_maintenance(killed: bool, before: bool) -> None:
-    number = 1
-    while await packed_at(number, before, killed):
-        number += 1
-    assert number > 8
+    assert await at_each_write(lambda number: packed_at(number, before, killed)) > 8
 
 
 async def packed_at(number: int, before: bool, killed: bool) -> bool:

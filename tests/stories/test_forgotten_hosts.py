@@ -17,7 +17,7 @@ from tests.stories.forgetting import (
     forgotten_though_killed,
     some_time,
 )
-from tests.stories.mortal import BEFORE_OR_AFTER
+from tests.stories.mortal import BEFORE_OR_AFTER, at_each_write
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, RunId
@@ -154,12 +154,9 @@ async def test_a_host_that_retires_keeps_its_deletes() -> None:
 
 
 @BEFORE_OR_AFTER
-async def test_a_process_may_be_killed_at_each_write(before: bool) -> None:
+async def test_a_process_may_be_at_each_write_write(before: bool) -> None:
     """The host is listed or it is not, the cloud is proved, and the command can be repeated."""
-    number = 1
-    while await killed_at(number, before):
-        number += 1
-    assert number > 6
+    assert await at_each_write(lambda number: killed_at(number, before)) > 6
 
 
 async def killed_at(number: int, before: bool) -> bool:
@@ -229,10 +226,7 @@ async def test_moves_that_need_more_of_the_host_keep_it() -> None:
 
 @BEFORE_OR_AFTER
 async def test_a_process_may_be_killed_while_a_confirmed_move_is_left(before: bool) -> None:
-    number = 1
-    while await killed_beside_a_move(number, before):
-        number += 1
-    assert number > 6
+    assert await at_each_write(lambda number: killed_beside_a_move(number, before)) > 6
 
 
 async def killed_beside_a_move(number: int, before: bool) -> bool:
@@ -286,10 +280,7 @@ async def test_an_offload_without_its_images_keeps_the_host() -> None:
 
 @BEFORE_OR_AFTER
 async def test_a_process_may_be_killed_while_an_offload_is_left(before: bool) -> None:
-    number = 1
-    while await killed_beside_an_offload(number, before):
-        number += 1
-    assert number > 6
+    assert await at_each_write(lambda number: killed_beside_an_offload(number, before)) > 6
 
 
 async def killed_beside_an_offload(number: int, before: bool) -> bool:

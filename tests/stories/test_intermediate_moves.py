@@ -17,7 +17,7 @@ from tests.stories.maintaining import (
     planned,
     rounds,
 )
-from tests.stories.mortal import BEFORE_OR_AFTER
+from tests.stories.mortal import BEFORE_OR_AFTER, at_each_write
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import GroupId, HostName
 from whimbrel.domain.maintenance_plan import AFTER_OTHERS, Maintenance, MaintenanceItem
@@ -284,10 +284,7 @@ async def test_a_server_that_is_to_move_makes_no_other_room() -> None:
 
 @BEFORE_OR_AFTER
 async def test_a_process_may_be_killed_while_room_is_made(before: bool) -> None:
-    number = 1
-    while await killed_at(number, before):
-        number += 1
-    assert number > 8
+    assert await at_each_write(lambda number: killed_at(number, before)) > 8
 
 
 async def killed_at(number: int, before: bool) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.stories.forgetting import DEAD, RULES, Bus, declare_dead, die, power_on, return_to_service, some_time
-from tests.stories.mortal import BEFORE_OR_AFTER, Killed, Mortal
+from tests.stories.mortal import BEFORE_OR_AFTER, Killed, Mortal, at_each_write
 from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.domain.errors import Conflict, Unavailable
 from whimbrel.domain.guest import Guest, GuestKey
@@ -236,10 +236,7 @@ async def test_what_may_be_half_a_copy_is_left() -> None:
 @VARIANTS
 async def test_a_source_that_returns_is_gone_back_to(variant: str) -> None:
     """A process is killed before its decision is saved, and the host comes back after all."""
-    number = 1
-    while await returned_after(variant, number):
-        number += 1
-    assert number > 2
+    assert await at_each_write(lambda number: returned_after(variant, number)) > 2
 
 
 async def returned_after(variant: str, number: int) -> bool:
@@ -340,11 +337,8 @@ async def attachments_of(world: World, record: Server) -> set[str]:
 
 @BEFORE_OR_AFTER
 @pytest.mark.parametrize("after", ["", "start_on_target"], ids=["guest at the target", "no guest"])
-async def test_a_process_may_be_killed_at_each_write(after: str, before: bool) -> None:
-    number = 1
-    while await killed_at(number, before, after):
-        number += 1
-    assert number > 2
+async def test_a_process_may_be_at_each_write_write(after: str, before: bool) -> None:
+    assert await at_each_write(lambda number: killed_at(number, before, after)) > 2
 
 
 async def killed_at(number: int, before: bool, after: str) -> bool:

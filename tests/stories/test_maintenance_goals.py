@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.sim.test_plan_simulation import WITH_GPU, simulated, start
 from tests.stories.maintaining import boot, ends_though_killed, home, items_of, moves_of, rounds
-from tests.stories.mortal import BEFORE_OR_AFTER
+from tests.stories.mortal import BEFORE_OR_AFTER, at_each_write
 from whimbrel.adapters.sql.tables.global_ import maintenances
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.flavor import Flavor
@@ -278,11 +278,8 @@ async def test_a_goal_is_simulated() -> None:
 
 
 @BEFORE_OR_AFTER
-async def test_a_conductor_may_be_killed_at_each_write(before: bool) -> None:
-    number = 1
-    while await killed_at(number, before):
-        number += 1
-    assert number > 5
+async def test_a_conductor_may_be_at_each_write_write(before: bool) -> None:
+    assert await at_each_write(lambda number: killed_at(number, before)) > 5
 
 
 async def killed_at(number: int, before: bool) -> bool:

@@ -13,7 +13,7 @@ from tests.stories.maintaining import (
     planned,
     rounds,
 )
-from tests.stories.mortal import BEFORE_OR_AFTER
+from tests.stories.mortal import BEFORE_OR_AFTER, at_each_write
 from whimbrel.domain.maintenance_plan import Budgets, MaintenanceOptions
 from whimbrel.maintenance import operator_requests as requests
 from whimbrel.maintenance.execution import carry_on_all
@@ -22,12 +22,8 @@ from whimbrel.sim.cloud.cloud import World
 
 
 @BEFORE_OR_AFTER
-async def test_a_conductor_may_be_killed_at_each_write(before: bool) -> None:
-    number, deaths = 1, 0
-    while await killed_at(number, before):
-        number += 1
-        deaths += 1
-    assert deaths >= 12
+async def test_a_conductor_may_be_at_each_write_write(before: bool) -> None:
+    assert await at_each_write(lambda number: killed_at(number, before)) > 12
 
 
 async def killed_at(number: int, before: bool) -> bool:
@@ -46,11 +42,8 @@ async def killed_at(number: int, before: bool) -> bool:
 
 
 @BEFORE_OR_AFTER
-async def test_a_process_may_be_killed_at_each_write_of_an_abort(before: bool) -> None:
-    number = 1
-    while await killed_in_abort(number, before):
-        number += 1
-    assert number > 5
+async def test_a_process_may_be_at_each_write_write_of_an_abort(before: bool) -> None:
+    assert await at_each_write(lambda number: killed_in_abort(number, before)) > 5
 
 
 async def killed_in_abort(number: int, before: bool) -> bool:
