@@ -200,6 +200,7 @@ SEEN: dict[Act, set[str]] = {
     its_lock_is_lost: {"lost_lock"},
     its_port_is_active_at_the_source: {"port_elsewhere"},
     it_has_another_volume: {"stray_attachment"},
+    it_holds_a_device_of_a_third_host: {"leaked_device"},
     it_holds_nothing_at_the_source: {"wrong_claim_of_move", "unclaimed_guest"},
     a_guest_that_its_move_does_not_know: {"stray_guest"},
     a_device_that_its_move_does_not_know: {"leaked_device"},
