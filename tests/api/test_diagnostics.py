@@ -3,9 +3,6 @@
 from tests.api.front import Front, fault
 from whimbrel.domain.flavor import Flavor
 
-NIC_KEYS = {"mac_address"} | {f"{way}_{what}" for way in ("rx", "tx") for what in
-                              ("octets", "errors", "drop", "packets", "rate")}  # fmt: skip
-
 
 async def test_diagnostics_have_the_shape_of_their_version(front: Front) -> None:
     server_id = await front.boot()

@@ -28,7 +28,6 @@ ROOT = Path(__file__).parents[2]
 WATCHING = DOCS / "watching.md"
 PAGES = sorted((DOCS / "runbooks").glob("*.md"))
 
-OF_PROMETHEUS = {"up"}
 WORDS = {
     "state": set(STATES),
     "prospect": set(PROSPECTS),
