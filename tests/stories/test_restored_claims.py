@@ -14,12 +14,16 @@ from tools.scenarios.restored import _with, put_back
 from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.guest import Order
-from whimbrel.domain.ids import CellName, ConsumerId, ProviderId, RunId, UserId
+from whimbrel.domain.ids import CellName, ConsumerId, HostName, ProviderId, RunId, UserId
+from whimbrel.moves import requests
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.ledgers import check
 from whimbrel.proof.proof import prove
+from whimbrel.repair.service import repair
 from whimbrel.restore import restore
+from whimbrel.servers.lifecycle import create, power
+from whimbrel.servers.lookup import find
 from whimbrel.sim.cloud.cloud import PROJECT, World
 from whimbrel.sim.faults.chaos import changes
 from whimbrel.sim.runs.operator_restore import restore as operator_restore
@@ -115,6 +119,29 @@ async def test_a_move_that_waits_for_its_dead_source_gets_its_claims_back() -> N
     assert await operator_restore(world.cloud, world.engine("e"), world.requester, partial(some_time, world)) == []
     await some_time(world)
     assert [one.state for one in await world.cloud.journal.find(RESIZES)] == ["undone"]
+    assert not (found := (await prove(world.cloud)).violations), found
+    await world.close()
+
+
+async def test_a_violation_of_a_server_with_a_held_run_says_how_it_is_resolved() -> None:
+    """The server has moved since the copy, and its claim cannot be repaired before the run has ended."""
+    world = await World.build()
+    engine, made = world.engine("one"), world.new_server("s")
+    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
+    await world.settle(engine)
+    copies = {"placement": world.remains.databases["placement"].copy()}
+    await requests.migrate(world.cloud, engine, world.requester(), await find(world.cloud, made.id), None)
+    await world.settle(engine)
+    await requests.confirm(world.cloud, engine, world.requester(), await find(world.cloud, made.id))
+    await world.settle(engine)
+    await power.stop(world.cloud, engine, world.requester(), await find(world.cloud, made.id))
+    world = _with(world, copies)
+    engine = world.engine("two")
+    [left, *_] = await operator_restore(world.cloud, engine, world.requester, partial(some_time, world))
+    assert left.endswith("whimbrel restore end --force, and whimbrel repair when it has ended")
+    await some_time(world)
+    await repair(world.cloud, engine, world.requester(), made.id)
+    await some_time(world)
     assert not (found := (await prove(world.cloud)).violations), found
     await world.close()
 

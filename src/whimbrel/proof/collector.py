@@ -77,6 +77,7 @@ async def read_snapshot(cloud: Cloud, collector: Collector) -> CloudSnapshot:
         unreachable_cells=collector.unreachable_cells,
         roots={one.id: one.root for one in providers},
         names={one.id: one.name for one in providers},
+        is_held=(await cloud.restores.state()).hold is not None,
     )
 
 

@@ -45,6 +45,7 @@ class CloudSnapshot(msgspec.Struct, kw_only=True, dict=True):
     guests: Mapping[ServerId, Sequence[Seen]] = {}
     unreachable: Mapping[HostName, str] = {}
     unreachable_cells: Mapping[CellName, str] = {}
+    is_held: bool = False  # all runs, until a restore ends
 
     def root(self, host: HostName | None) -> str:
         """Return the root provider of a host, or "" if the host is unknown."""

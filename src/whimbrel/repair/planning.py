@@ -126,7 +126,7 @@ def _refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation
     """Return why a violation has no action. While a move waits for its verdict only its lock is repaired."""
     row = _ROW_OF.get(violation.kind)
     if seen.runs and violation.kind is not Kind.LOST_LOCK:
-        return _later(seen, violation)
+        return _later(seen, snapshot, violation)
     if not seen.runs and (words := guards.undecided(seen, snapshot)):
         return words
     if row is None:
@@ -140,9 +140,14 @@ def _proposed(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violatio
     return propose(seen, snapshot, violation)
 
 
-def _later(seen: ServerEvidence, violation: Violation) -> str:
+def _later(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str:
     """Return what to do about a violation that may be an effect of an open run."""
     run = seen.runs[0]
+    if snapshot.is_held:
+        return (
+            f"{run.saga} {run.id} of it is held. If whimbrel restore show says that every run agrees, and nothing else"
+            " is left: whimbrel restore end --force, and whimbrel repair when it has ended"
+        )
     if [each.state for each in seen.runs] == ["parked"]:
         return advice.before_verdict(run, violation)
     return f"{run.saga} {run.id} is in progress: prove again when it has ended"
