@@ -45,6 +45,8 @@ async def test_a_run_that_no_conductor_takes_is_an_error(front: Front) -> None:
     assert [each["text"] for each in findings if each["kind"] == "run"] == ["a run is due, and no conductor takes it"]
     assert (await status(front))["runs_open"] == 1
     assert server
+    await front.world.cloud.restores.hold("a copy was put back", front.world.cloud.clock.now())
+    assert [each["kind"] for each in (await status(front))["findings"] if each["kind"] in ("run", "hold")] == ["hold"]
 
 
 async def test_all_moves_that_are_held_are_an_error(front: Front) -> None:

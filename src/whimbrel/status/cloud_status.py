@@ -92,7 +92,7 @@ async def read_status(cloud: Cloud, bus_problem: str | None, certificates: Seque
         *findings.of_services({name: trouble for name, trouble in services.items() if trouble is not None}),
         *findings.of_bus(bus_problem),
         *findings.of_hosts((host for each in hosts.values() for host in each), now),
-        *findings.of_tally(tally, now),
+        *findings.of_tally(tally, now, state),
         *findings.of_debts(tally, now),
         *findings.of_runs(stalled),
         *findings.of_maintenances(paused),

@@ -165,10 +165,11 @@ def of_runs(runs: Iterable[Run]) -> Iterator[Finding]:
         )
 
 
-def of_tally(tally: Tally, now: float) -> Iterator[Finding]:
+def of_tally(tally: Tally, now: float, state: CloudState) -> Iterator[Finding]:
+    """state: runs that are held are due and taken by nobody."""
     open_ = [group for group in tally.open if group.state == "open"]
     due = min((group.due for group in open_), default=now)
-    if now - due > OVERDUE_S:
+    if now - due > OVERDUE_S and not state.hold:
         text = "a run is due, and no conductor takes it"
         yield Finding(severity="error", kind="run", subject="runs", text=text, command="whimbrel processes", since=due)
     parked = [group for group in tally.open if group.state == "parked" and group.parked is not None]
