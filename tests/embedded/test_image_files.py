@@ -68,7 +68,8 @@ async def test_a_file_that_may_be_recorded_stays_until_a_sweep_knows(tmp_path: P
     async def is_named(name: str) -> bool:
         return name == names[0]
 
-    assert await files.sweep(is_named) == [names[1]]
+    assert await files.sweep(is_named, 0.0) == []
+    assert await files.sweep(is_named, 1e12) == [names[1]]
     assert os.listdir(tmp_path) == [names[0]]
 
 
@@ -81,11 +82,11 @@ async def test_a_sweep_leaves_writers_alone(tmp_path: Path) -> None:
 
     async def interrupted() -> AsyncIterator[bytes]:
         yield b"first half, "
-        assert await FileStore(tmp_path).sweep(nobody) == ["dead.part"]
+        assert await FileStore(tmp_path).sweep(nobody, 1e12) == ["dead.part"]
         yield b"second half"
 
     async with files.stored(interrupted()) as stored:
-        assert await FileStore(tmp_path).sweep(nobody) == []
+        assert await FileStore(tmp_path).sweep(nobody, 1e12) == []
     assert b"".join([chunk async for chunk in files.chunks(files.open(stored.name))]) == b"first half, second half"
 
 

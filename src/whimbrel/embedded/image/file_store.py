@@ -115,13 +115,19 @@ class FileStore:
         """Remove a file. Idempotent."""
         (self.directory / name).unlink(missing_ok=True)
 
-    async def sweep(self, is_named: Callable[[str], Awaitable[bool]]) -> list[str]:
-        """Remove files that a crash left behind: not being written, and without a record. Return their names."""
+    async def sweep(self, is_named: Callable[[str], Awaitable[bool]], since: float) -> list[str]:
+        """Remove files that a crash left behind: not being written, and without a record. Return their names.
+
+        since: a whole file that was written later stays: its record may be missing because a database was restored.
+        """
         swept = []
         for path in sorted(self.directory.iterdir()):
             with suppress(FileNotFoundError), path.open("rb") as file:  # its writer may have finished meanwhile
                 # Lock before checking: a writer holds the lock until its record exists.
-                if _locked(file) and (path.suffix == UNFINISHED or not await is_named(path.name)):
+                if not _locked(file):
+                    continue
+                is_old = path.stat().st_mtime < since
+                if path.suffix == UNFINISHED or (is_old and not await is_named(path.name)):
                     path.unlink(missing_ok=True)
                     swept.append(path.name)
         return swept

@@ -9,6 +9,9 @@ from whimbrel.embedded.image.storage_limit import Allowance
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.services.images import ImageRecord, ImageStore
 
+KEPT_S = 30 * 24 * 3600.0
+"""How long a whole file without a record stays: it may be the disk of a server that was shelved after a backup."""
+
 
 @dataclass(frozen=True)
 class ImageService:
@@ -51,4 +54,4 @@ class ImageService:
 
     async def sweep(self) -> list[str]:
         """Remove files that crashes left behind; called at start, safe beside other processes."""
-        return await self.files.sweep(self.store.names_file)
+        return await self.files.sweep(self.store.names_file, self.clock.now() - KEPT_S)
