@@ -40,6 +40,24 @@ def test_a_port_on_another_host(copy: NovaCopy, ports: PortsCopy) -> None:
     assert second.commands[0].line == "openstack port set --host s1 q"
 
 
+def test_a_port_that_an_offload_released_before_it_ended(copy: NovaCopy, ports: PortsCopy) -> None:
+    """Rows as a Nova left them that could not reach Cinder in the offload. It refuses to reboot a shelved server."""
+    copy.change("one", nova.instances, {"uuid": server(1)}, vm_state="shelved")
+    ports.add("p", server(1), "")
+    (found,) = copy.look(beside=[PortChecks(ports)]).findings
+    assert [each.line for each in found.commands] == [f"openstack server shelve --offload {server(1)}"]
+
+
+@pytest.mark.parametrize("vif_type", ["ovs", "binding_failed"])
+def test_a_server_that_waits_for_its_verdict_is_not_rebooted(copy: NovaCopy, ports: PortsCopy, vif_type: str) -> None:
+    copy.add_server(3, "n2", vm_state="resized")
+    copy.hold(copy.add_migration(3, "finished"), "n1")
+    ports.add("p", server(3), "n2" if vif_type == "binding_failed" else "n1", vif_type=vif_type)
+    (found,) = copy.look(beside=[PortChecks(ports)]).findings
+    assert found.commands[-1].line == "openstack port set --host n2 p"
+    assert "no server that is resized" in found.note
+
+
 def test_a_port_whose_active_binding_is_that_of_another_host(copy: NovaCopy, ports: PortsCopy) -> None:
     ports.add("p", server(1), "n2")
     ports.others["p"] = ["n1"]

@@ -10,6 +10,8 @@ from whimbrel.doctor.doctor_finding import AskHost, Command, Reboot
 from whimbrel.doctor.nova_records import CellMapping, Instance, Migration, VolumeUse
 
 API = "the API database"
+NOT_REBOOTED = ("resized", "rescued", "soft-delete")
+"""States in which Nova refuses a hard reboot, beside that of shelved servers. Source: vm_states.ALLOW_HARD_REBOOT."""
 
 
 def reset(server: str, state: str = "active") -> Command:
@@ -58,6 +60,20 @@ def _id_of_cell(name: str) -> str:
 def hard_reboot(server: str, wait: str = "", only: str = "") -> Command:
     """wait: " --wait": Nova refuses the next command while this one goes on. only: the condition, as a comment."""
     return Reboot(f"openstack server reboot --hard{wait} {server}{f'  # {only}' if only else ''}", server=server)
+
+
+def replug(server: Instance) -> list[Command]:
+    """Have a guest use what its port or volume is bound to now, if Nova reboots it in its state."""
+    if server.vm_state == "shelved":
+        return [Command(f"openstack server shelve --offload {server.uuid}")]
+    return [] if server.vm_state in NOT_REBOOTED else [hard_reboot(server.uuid)]
+
+
+def not_rebooted(server: Instance) -> str:
+    """Return a note on what replug leaves out; "": nothing."""
+    if server.vm_state not in NOT_REBOOTED:
+        return ""
+    return f"Nova reboots no server that is {server.vm_state}: do so, hard, once it is active"
 
 
 def ask_host(host: str, server: str) -> Command:

@@ -11,6 +11,7 @@ from whimbrel.doctor.service_records import Port, PortRecords
 from whimbrel.doctor.stuck_limits import StuckLimits
 
 FAILED = "binding_failed"
+REPLUGGED = ("port_on_other_host", "port_binding_failed")
 PIECE = 200
 GUEST_MAY_BE_THERE = "; in a live migration the port follows the guest"
 """Source: ComputeManager._post_live_migration, which activates the target's binding once the guest has moved."""
@@ -100,7 +101,7 @@ class PortChecks:
                 f" {server.host}",
                 "a move was interrupted between the change of the server's host and that of the port, or back"
                 + GUEST_MAY_BE_THERE * bool(port.host),
-                [*ask, *rebind, mending.hard_reboot(server.uuid)],
+                [*ask, *([] if server.vm_state == "shelved" else rebind), *mending.replug(server)],
                 bindings=[[each.host, each.status] for each in bindings],
             )  # fmt: skip
         elif port.vif_type == FAILED:
@@ -110,7 +111,7 @@ class PortChecks:
                 "the host's network agent was down, or does not reach the network, when the port was bound",
                 [Command(f"openstack network agent list --host {port.host}"),
                  Command(f"openstack port unset --host {port.id}"), move,
-                 mending.hard_reboot(server.uuid)],
+                 *mending.replug(server)],
             )  # fmt: skip
 
 
@@ -157,6 +158,7 @@ def _finding(
             **evidence,
         },
         commands=commands,
+        note=mending.not_rebooted(server) if server and kind in REPLUGGED else "",
     )
 
 
