@@ -52,8 +52,8 @@ class VolumesCopy:
         self.attachment_rows: dict[str, Attachment] = {}
         self.hosts: dict[str, str] = {}  # of attachments
 
-    def add(self, id: str, status: str = "in-use", at: float = OLD) -> None:
-        self.volume_rows[id] = Volume(id=id, name="", status=status, hosts={}, touched=at)
+    def add(self, id: str, status: str = "in-use", at: float = OLD, migration: str = "") -> None:
+        self.volume_rows[id] = Volume(id=id, name="", status=status, hosts={}, touched=at, migration=migration)
 
     def attach(self, id: str, volume: str, server: str | None, status: str = "attached", host: str = "n1") -> None:
         self.hosts[id] = host

@@ -169,6 +169,44 @@ def test_a_volume_that_cinder_migrates_is_copied_for_as_long_as_disks_are(copy: 
     assert len(kinds(copy, volumes, now=NOW + 7200.0)) == 2
 
 
+def test_a_migration_of_a_volume_that_stands_still(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    """Rows as a Cinder and a Nova left them whose nova-compute died before it copied: retype and swap begun."""
+    copy.use_volume(1, "v", "a", connection_info="{}")
+    volumes.add("v", "retyping", migration="migrating")
+    volumes.attach("a", "v", server(1))
+    volumes.add("w", "attaching", migration="target:v")
+    volumes.attach("b", "w", server(1), "attaching")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert found.key == ("attachment_without_mapping", "b")
+    assert "n1/system dumpxml" in found.commands[0].line  # the guest has the copy before the attachment is complete
+    del volumes.attachment_rows["b"]
+    volumes.add("w", "available", migration="target:v")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert (found.key, found.commands[0].line) == (("stuck_volume", "v"), "openstack volume set --state in-use v")
+    volumes.add("v", "in-use")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert found.key == ("stuck_volume", "w")
+    assert found.commands[-1].line == "openstack volume delete w"
+
+
+def test_a_migration_of_a_volume_that_may_have_lost_its_source_is_not_taken_back(
+    copy: NovaCopy, volumes: VolumesCopy
+) -> None:
+    volumes.add("v", "available", migration="completing")
+    volumes.add("w", "available", migration="target:v")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert (found.subject, found.commands) == ("v", [])
+
+
+@pytest.mark.parametrize("age", [0.0, 1800.0])
+def test_a_volume_that_no_server_has_is_migrated(copy: NovaCopy, volumes: VolumesCopy, age: float) -> None:
+    volumes.add("v", "retyping", at=NOW - age, migration="migrating")
+    volumes.add("w", "available", at=NOW - age, migration="target:v")
+    volumes.add("x", migration="success")
+    volumes.attach("a", "x", None)
+    assert kinds(copy, volumes) == []
+
+
 def test_what_changes_between_the_looks(copy: NovaCopy, volumes: VolumesCopy) -> None:
     copy.use_volume(1, "w", "b")
     for id in ("u", "v", "w"):

@@ -49,17 +49,25 @@ class PortRecords(Protocol):
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume. hosts: of its complete attachments, by their ids. touched: when its state was last changed."""
+    """A volume. hosts: of its complete attachments, by their ids. touched: when its state was last changed.
+
+    migration: Cinder's migration_status: of the volume that is copied, a word; of its copy, `target:` and its id.
+    """
 
     id: str
     name: str
     status: str
     hosts: Mapping[str, str]
     touched: float
+    migration: str = ""
 
     @property
     def is_attached(self) -> bool:
         return bool(self.hosts)
+
+    @property
+    def migrates(self) -> bool:
+        return self.migration in ("starting", "migrating", "completing")
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):

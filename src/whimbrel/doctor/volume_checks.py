@@ -12,6 +12,7 @@ from whimbrel.doctor.rest import at_rest, is_gone
 from whimbrel.doctor.service_records import Attachment, Volume, VolumeRecords
 from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
 
+TARGET = "target:"
 MESSAGE_STATES = ("reserved", "attaching", "detaching")
 """States of volumes that last as long as an attach or a detach; a shelved server reserves its volumes."""
 FIRST: Mapping[str, str] = {
@@ -195,9 +196,56 @@ class VolumeChecks:
             return self._volumes.attachment(use.attachment) is not None
         return any(each.server == use.server for each in self._volumes.attachments_of(use.volume))
 
+    # Volumes that Cinder migrates
+
+    def _migration(self, volume: Volume, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+        """Judge a volume that is copied, or its copy. What the guest may use is judged first, by its attachment."""
+        if now - volume.touched <= limits.work_s:
+            return
+        attachments = self._volumes.attachments_of(volume.id)
+        uses = list(records.uses_of_volumes([volume.id]))
+        subjects = records.some(sorted({each.server for each in uses}))
+        servers = [at_rest(each, now, limits) for each in subjects]
+        evidence = [evidence_of(each, records.fleet) for each in subjects]
+        reset = Command(f"cinder reset-state --reset-migration-status {volume.id}")
+        if not volume.migrates:
+            source = self._volumes.volume(volume.migration.removeprefix(TARGET))
+            if not attachments and not uses and not (source and source.migrates):
+                yield _stuck(
+                    volume,
+                    [],
+                    [],
+                    f"is {volume.status}, and what was copied to it is not migrated any more",
+                    "cinder-volume or nova-compute died in the migration",
+                    [reset, Command(f"openstack volume delete {volume.id}")],
+                    "if you have reset the migration by hand when it was completing, this may be the only copy",
+                )
+        elif all(each and not self._is_copied(each, records, now, limits) for each in servers):
+            may_be_gone = volume.migration == "completing"
+            state = "in-use" if volume.is_attached else "available"
+            back = [Command(f"openstack volume set --state {state} {volume.id}"), reset]
+            yield _stuck(
+                volume,
+                attachments,
+                evidence,
+                f"is {volume.status}, and its migration, which is {volume.migration}, stands still",
+                "cinder-volume, or nova-compute of its server's host, died while it copied the volume",
+                [] if may_be_gone else back,
+                "the source may be deleted already: see in the log of cinder-volume how far it came" * may_be_gone,
+            )
+
+    def _is_copied(self, server: Instance, records: NovaRecords, now: float, limits: StuckLimits) -> bool:
+        """Check whether a host copies a volume of a server, or has left an attachment of the copy."""
+        recorded = {each.attachment for each in records.uses_of_servers([server.uuid])}
+        others = any(each.id not in recorded for each in self._volumes.attachments_for(server.uuid))
+        return others or _goes_on(records, server, now, limits)
+
     # Volumes that stay in a state
 
     def _stuck(self, volume: Volume, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+        if volume.migrates or volume.migration.startswith(TARGET):
+            yield from self._migration(volume, records, now, limits)
+            return
         used_by_none = volume.status == "in-use" and not volume.is_attached
         if not (volume.status in MESSAGE_STATES or used_by_none) or now - volume.touched <= limits.message_s:
             return
@@ -265,7 +313,12 @@ def _is_recorded(attachment: Attachment, uses: Sequence[VolumeUse]) -> bool:
 def _look_first(
     attachment: Attachment, host: str | None, subject: Subject, server: Instance | None
 ) -> Iterator[Command]:
-    """Ask the host of an attachment whether a guest uses it: to delete it would take the guest's disk away."""
+    """Ask the host of an attachment whether a guest uses it: to delete it would take the guest's disk away.
+
+    A guest has a volume before its attachment is complete. Source: ComputeManager._swap_volume.
+    """
+    if server and not host and attachment.status == "attaching":
+        host = server.host
     if not host or (server is None and subject.is_known):
         return
     if server is None or server.host != host:

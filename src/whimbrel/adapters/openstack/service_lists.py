@@ -133,6 +133,7 @@ def _volume(row: dict[str, Any]) -> Volume:
         status=row["status"],
         hosts={each["attachment_id"]: each.get("host_name") or "" for each in row.get("attachments") or ()},
         touched=_seconds(row.get("updated_at") or row.get("created_at")),
+        migration=row.get("migration_status") or "",
     )
 
 

@@ -15,7 +15,7 @@ PORTS = [
 ]  # fmt: skip
 VOLUME = {
     "id": "v", "name": None, "status": "in-use", "updated_at": "2026-01-01T00:00:10.500000",
-    "attachments": [{"attachment_id": "a", "host_name": "n1"}],
+    "attachments": [{"attachment_id": "a", "host_name": "n1"}], "migration_status": "migrating",
 }  # fmt: skip
 ATTACHMENTS = [
     {"id": "a", "volume_id": "v", "instance": "S1", "status": "attached"},
@@ -77,6 +77,7 @@ def test_volumes_and_attachments_of_all_projects() -> None:
     volumes = CinderVolumes(service)
     ((volume,),) = volumes.volumes()
     assert (volume.name, volume.status, volume.hosts, volume.touched) == ("", "in-use", {"a": "n1"}, AT + 0.5)
+    assert volume.migrates
     assert [[each.id for each in page] for page in volumes.attachments()] == [["a", "b"], ["c"]]
     assert [(each.id, each.server) for each in volumes.attachments_of("v")] == [("a", "s1"), ("b", None)]
     assert [each.id for each in volumes.attachments_for("s1")] == ["a"]
