@@ -10,6 +10,8 @@ from whimbrel.doctor.stuck_limits import StuckLimits
 
 DELETED_OR_FAILED = ("soft-delete", "deleted", "building", "error")
 """States of servers whose mapping may say that they are being deleted: a delete that fails leaves one in error."""
+LOOK_AGAIN = "look again then: what follows moves it, and needs its guest"
+"""A resize that failed on the target leaves the server in error, with a record there and the guest on the source."""
 MOVES = ", and an open move between them: what stands still is named when one of the two is hidden"
 
 
@@ -124,8 +126,8 @@ def spec(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
                        f"has flavor {server.flavor_id}, and its request spec has {found.flavor_id} (numbers of rows):"
                        " the next move places it by the wrong flavor",
                        "a resize failed after the conductor had saved the new flavor, or a revert after the old one",
-                       [*[mending.reset(server.uuid)] * (server.vm_state == "error"),
-                        Command(resize), Command(revert)])  # fmt: skip
+                       [mending.reset(server.uuid), mending.hard_reboot(server.uuid, only=LOOK_AGAIN)]
+                       if server.vm_state == "error" else [Command(resize), Command(revert)])  # fmt: skip
     zone = fleet.zones.get(server.host, fleet.default_zone)
     if found.zone is not None and found.zone != zone:
         yield _finding("spec_zone", subject, fleet,
