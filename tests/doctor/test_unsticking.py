@@ -37,7 +37,7 @@ def test_a_create_that_stands_still_between_two_task_states_is_stuck(copy: NovaC
         ({"task_state": "deleting"}, ["--state error", "delete"]),
         ({"task_state": "spawning", "vm_state": "building", "launched_at": None}, ["delete"]),
         ({"task_state": "rebuild_spawning"}, ["--state active", "--hard"]),  # of an unknown action
-        ({"task_state": "shelving_offloading", "vm_state": "shelved"}, ["instances", "shelve"]),
+        ({"task_state": "shelving_offloading", "vm_state": "shelved"}, ["instances", "offload"]),
         ({"task_state": "spawning", "vm_state": "shelved_offloaded"}, ["virsh", "release", "instances", "unshelve"]),
         ({"task_state": "resuming", "vm_state": "suspended"}, ["instances", "resume"]),
         ({"task_state": "image_uploading"}, ["--state active"]),
@@ -186,7 +186,8 @@ def test_a_soft_delete_is_not_asked_for_again_without_a_word_on_reclaim(copy: No
 
 
 VERBS = {
-    "virsh": "virsh", "ls -d": "disks", "UPDATE migrations": "migrations", "UPDATE instances": "instances",
+    "shelveOffload": "offload", "virsh": "virsh",
+    "ls -d": "disks", "UPDATE migrations": "migrations", "UPDATE instances": "instances",
     "allocation delete": "release", "heal_allocations": "heal", "server set": "", "server reboot": "",
     "server resize": "", "server": "",
 }  # fmt: skip

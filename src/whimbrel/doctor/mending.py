@@ -10,6 +10,8 @@ from whimbrel.doctor.doctor_finding import AskHost, Command, Reboot
 from whimbrel.doctor.nova_records import CellMapping, Instance, Migration, VolumeUse
 
 API = "the API database"
+TOKEN = '-H "X-Auth-Token: $(openstack token issue -f value -c id)"'
+"""For calls for which the client has no command."""
 NOT_REBOOTED = ("resized", "rescued", "soft-delete")
 """States in which Nova refuses a hard reboot, beside that of shelved servers. Source: vm_states.ALLOW_HARD_REBOOT."""
 
@@ -62,10 +64,22 @@ def hard_reboot(server: str, wait: str = "", only: str = "") -> Command:
     return Reboot(f"openstack server reboot --hard{wait} {server}{f'  # {only}' if only else ''}", server=server)
 
 
+def offload(server: str) -> Command:
+    """The client's `server shelve --offload` passes over a server that is shelved already, and reports success."""
+    return Command(
+        f'curl -X POST {TOKEN} -H "Content-Type: application/json" -d \'{{"shelveOffload": null}}\''
+        f' "{endpoint("compute")}/servers/{server}/action"'
+    )
+
+
+def endpoint(service: str) -> str:
+    return f"$(openstack endpoint list --service {service} --interface public -f value -c URL)"
+
+
 def replug(server: Instance) -> list[Command]:
     """Have a guest use what its port or volume is bound to now, if Nova reboots it in its state."""
     if server.vm_state == "shelved":
-        return [Command(f"openstack server shelve --offload {server.uuid}")]
+        return [offload(server.uuid)]
     return [] if server.vm_state in NOT_REBOOTED else [hard_reboot(server.uuid)]
 
 

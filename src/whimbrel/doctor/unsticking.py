@@ -13,10 +13,10 @@ from whimbrel.doctor.nova_records import Fleet, Instance, Migration, Subject
 
 KEPT = ("shelved_offloaded", "shelved", "suspended", "paused", "rescued", "soft-delete")
 """States that a server keeps until an operation has ended. Nova's own command would make it active."""
-REBOOT = "reboot --hard"
+REBOOT, OFFLOAD = "reboot --hard", "offload"
 AGAIN: Mapping[str, str] = {
     "unshelving": "unshelve", "shelving": "shelve", "shelving_image_pending_upload": "shelve",
-    "shelving_image_uploading": "shelve", "shelving_offloading": "shelve --offload", "resuming": "resume",
+    "shelving_image_uploading": "shelve", "shelving_offloading": OFFLOAD, "resuming": "resume",
     "unpausing": "unpause", "unrescuing": "unrescue", "rebooting_hard": REBOOT,
     "reboot_pending_hard": REBOOT, "reboot_started_hard": REBOOT, "powering-off": "stop",
 }  # fmt: skip
@@ -110,6 +110,8 @@ def _again(subject: Subject, server: Instance) -> Iterator[Command]:
     verb = "unshelve" if is_offloaded else AGAIN.get(server.task_state or "")
     if verb == REBOOT:
         yield mending.hard_reboot(server.uuid)
+    elif verb == OFFLOAD:
+        yield mending.offload(server.uuid)
     elif verb:
         yield Command(f"openstack server {verb} {server.uuid}")
 

@@ -217,7 +217,11 @@ class VolumeChecks:
                     [],
                     f"is {volume.status}, and what was copied to it is not migrated any more",
                     "cinder-volume or nova-compute died in the migration",
-                    [reset, Command(f"openstack volume delete {volume.id}")],
+                    [
+                        reset,
+                        Command(f"openstack volume set --state available {volume.id}"),
+                        Command(f"openstack volume delete {volume.id}"),
+                    ],
                     "if you have reset the migration by hand when it was completing, this may be the only copy",
                 )
         elif all(each and not self._is_copied(each, records, now, limits) for each in servers):
