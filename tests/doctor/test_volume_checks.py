@@ -183,6 +183,7 @@ def test_a_migration_of_a_volume_that_stands_still(copy: NovaCopy, volumes: Volu
     volumes.add("w", "attaching", migration="target:v")  # Cinder keeps that of a copy when its attachment is deleted
     (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
     assert (found.key, found.commands[0].line) == (("stuck_volume", "v"), "openstack volume set --state in-use v")
+    assert found.commands[1].line.endswith('/volumes/v/action"')
     volumes.add("v", "in-use")
     (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
     assert found.key == ("stuck_volume", "w")

@@ -76,6 +76,17 @@ def endpoint(service: str) -> str:
     return f"$(openstack endpoint list --service {service} --interface public -f value -c URL)"
 
 
+def end_volume_migration(volume: str) -> Command:
+    """Cinder knows two names for itself in the catalog, and its URL may end in a template of the project."""
+    columns = '-f value -c "Service Type" -c URL'
+    first = "awk '/volumev3|block-storage/ {sub(/\\/v3.*/, \"/v3\", $2); print $2; exit}'"
+    return Command(
+        f'curl -X POST {TOKEN} -H "Content-Type: application/json"'
+        ' -d \'{"os-reset_status": {"migration_status": "none"}}\''
+        f' "$(openstack endpoint list --interface public {columns} | {first})/volumes/{volume}/action"'
+    )
+
+
 def replug(server: Instance) -> list[Command]:
     """Have a guest use what its port or volume is bound to now, if Nova reboots it in its state."""
     if server.vm_state == "shelved":

@@ -207,7 +207,7 @@ class VolumeChecks:
         subjects = records.some(sorted({each.server for each in uses}))
         servers = [at_rest(each, now, limits) for each in subjects]
         evidence = [evidence_of(each, records.fleet) for each in subjects]
-        reset = Command(f"cinder reset-state --reset-migration-status {volume.id}")
+        reset = mending.end_volume_migration(volume.id)
         if not volume.migrates:
             source = self._volumes.volume(volume.migration.removeprefix(TARGET))
             if not attachments and not uses and not (source and source.migrates):
