@@ -50,8 +50,8 @@ async def test_a_host_is_not_switched_by_this_url(front: Front) -> None:
 async def test_no_host_has_audited_anything(front: Front) -> None:
     log = (await front.get("/os-instance_usage_audit_log/2026-03-15 10:00:00", who="admin"))["instance_usage_audit_log"]
     assert (log["period_beginning"], log["period_ending"]) == ("2026-02-01 00:00:00", "2026-03-01 00:00:00")
-    assert (log["num_hosts"], log["num_hosts_not_run"], log["log"]) == (3, 3, {})
-    assert log["overall_status"] == "0 of 3 hosts done. 0 errors."
+    assert (log["num_hosts"], log["num_hosts_not_run"], log["hosts_not_run"], log["log"]) == (0, 0, [], {})
+    assert log["overall_status"] == "ALL hosts done. 0 errors."
     assert "instance_usage_audit_logs" in await front.get("/os-instance_usage_audit_log", who="admin")
     for wrong in ("yesterday", "0001-01-01 00:00:00"):
         fault(await front.ask("GET", f"/os-instance_usage_audit_log/{wrong}", who="admin"), "badRequest", 400)
