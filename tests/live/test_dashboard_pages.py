@@ -159,3 +159,22 @@ def test_the_proofs_of_the_cloud_have_a_trend(tmp_path: Path) -> None:
             assert tab.count(".trend rect.good") == tab.count(".trend tbody tr") == proofs
         assert "The last 3 proofs, since" in tab.text(".trend figcaption")
         assert tab.text(".trend tbody td[data-label=Violations]") == "0"
+
+
+def test_a_long_name_without_a_break_makes_no_page_wider(tmp_path: Path) -> None:
+    """It has the longest name that the compute API takes; every page that shows it fits a phone and a desk."""
+    with running_cloud(tmp_path) as cloud, browser(tmp_path) as chromium:
+        tab = opened(chromium, cloud, "admin")
+        tab.boot("x" * 255)
+        tab.submit("td form")
+        tab.wait_for("document.querySelector('td .badge.waits') !== null")
+        for page in ("servers", "moves", "fleet"):
+            tab.go(page)
+            tab.wait_for(f"document.querySelector('td a')?.closest('main').innerText.startsWith('{page.title()}')")
+            for width in (375, 1280):
+                chromium.resize(width, 900)
+                tab.wait_for(f"innerWidth === {width}")
+                assert chromium.evaluate("document.documentElement.scrollWidth <= innerWidth"), (page, width)
+                assert chromium.evaluate(
+                    "[...document.querySelectorAll('.scroll')].every(each => each.scrollWidth <= each.clientWidth)"
+                ), (page, width)
