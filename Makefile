@@ -107,11 +107,13 @@ $(BIN)/pip:
 		|| { rm -rf $(VENV); echo "Without venv this cannot go on; on Debian: apt-get install python3-venv" >&2; exit 1; }
 
 $(RUN_STAMP): pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing whimbrel and what it needs into $(VENV): one to four minutes"
 	$(INSTALL) '.$(if $(LIBVIRT),[libvirt])'
 	@$(COMPILE)
 	@touch $@
 
 $(DEV_STAMP): pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "Installing whimbrel and all development tools into $(VENV): one to four minutes"
 	$(INSTALL) '.[dev$(LIBVIRT)]'
 	@$(COMPILE)
 	@touch $@ $(RUN_STAMP)
