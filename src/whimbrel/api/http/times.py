@@ -1,23 +1,29 @@
 """Times: seconds since 1970 inside, ISO 8601 in UTC in the API."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from whimbrel.domain.errors import Invalid
 
+EPOCH = datetime(1970, 1, 1)
 LATEST = 253402300799.0
 """The end of the year 9999; later times are shown as this."""
 
 
 def with_zone(seconds: float) -> str:
     """Format a time as servers show it: 2024-01-31T10:00:00Z."""
-    return datetime.fromtimestamp(min(seconds, LATEST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _utc(seconds).isoformat(timespec="seconds") + "Z"
 
 
 def with_fraction(seconds: float | None) -> str | None:
     """Format a time as records show it: 2024-01-31T10:00:00.123456, without a zone."""
     if seconds is None:
         return None
-    return datetime.fromtimestamp(min(seconds, LATEST), UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    return _utc(seconds).isoformat(timespec="microseconds")
+
+
+def _utc(seconds: float) -> datetime:
+    """Return a time without its zone: neither a zone nor strftime, which cost more than the rest."""
+    return EPOCH + timedelta(seconds=min(seconds, LATEST))
 
 
 def read(text: str | None) -> float | None:
