@@ -19,7 +19,6 @@ from whimbrel.sim.checks.invariants import Invariants, Violation, books
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Chaos, Crash, Plan, changes
 
-
 MOST_TOUCHES = 5000
 """A process that has made so many calls is taken for one that does not end: stories need some hundreds."""
 
