@@ -154,7 +154,7 @@ async def test_a_host_that_retires_keeps_its_deletes() -> None:
 
 
 @BEFORE_OR_AFTER
-async def test_a_process_may_be_at_each_write_write(before: bool) -> None:
+async def test_a_process_may_be_killed_at_each_write(before: bool) -> None:
     """The host is listed or it is not, the cloud is proved, and the command can be repeated."""
     assert await at_each_write(lambda number: killed_at(number, before)) > 6
 

@@ -337,7 +337,7 @@ async def attachments_of(world: World, record: Server) -> set[str]:
 
 @BEFORE_OR_AFTER
 @pytest.mark.parametrize("after", ["", "start_on_target"], ids=["guest at the target", "no guest"])
-async def test_a_process_may_be_at_each_write_write(after: str, before: bool) -> None:
+async def test_a_process_may_be_killed_at_each_write(after: str, before: bool) -> None:
     assert await at_each_write(lambda number: killed_at(number, before, after)) > 2
 
 

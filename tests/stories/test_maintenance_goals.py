@@ -278,7 +278,7 @@ async def test_a_goal_is_simulated() -> None:
 
 
 @BEFORE_OR_AFTER
-async def test_a_conductor_may_be_at_each_write_write(before: bool) -> None:
+async def test_a_conductor_may_be_killed_at_each_write(before: bool) -> None:
     assert await at_each_write(lambda number: killed_at(number, before)) > 5
 
 

@@ -22,7 +22,7 @@ from whimbrel.sim.cloud.cloud import World
 
 
 @BEFORE_OR_AFTER
-async def test_a_conductor_may_be_at_each_write_write(before: bool) -> None:
+async def test_a_conductor_may_be_killed_at_each_write(before: bool) -> None:
     assert await at_each_write(lambda number: killed_at(number, before)) > 12
 
 
@@ -42,7 +42,7 @@ async def killed_at(number: int, before: bool) -> bool:
 
 
 @BEFORE_OR_AFTER
-async def test_a_process_may_be_at_each_write_write_of_an_abort(before: bool) -> None:
+async def test_a_process_may_be_killed_at_each_write_of_an_abort(before: bool) -> None:
     assert await at_each_write(lambda number: killed_in_abort(number, before)) > 5
 
 
