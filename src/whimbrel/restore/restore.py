@@ -5,6 +5,7 @@ with the hosts and the proof holds, or when an operator forces the end.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -230,23 +231,35 @@ async def end(cloud: Cloud, registry: SagaRegistry, *, force: bool = False) -> U
     """End the restore and continue all runs. force: despite differences between hosts and journal, or violations.
     Return why it does not end, or None. Raises: Unavailable.
     """
-    if force:
-        await _accept_lost_claims(cloud)
-    else:
+    if not force:
         found = await survey(cloud, registry)
-        refusals = await _claim_again(found.unclaimed if found.state.hold else (), cloud)
+        agreeing = {check.run.id for check in found.runs if check.verdict == "agrees"}
+        due = [lost for lost in found.unclaimed if found.state.hold and lost.move.id in agreeing]
+        refusals = await _claim_again(due, cloud)
+        refusals += [str(lost) for lost in found.unclaimed if lost not in due]
         if reasons := (*_unsettled(found, await prove(cloud)), *refusals):
             return Unsettled(reasons)
+    elif (await cloud.restores.state()).hold:
+        await _accept_lost_claims(cloud)
     await cloud.restores.end()
     return None
 
 
 async def _accept_lost_claims(cloud: Cloud) -> None:
-    """Claim what can be claimed again; note the rest, or all runs would be held again."""
-    opened = [run async for run in paged_reads.runs(cloud, RunFilter(only_open=True))]
-    for lost in await lost_claims(cloud, opened):
-        if await claim_again(lost, cloud):
-            await cloud.placement.note_order(lost.move.order)
+    """Claim what can be claimed again; note the rest, or all runs would be held again. Without an answer of Placement
+    nothing is noted.
+    """
+    with suppress(WorldError):
+        opened = [run async for run in paged_reads.runs(cloud, RunFilter(only_open=True))]
+        for lost in await lost_claims(cloud, opened):
+            await _accept(lost, cloud)
+
+
+async def _accept(lost: LostClaims, cloud: Cloud) -> None:
+    with suppress(WorldError):
+        if not await claim_again(lost, cloud):
+            return
+    await cloud.placement.note_order(lost.move.order)
 
 
 def _unsettled(found: Survey, proof: Proof) -> Iterator[str]:
