@@ -56,6 +56,17 @@ async def test_what_was_broken_is_named_and_mended(scene: Scene, broken: Break) 
     await Invariants(scene.world).check()
 
 
+@pytest.mark.parametrize("broken", MENDED[:9], ids=str)
+async def test_a_repair_is_not_held_by_a_restore(scene: Scene, broken: Break) -> None:
+    await broken.act(scene)
+    world, findings = scene.world, await find(scene, broken)
+    await world.cloud.restores.begin(2, "a copy was put back", world.cloud.clock.now())
+    for one in findings:
+        await repair(world.cloud, world.engine("repair"), world.requester(), ServerId(one.subject))
+    _, meanwhile = await survey(world.cloud)
+    assert not [words for one in meanwhile for words in one.plan.left if "is held" in words]
+
+
 async def test_a_guest_that_was_moved_by_hand_is_adopted(scene: Scene) -> None:
     await ADOPTED.act(scene)
     await repair_all(scene, await find(scene, ADOPTED))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from whimbrel.ports.stores.restores import RESTORING_SAGAS
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Kind, Violation
 from whimbrel.repair import (
@@ -143,10 +144,11 @@ def _proposed(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violatio
 def _later(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str:
     """Return what to do about a violation that may be an effect of an open run."""
     run = seen.runs[0]
-    if snapshot.is_held:
+    held = [each for each in seen.runs if snapshot.is_held and each.saga not in RESTORING_SAGAS]
+    if held:
         return (
-            f"{run.saga} {run.id} of it is held. If whimbrel restore show says that every run agrees, and nothing else"
-            " is left: whimbrel restore end --force, and whimbrel repair when it has ended"
+            f"{held[0].saga} {held[0].id} of it is held. If whimbrel restore show says that every run agrees, and"
+            " nothing else is left: whimbrel restore end --force, and whimbrel repair when it has ended"
         )
     if [each.state for each in seen.runs] == ["parked"]:
         return advice.before_verdict(run, violation)
