@@ -152,7 +152,7 @@ def state(move: Move) -> Text:
         text.append(f": goes {way}, {_driver(move)}, epoch {move.epoch}")
     if move.debts:
         text.append(f"\nstill owed: {', '.join(move.debts)}", "bold red")
-        if SOURCE_UNDO in move.debts and move.saga in ("resize", "migrate"):
+        if SOURCE_UNDO in move.debts and move.saga in ("resize", "migrate") and move.source != move.target:
             text.append(f"\nIf host {move.source} never returns: whimbrel move give-up-source {move.id}")
     if move.message:
         text.append(f"\n{move.message}")

@@ -214,7 +214,7 @@ def of_proof(tally: Tally, now: float, cloud_since: float) -> Iterator[Finding]:
         text = f"the last proof found {counted(proof.violations, 'violation')}"
         yield Finding(severity="error", kind="proof", subject="proof", text=text, command=command, since=proof.at)
     if proof.unseen:
-        text = f"the last proof did not see everything: {counted(proof.unseen, 'part')} of the cloud did not answer"
+        text = f"the last proof did not see everything: {proof.unseen} of its hosts and cells did not answer"
         yield Finding(severity="warning", kind="proof", subject="proof", text=text, command=command, since=proof.at)
     if now - proof.at > UNPROVED_S:
         text = "the accounting was last checked long ago"

@@ -69,11 +69,11 @@ def test_the_last_proof_counts_in_the_singular_and_in_the_plural() -> None:
 
     assert said(1, 1) == [
         "the last proof found 1 violation",
-        "the last proof did not see everything: 1 part of the cloud did not answer",
+        "the last proof did not see everything: 1 of its hosts and cells did not answer",
     ]
     assert said(2, 3) == [
         "the last proof found 2 violations",
-        "the last proof did not see everything: 3 parts of the cloud did not answer",
+        "the last proof did not see everything: 3 of its hosts and cells did not answer",
     ]
 
 

@@ -223,6 +223,8 @@ def unique_name(kind: str, name: str | None, domain_id: str | None) -> Iterator[
     try:
         yield
     except Conflict as error:
+        if name is None:
+            raise
         where = f" at domain ID {domain_id}" if domain_id else ""
         raise Conflict(
             f"Conflict occurred attempting to store {kind} - Duplicate entry found with name {name}{where}."
