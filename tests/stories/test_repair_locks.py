@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from tests.stories import breaking
 from tests.stories.breaking import Scene, run
 from tests.stories.test_harmless_repair import UNKNOWN, changed, left
 from tests.stories.test_proof_sees import its_lock_is_lost, park
@@ -111,6 +112,30 @@ async def test_a_repair_that_is_rolled_back_leaves_the_lock_as_it_was(scene: Sce
     await world.settle(other)
     assert await books(world) == before
     assert {one.kind for one in (await prove(world.cloud)).violations} == {"lost_lock"}
+
+
+# Beside something that is left
+
+
+BESIDE: dict[Act, tuple[Act, str]] = {
+    breaking.locked: (breaking.no_guest, "missing_guest"),
+    breaking.listed_elsewhere: (breaking.host_in_another_zone, "zone_differs"),
+}
+
+
+@pytest.mark.parametrize("act", BESIDE, ids=lambda act: act.__name__)
+async def test_what_is_repaired_by_taking_the_lock_is_repaired_beside_what_is_left(scene: Scene, act: Act) -> None:
+    """As after a restore of all databases, of a server that was shelved after the backup."""
+    also, kind = BESIDE[act]
+    await act(scene)
+    await also(scene)
+    [finding] = (await survey(scene.world.cloud))[1]
+    assert finding.plan.left
+    await repair_all(scene, [finding])
+    proof = await prove(scene.world.cloud)
+    assert {one.kind for one in proof.violations} == {kind}, proof.violations
+    [repaired] = await scene.world.cloud.journal.find(RunFilter(sagas=("repair",)))
+    assert repaired.state == "done"
 
 
 # What is left

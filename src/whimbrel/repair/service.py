@@ -33,6 +33,8 @@ from whimbrel.servers import operation
 from whimbrel.servers.allocations.allocation_repair import claim_due
 
 MAKES_ROOM = (actions.Recount, actions.ReleaseClaim)
+BY_LOCK = (actions.Unlock, actions.WriteColumns)
+"""Done when the server is locked and unlocked: due as soon as the run has the lock, which no plan shows then."""
 TAKES_LOCK = (actions.Unlock, actions.GiveLock, actions.SettleRecord, actions.AdoptRecord)
 
 
@@ -122,7 +124,7 @@ async def look_again(run: Repair, cloud: Cloud) -> RepairFacts:
     found = await _look(cloud, run.subject, run.id)
     decision = await decide(found, cloud)
     now = decision.plan
-    due = tuple(action for action in facts.agreed if _is_among(action, now.actions))
+    due = tuple(action for action in facts.agreed if isinstance(action, BY_LOCK) or _is_among(action, now.actions))
     if any(isinstance(action, actions.DestroyGuest) and not _is_among(action, facts.agreed) for action in now.actions):
         raise Refused("a guest has appeared since the plan was shown: plan again")
     if now.left and not due:
