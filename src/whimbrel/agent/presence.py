@@ -161,9 +161,7 @@ class Presence:
         return self._described
 
     async def _answer(self, beat: Beat) -> BeatAnswer:
-        """Raises: Unavailable: no answer, or none within the time of a host that fences itself."""
-        if self._lease is None:
-            return await self._control.beat(self._agent.host, beat)
+        """Raises: Unavailable: no answer in time."""
         try:
             async with asyncio.timeout(ANSWERED_WITHIN_S):
                 return await self._control.beat(self._agent.host, beat)

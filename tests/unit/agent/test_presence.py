@@ -8,13 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from tests.host_room import H1, Room, boot, order, spec
+from whimbrel.adapters.bus.remote_agent import TIMEOUT_S
 from whimbrel.agent.presence import DESCRIBE_S, PRUNE_S, PRUNED_AFTER_S, Presence
 from whimbrel.domain.errors import Refused, Superseded, Unavailable, WorldError
+from whimbrel.domain.host import SERVICE_DOWN_S
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.image_grant import ImageAccess
+from whimbrel.ports.clock import Clock
 from whimbrel.ports.hosts.control_plane import BEAT_S, AgentHello, Beat, BeatAnswer, ImageGrant, Welcome
+from whimbrel.sim.world.loop import LoopClock, new_loop
 
 DESCRIPTION = HostDescription(
     name=H1, zone="nova", driver="simulated", vcpus=8, memory_mib=1024, disk_gib=10, net=HostNet(host=H1)
@@ -30,6 +34,7 @@ class Control:
         self.described: HostDescription | None = None
         self.beats: list[Beat] = []
         self.troubles: list[WorldError] = []
+        self.unanswered = 0  # so many heartbeats get no answer, as those that the bus gives to a stopped process
         self.beaten = asyncio.Event()
 
     def _may(self) -> None:
@@ -44,6 +49,10 @@ class Control:
 
     async def beat(self, host: HostName, beat: Beat) -> BeatAnswer:
         self._may()
+        if self.unanswered:
+            self.unanswered -= 1
+            await asyncio.sleep(TIMEOUT_S)
+            raise Unavailable("no answer")
         self.beats.append(beat)
         self.beaten.set()
         known = self.described and self.described.digest()
@@ -58,8 +67,8 @@ class Control:
 
 
 class Scene:
-    def __init__(self) -> None:
-        self.room = Room()
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.room = Room(clock=clock)
         self.control = Control()
         self.description = DESCRIPTION
         self.descriptions = 0
@@ -110,6 +119,19 @@ async def test_an_agent_serves_under_its_session_and_sends_heartbeats() -> None:
         beat = scene.control.beats[0]
         assert (beat.session, beat.digest, beat.metrics) == (1, DESCRIPTION.digest(), {"cpu.percent": 0.5})
     assert not scene.serving
+
+
+def test_unanswered_heartbeats_let_no_host_count_as_down() -> None:
+    """Of several processes that answer agents one is stopped, and the bus gives it a share of the questions."""
+    loop = new_loop(0)
+
+    async def story() -> float:
+        scene = Scene(LoopClock(loop, 1_800_000_000.0))
+        scene.control.unanswered = 3
+        async with scene.running():
+            return loop.time()
+
+    assert loop.run_until_complete(story()) < SERVICE_DOWN_S
 
 
 async def test_an_agent_that_is_replaced_ends() -> None:

@@ -19,7 +19,8 @@ BEAT_S = 5.0
 """The interval of heartbeats."""
 
 ANSWERED_WITHIN_S = 10.0
-"""How long the agent of a host that fences itself waits for the answer to a heartbeat, before it sends the next one."""
+"""How long an agent waits for the answer to a heartbeat. The bus may have given it to a process that is stopped: some
+such heartbeats in a row must not let the host count as down, nor end the lease of one that fences itself."""
 
 SHORTEST_LEASE_S = 2 * (BEAT_S + ANSWERED_WITHIN_S)
 """A shorter lease of such a host would be over after one heartbeat whose answer is lost."""
