@@ -4,6 +4,7 @@ WHIMBREL_TEST_OPENSTACK is the path of a clouds.yaml with four clouds: `demo` (m
 `demo-admin` (admin in it), `admin` (admin in the project admin), and `service` (admin and service in the project
 service: the login of a compute service). Where it is not set, the tests that need it are skipped.
 WHIMBREL_TEST_OPENSTACK_SHARE is the directory with the volumes of Cinder's NFS driver, for tests with real guests.
+WHIMBREL_TEST_OPENSTACK_PROCESSES has the process ids of the services, for a test that ends them.
 
 `python -m tests.openstack.start` starts such services. Tests that use them have the marker `openstack`, or a parameter
 that has it, such as REAL; by it CI finds them.
@@ -11,6 +12,7 @@ that has it, such as REAL; by it CI finds them.
 
 import fcntl
 import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -27,6 +29,7 @@ from keystoneauth1 import session as keystone
 from keystoneauth1.identity import v3
 
 from tests.prerequisites import missing
+from tests.processes import wait_for
 from whimbrel.adapters.openstack.connections import Connections
 from whimbrel.adapters.openstack.http_service import HttpService
 from whimbrel.adapters.openstack.own_token import Login
@@ -36,6 +39,7 @@ from whimbrel.domain.host_nics import AGENTS
 
 CLOUDS = os.environ.get("WHIMBREL_TEST_OPENSTACK", "")
 SHARE = os.environ.get("WHIMBREL_TEST_OPENSTACK_SHARE", "")
+PROCESSES = os.environ.get("WHIMBREL_TEST_OPENSTACK_PROCESSES", "")
 SHARE_NAME = "127.0.0.1:/volumes"
 """The share of Cinder's NFS driver, as its connections name it."""
 
@@ -158,6 +162,32 @@ class RealServices:
         with self.cloud("admin").client("network") as client:
             agents = client.get("/v2.0/agents").raise_for_status().json()["agents"]
         return sorted({each["host"] for each in agents if each["alive"] and each["agent_type"] == AGENTS["normal"]})
+
+
+@contextmanager
+def killed(name: str, url: str | None) -> Iterator[None]:
+    """End the processes of a service with signal 9, and have it started again afterwards.
+
+    url: where it answers requests, known before; None: it has messages only.
+    """
+    file = Path(PROCESSES) / name
+    away, pid = file.with_name(f"{name}.away"), file.read_text()
+    away.touch()
+    os.killpg(int(pid), signal.SIGKILL)
+    try:
+        yield
+    finally:
+        away.unlink()
+        wait_for(file.read_text, lambda known: known not in ("", pid), f"{name} is started again")
+        if url:
+            wait_for(lambda: answers(url), bool, f"{name} answers")
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=TIMEOUT_S).status_code < httpx.codes.INTERNAL_SERVER_ERROR
+    except httpx.TransportError:
+        return False
 
 
 def check_free(url: SplitResult) -> None:

@@ -49,6 +49,11 @@ class Place:
         return self.directory / "data"
 
     @property
+    def processes(self) -> Path:
+        """The files with the process ids of the services, by their names."""
+        return self.data / "processes"
+
+    @property
     def clouds(self) -> Path:
         return self.directory / "clouds.yaml"
 

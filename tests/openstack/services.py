@@ -105,11 +105,11 @@ def install(report: Callable[[str], None], requirements: Path = REQUIREMENTS) ->
 
 
 @contextmanager
-def running(place: Place, report: Callable[[str], None]) -> Iterator[None]:
+def running(place: Place, report: Callable[[str], None]) -> Iterator["Services"]:
     """Start the services with new databases, and seed them; end them and drop the databases afterwards."""
     settings.write(place)
     with ExitStack() as ending:
-        services = _Services(place)
+        services = Services(place)
         ending.callback(_sql, place, "DROP DATABASE IF EXISTS {}")
         _sql(place, "CREATE DATABASE {} CHARACTER SET utf8mb3")
         report("making the tables")
@@ -122,7 +122,7 @@ def running(place: Place, report: Callable[[str], None]) -> Iterator[None]:
         report("seeding the services")
         seed(place)
         services.wait_for_volumes()
-        yield
+        yield services
 
 
 def _sql(place: Place, statement: str) -> None:
@@ -130,9 +130,10 @@ def _sql(place: Place, statement: str) -> None:
     subprocess.run([place.program("python"), "-c", SQL, f"{MARIADB}/", *statements], check=True)
 
 
-class _Services:
+class Services:
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._commands: dict[str, tuple[Sequence[str], dict[str, str]]] = {}  # words and environment
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("OS_", "PYTHON"))},
@@ -214,11 +215,22 @@ class _Services:
             raise SystemExit(f"{name} failed:\n{_tail(self._log(name))}")
 
     def _start(self, name: str, *words: str, **environment: str) -> None:
-        with self._log(name).open("wb") as log:
-            self._processes[name] = subprocess.Popen(
+        self._commands[name] = (words, environment)
+        with self._log(name).open("ab") as log:
+            process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment | environment,
                 start_new_session=True, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
             )  # fmt: skip
+        self._processes[name] = process
+        self._place.processes.mkdir(exist_ok=True)
+        (self._place.processes / name).write_text(str(process.pid))
+
+    def start_again(self) -> None:
+        """Start the processes that have ended, except those that a test keeps away."""
+        for name, process in self._processes.items():
+            if process.poll() is not None and not (self._place.processes / f"{name}.away").exists():
+                words, environment = self._commands[name]
+                self._start(name, *words, **environment)
 
     def _answers(self, service: str) -> bool:
         try:
@@ -260,10 +272,15 @@ def environment(place: Place, horizon: Path) -> dict[str, str]:
         **os.environ,
         "WHIMBREL_TEST_OPENSTACK": str(place.clouds),
         "WHIMBREL_TEST_OPENSTACK_SHARE": str(place.data / "share"),
+        "WHIMBREL_TEST_OPENSTACK_PROCESSES": str(place.processes),
         "WHIMBREL_TEST_HORIZON": str(horizon),
     }
 
 
-def run(place: Place, command: Sequence[str], horizon: Path) -> int:
-    """Run a command beside the services; return its status."""
-    return subprocess.run(command, env=environment(place, horizon), check=False).returncode
+def run(place: Place, services: Services, command: Sequence[str], horizon: Path) -> int:
+    """Run a command beside the services, which are started again if they end; return its status."""
+    with subprocess.Popen(command, env=environment(place, horizon)) as running:
+        while running.poll() is None:
+            services.start_again()
+            time.sleep(POLL_S)
+    return running.returncode

@@ -48,10 +48,10 @@ def main() -> int:
     place = Place(given.directory.resolve(), venv, given.compute_url or COMPUTE_URL.format(port=free_port()))
     with ThreadPoolExecutor(1) as meanwhile:
         horizon = meanwhile.submit(services.install, report, services.HORIZON) if given.command else None
-        with services.running(place, report):
+        with services.running(place, report) as started:
             report(f"the services run: WHIMBREL_TEST_OPENSTACK={place.clouds}")
             if horizon:
-                return services.run(place, given.command, horizon.result())
+                return services.run(place, started, given.command, horizon.result())
             try:
                 signal.pause()
             except KeyboardInterrupt:
