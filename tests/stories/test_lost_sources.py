@@ -10,8 +10,8 @@ from tests.stories.forgetting import DEAD, RULES, Bus, declare_dead, die, power_
 from tests.stories.mortal import BEFORE_OR_AFTER, Killed, Mortal, at_each_write
 from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.domain.errors import Conflict, Unavailable
-from whimbrel.domain.guest import Guest, GuestKey
-from whimbrel.domain.ids import RunId
+from whimbrel.domain.guest import Guest, GuestKey, Order
+from whimbrel.domain.ids import CellName, ConsumerId, RunId
 from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.domain.server import Server
@@ -22,6 +22,7 @@ from whimbrel.moves import evacuation_requests, requests
 from whimbrel.moves.facts import key_at, moves_of, target_of
 from whimbrel.notifications.occurrences import occurrences
 from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.proof import prove
 from whimbrel.restore import restore
 from whimbrel.servers import lookup
@@ -329,6 +330,39 @@ async def migrated(world: World, record: Server) -> None:
     await world.settle(engine)
     await power.start(world.cloud, engine, asked, await lookup.find(world.cloud, record.id))
     await world.settle(engine)
+
+
+async def test_a_resize_of_a_server_with_loose_volumes_takes_another_host() -> None:
+    """Also if a resize may stay on its host, and that one has the most room: its agent would not start the guest."""
+    world, run = await reverting("devices", after="start_on_target")
+    await declare_dead(world)
+    await give_up_source(world.cloud, world.engine("e"), run.id)
+    await some_time(world)
+    power_on(world)
+    await return_to_service(world)
+    await some_time(world)
+    record = await record_of(world, run)
+    assert await attachments_of(world, record) == {"reserved"}
+    order, other = Order(RunId("another"), 1, 1), ConsumerId(world.cloud.ids.uuid())
+    less = {
+        host.id: {"MEMORY_MB": 2560, "DISK_GB": 30, "VCPU": 4}
+        for host in await world.cloud.cell(CellName("c1")).hosts.all()
+        if host.name != DEAD
+    }
+    await world.cloud.placement.claim(order, other, run.facts.owner, less)
+    cloud = with_fields(world.cloud, rules=replace(world.cloud.rules, allow_resize_to_same_host=True))
+    engine = world.engine("e")
+    await requests.resize(cloud, engine, world.requester(), record, LARGE)
+    await world.settle(engine)
+    record = await record_of(world, run)
+    [move] = await world.cloud.journal.find(RunFilter(subject=record.id, sagas=("resize",), limit=1))
+    assert [entry.detail for entry in move.log if entry.outcome == "refused"] == []
+    assert record.host != DEAD
+    assert record.vm_state == "resized"
+    assert await attachments_of(world, record) == {"attached"}
+    await world.cloud.placement.release(order, other)
+    assert not (found := (await prove(world.cloud)).violations), found
+    await world.close()
 
 
 async def attachments_of(world: World, record: Server) -> set[str]:

@@ -13,6 +13,7 @@ from whimbrel.domain.run import Run, Verdict, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs, quota_checks
 from whimbrel.moves.facts import Location, MoveFacts, ZoneRequest
+from whimbrel.moves.loose_volumes import loose_volume
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.resize import MIGRATE, RESIZE
@@ -194,7 +195,7 @@ async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor, *, leaves_c
     _check_state(server, "resize")
     if flavor.flavor_id == server.flavor.flavor_id:
         raise Invalid("When resizing, instances must change flavor!")
-    same_host = cloud.rules.allow_resize_to_same_host
+    same_host = await _may_stay(cloud, server)
     facts = replace(await facts_of(cloud, server), new_flavor=flavor, same_host=same_host, leaves_cell=leaves_cell)
     needs.check(facts, cloud)
     return facts
@@ -220,7 +221,7 @@ async def wanted_facts(cloud: Cloud, server: Server, wanted: Wanted) -> MoveFact
         leaves_cell=wanted.leaves_cell,
     )
     if wanted.flavor is not None and wanted.flavor.flavor_id != server.flavor.flavor_id:
-        facts = replace(facts, new_flavor=wanted.flavor, same_host=cloud.rules.allow_resize_to_same_host)
+        facts = replace(facts, new_flavor=wanted.flavor, same_host=await _may_stay(cloud, server))
     if wanted.host is None:
         await check_zone(cloud, server, facts)
     else:
@@ -229,6 +230,11 @@ async def wanted_facts(cloud: Cloud, server: Server, wanted: Wanted) -> MoveFact
 
 
 # Inside
+
+
+async def _may_stay(cloud: Cloud, server: Server) -> bool:
+    """Check whether a resize may leave the server on its host: only a move to another one connects loose volumes."""
+    return cloud.rules.allow_resize_to_same_host and await loose_volume(cloud, server) is None
 
 
 def _take_up(engine: Engine, run: Run) -> Run:

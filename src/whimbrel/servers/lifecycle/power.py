@@ -5,11 +5,11 @@ from msgspec.structs import replace
 from whimbrel.domain import server_states
 from whimbrel.domain.operation_facts import Operation, OperationFacts
 from whimbrel.domain.server import Server
+from whimbrel.moves.loose_volumes import check_connected
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
-from whimbrel.servers.devices.loose_volumes import check_connected
 
 HARD_REBOOT = ("active", "paused", "suspended", "stopped", "error")
 """The states from which a server is rebooted hard."""

@@ -17,6 +17,7 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
 from whimbrel.moves.facts import MoveFacts, key_at, needs_disks, source_of, target_of
+from whimbrel.moves.loose_volumes import check_connected
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.requests import facts_of
 from whimbrel.moves.steps import disk, guest, record, root_volume, volumes
@@ -24,7 +25,6 @@ from whimbrel.moves.steps.home_cell import home_record
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
-from whimbrel.servers.devices.loose_volumes import check_connected
 
 REBUILDABLE = ("active", "stopped", "error")
 

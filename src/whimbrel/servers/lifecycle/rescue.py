@@ -9,12 +9,12 @@ from whimbrel.domain import server_states
 from whimbrel.domain.operation_facts import Operation, OperationFacts
 from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.server import Server
+from whimbrel.moves.loose_volumes import check_connected
 from whimbrel.moves.steps.disk import finished
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
-from whimbrel.servers.devices.loose_volumes import check_connected
 from whimbrel.servers.lifecycle.power import power_as_before, power_off, power_on, see_power, settle
 
 RESCUABLE = ("active", "stopped", "error")

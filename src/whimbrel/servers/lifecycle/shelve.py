@@ -18,6 +18,7 @@ from whimbrel.domain.operation_facts import (
     offloads_devices,
 )
 from whimbrel.domain.server import NOT_SHELVED, Server
+from whimbrel.moves.loose_volumes import check_connected
 from whimbrel.moves.steps import claims, guest, ports, shelved_images, volumes
 from whimbrel.moves.steps.disk import finished
 from whimbrel.moves.steps.shelved_images import SERVER, SHELVED_BY
@@ -26,7 +27,6 @@ from whimbrel.ports.services.images import Image
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
-from whimbrel.servers.devices.loose_volumes import check_connected
 from whimbrel.servers.lifecycle import power
 from whimbrel.servers.lifecycle.delete import release_devices
 

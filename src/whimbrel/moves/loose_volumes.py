@@ -10,20 +10,25 @@ from whimbrel.ports.stores.journal import RunFilter
 
 
 async def check_connected(cloud: Cloud, server: Server) -> None:
-    """Check before the start of a guest that its volumes are connected to its host. Only such a move leaves them loose.
+    """Check before the start of a guest that its volumes are connected to its host.
 
     Raises: Conflict: one is not; Unavailable.
     """
+    if volume_id := await loose_volume(cloud, server):
+        raise Conflict(
+            f"Volume {volume_id} of instance {server.id} is connected to no host, because a revert ended without host"
+            f" {server.host}: migrate the server, or offload and unshelve it if it is shelved. That connects it."
+        )
+
+
+async def loose_volume(cloud: Cloud, server: Server) -> str | None:
+    """Return a volume that is connected to no host. Only a revert that gave up its source leaves one."""
     recorded = {device.attachment_id: device.volume_id for device in server.volumes}
     undone = RunFilter(subject=server.id, sagas=tuple(MOVE_SAGAS), states=("undone",))
     if not recorded or not any(map(_gave_up_source, await cloud.journal.find(undone))):
-        return
+        return None
     held = [one for one in await cloud.volumes.attachments(server.id) if one.id in recorded]
-    if loose := [one.volume_id for one in held if one.status == "reserved"]:
-        raise Conflict(
-            f"Volume {min(loose)} of instance {server.id} is connected to no host, because a revert ended without host"
-            f" {server.host}: migrate the server, or offload and unshelve it if it is shelved. That connects it."
-        )
+    return min((one.volume_id for one in held if one.status == "reserved"), default=None)
 
 
 def _gave_up_source(run: Run) -> bool:
