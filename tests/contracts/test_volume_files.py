@@ -113,6 +113,22 @@ async def test_files_are_merged_into_the_active_one_of_a_stopped_guest(pair: Hyp
     await pair.a.destroy(spec.key)
 
 
+async def test_a_swapped_volume_has_the_files_of_the_new_one(pair: HypervisorPair) -> None:
+    spec, volume, mark = await booted(pair)
+    first = await snapshot(pair, spec, volume)
+    await merge(pair, spec, volume, base=None, top=None)
+    new = replace(pair.new_share_volume(), volume_id=volume.volume_id)
+    await pair.a.swap_volume(spec.key, volume.volume_id, new, quiet)
+    assert (await looked(pair.a, spec.key)).files == (name(new),) != (first,)
+    second = await snapshot(pair, spec, new)
+    assert await pair.files(pair.a, spec.key, new) == [second, name(new)]
+    await merge(pair, spec, new, base=None, top=None)
+    assert (await looked(pair.a, spec.key)).files == (second,)
+    await pair.a.reboot(spec.key, hard=True)
+    assert await seen(pair, pair.a, spec.key, boots=2) == mark
+    await pair.a.destroy(spec.key)
+
+
 async def test_what_cannot_be_done_is_refused_and_changes_nothing(pair: HypervisorPair) -> None:
     spec, volume, mark = await booted(pair)
     base, (a, b) = name(volume), [await snapshot(pair, spec, volume) for _ in "ab"]

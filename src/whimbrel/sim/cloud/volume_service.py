@@ -34,7 +34,6 @@ class VolumeService:
         self._ask = ask
         self._made = 0
         self._taken: dict[str, list[str]] = {}  # volume -> its snapshots, the oldest first
-        self._bases: dict[str, str] = {}  # volume -> its lowest file, if that is not the first one any more
         self.given_up: set[str] = set()  # volumes of whose files a host may have done what the service does not know
 
     async def act(self, act: Act) -> None:
@@ -91,8 +90,8 @@ class VolumeService:
     async def _delete_snapshot(self, act: Act, volume_id: str) -> None:
         """Delete the oldest one: its changes go into the lowest file, or the active file takes in all below it."""
         snapshot_id, active = self._taken[volume_id][0], self._volumes.active_file(volume_id)
-        file = file_of(volume_id, snapshot_id)
-        merge = (None, None) if file == active else (file, self._bases.get(volume_id, volume_id))
+        file, lowest = file_of(volume_id, snapshot_id), self._volumes.lowest_files
+        merge = (None, None) if file == active else (file, lowest.get(volume_id, volume_id))
         self._volumes.begin_deletion(snapshot_id)
         info = {"volume_id": volume_id, "type": "qcow2", "file_to_merge": merge[0], "merge_target_file": merge[1]}
         path = f"{ASSISTED}/{snapshot_id}?delete_info={msgspec.json.encode(info).decode()}"
@@ -102,7 +101,7 @@ class VolumeService:
             await self._volumes.report_snapshot(snapshot_id, "deleting", "error_deleting")
         elif status == "":
             self._taken[volume_id].remove(snapshot_id)
-            self._bases[volume_id] = file if file == active else self._bases.get(volume_id, volume_id)
+            lowest[volume_id] = file if file == active else lowest.get(volume_id, volume_id)
 
     async def _ended(self, snapshot_id: str, was: str, answer: Answer) -> str:
         """Return the status of a snapshot when a host has reported, or none will; "": it is deleted."""

@@ -78,11 +78,6 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         root: dict[DiskName, Disk] = {"root": self.disk} if self.disk else {}
         return {**root, **self.others}
 
-    def _file(self, volume: GuestVolume) -> str:
-        """Return the active file of a volume, or "" if it has never had another one."""
-        chain = self.chains.get(volume.volume_id)
-        return chain[0] if chain else str(volume.connection.get("data", {}).get("name", ""))
-
     @cached_property
     def observed(self) -> Guest:
         spec, is_defined = self.spec, self.power not in ("reserved", "incoming")
@@ -100,8 +95,13 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             pci=device_assignment.pci_of(spec) if is_defined else (),
             rescue=self.rescue if self.rescue_disk and self.rescue_disk.whole else None,
             in_rescue=self.in_rescue,
-            files=tuple(filter(None, map(self._file, spec.volumes))) if is_defined else (),
+            files=tuple(filter(None, map(active_file, spec.volumes))) if is_defined else (),
         )
+
+
+def active_file(volume: GuestVolume) -> str:
+    """Return the file to which a guest with this volume writes, or "" if the volume has never had another one."""
+    return str(volume.connection.get("data", {}).get("name", ""))
 
 
 def path_of(key: GuestKey) -> str:

@@ -1,6 +1,7 @@
 """The files of the volumes of a simulated host's guests: one for each snapshot that was made with the host's help.
 
-A guest that came here later has one file of each volume, as far as is known here.
+A guest that came here later has one file of each volume, as far as is known here. So has one whose volume was swapped:
+what is kept of the old one's files is of no volume that it uses.
 """
 
 from msgspec.structs import replace
@@ -9,7 +10,7 @@ from whimbrel.domain import device_assignment, volume_merge
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.volume_merge import Merge
-from whimbrel.sim.world.guests import SimulatedGuest, path_of
+from whimbrel.sim.world.guests import SimulatedGuest, active_file, path_of
 from whimbrel.sim.world.stored_guests import StoredGuests
 
 
@@ -49,5 +50,6 @@ def files(guest: SimulatedGuest, volume_id: str) -> tuple[str, ...]:
     """Return the files of a guest's volume, from the active one down. Raises: Refused: it has no such volume."""
     for volume in guest.spec.volumes:
         if volume.volume_id == volume_id:
-            return guest.chains.get(volume_id) or (volume.connection.get("data", {}).get("name", volume_id),)
+            active, chain = active_file(volume) or volume_id, guest.chains.get(volume_id, ())
+            return chain if chain[:1] == (active,) else (active,)
     raise Refused(f"the guest has no volume {volume_id}")

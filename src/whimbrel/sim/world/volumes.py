@@ -29,6 +29,7 @@ COPIED = (
     "taken_by_hosts",
     "_host_is_done",
     "_files",
+    "lowest_files",
     "_attachments",
     "_connectors",
 )
@@ -48,6 +49,7 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         self.taken_by_hosts: set[str] = set()  # volumes that are files: attached, their snapshots need a guest's host
         self._host_is_done: set[str] = set()  # with snapshots
         self._files: dict[str, str] = {}  # volume -> its active file, if a snapshot was made
+        self.lowest_files: dict[str, str] = {}  # volume -> its lowest file, if that is not the first one any more
         self._attachments: dict[str, Attachment] = {}
         self._connectors: dict[str, dict[str, Any]] = {}  # attachment id -> connector of the host
 
@@ -282,6 +284,8 @@ class SimulatedVolumes(SimulatedVolumeProxies):
             return volume_id
         if not failed:
             self._detach_source(volume_id)
+            for files in (self._files, self.lowest_files):  # the new volume has one of its own
+                files.pop(volume_id, None)
             for one in self._held(new_volume_id):
                 self._attachments[one.id] = replace(one, volume_id=volume_id)
         if not self._held(new_volume_id):  # Cinder answers, and then fails to delete what is in use
