@@ -9,12 +9,15 @@ from tests.broken_ports import held, provider
 from tests.stories import breaking
 from tests.stories.breaking import Scene, run
 from whimbrel.adapters.sql.tables.cell import servers as records
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.run import Run
 from whimbrel.moves import requests
 from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.proof.proof import prove
 from whimbrel.repair.service import repair
+from whimbrel.restore import restore
 from whimbrel.servers import lookup
 from whimbrel.sim.checks.invariants import books
 from whimbrel.sim.cloud.cloud import CELL, IMAGE
@@ -126,3 +129,27 @@ async def test_the_file_of_an_image_comes_after_the_look(scene: Scene) -> None:
 
     await interrupted(scene, "delete_images", written)
     assert (await images.show(left)).status == "active"
+
+
+async def test_a_restore_does_not_end_before_a_repair(scene: Scene) -> None:
+    """Seed 429 of 40 steps, each with a restore: the proof leaves out a server that is being repaired."""
+    world, cloud = scene.world, scene.world.cloud
+    [over] = await cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
+    locked = sa.update(records).where(records.c.id == scene.plain.id).values(locked_by_run=over.id)
+    await run(scene, "cell_c1", locked)
+    await restore.begin(cloud, "a test")
+    begun, _ = await repair(cloud, world.engine("api", adopt=lambda run: True), world.requester(), scene.plain.id)
+    assert (await prove(cloud)).holds
+    unsettled = await restore.end(cloud, SAGAS)
+    assert unsettled
+    assert [begun.id in reason for reason in unsettled.reasons] == [True]
+    engine = world.engine("other")
+    await requests.turn_back(cloud, engine, begun.id)
+    await world.settle(engine)
+    unsettled = await restore.end(cloud, SAGAS)
+    assert unsettled
+    assert [f"is locked by run {over.id}" in reason for reason in unsettled.reasons] == [True]
+    await repair(cloud, engine, world.requester(), scene.plain.id)
+    await world.settle(engine)
+    assert await restore.end(cloud, SAGAS) is None
+    assert (await prove(cloud)).holds

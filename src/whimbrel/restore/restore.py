@@ -1,7 +1,7 @@
 """A restore: hold all runs, close those that the hosts know at a later step than the journal, continue the others.
 
 Invariants: no run continues before its server's hosts were asked; a restore ends only when every open run agrees
-with the hosts and the proof holds, or when an operator forces the end.
+with the hosts, no repair is open and the proof holds, or when an operator forces the end.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -267,6 +267,8 @@ def _unsettled(found: Survey, proof: Proof) -> Iterator[str]:
         if check.verdict != "agrees":
             because = check.because or "not every host answered"
             yield f"{check.run.saga} {check.run.id} of server {check.run.subject} is {check.verdict}: {because}"
+        elif check.run.saga in RESTORING_SAGAS:  # the proof leaves its server out
+            yield f"{check.run.saga} {check.run.id} of server {check.run.subject} has not ended: wait for it"
     yield from map(str, found.older)
     for lost in found.lost:
         yield f"run {lost.id} of server {lost.server} is unknown to the journal"

@@ -482,7 +482,6 @@ class SqlJournal:
 
     async def _nudge(self, run_id: RunId, now: float, *same: sa.ColumnElement[bool], **fields: Any) -> Run:
         async with self._db.write() as tx:
-            await check_not_held(tx, "")
             rows = await tx.rows(
                 sa.update(runs)
                 .where(runs.c.id == run_id, runs.c.finished_at.is_(None), _is_alone, *same)
@@ -492,6 +491,7 @@ class SqlJournal:
                 )
                 .returning(runs)
             )  # fmt: skip
+            await check_not_held(tx, rows[0].saga if rows else "")
         if not rows:
             raise Conflict(f"move {run_id} is over, has gone on since it was looked at, or something is done beside it")
         return self._run(rows[0])
