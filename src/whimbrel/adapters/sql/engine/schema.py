@@ -23,6 +23,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters import file_modes
 from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.sqlite import sentence
 from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments, is_postgres, sqlite_file
 from whimbrel.adapters.sql.tables import kind_of, metadata_of
 from whimbrel.domain.errors import Refused, Unavailable
@@ -85,7 +86,7 @@ def prepare(url: str, schema: str) -> None:
     not answer.
     """
     kind = kind_of(schema)
-    with _said(schema):
+    with _said(url, schema):
         if is_postgres(url):
             _prepare_postgres(url, schema, kind)
         else:
@@ -125,7 +126,7 @@ def version_of(url: str, schema: str) -> str | None:
 
 def look(url: str, schema: str) -> Found:
     """Return the state of a schema, whatever it is. Raises: Refused: it is no database; Unavailable."""
-    with _said(schema):
+    with _said(url, schema):
         if is_postgres(url):
             with _postgres_engine(url, schema).begin() as connection:
                 return _postgres_state(connection)
@@ -139,22 +140,15 @@ def _file(url: str, schema: str) -> Path:
 
 
 @contextmanager
-def _said(schema: str) -> Iterator[None]:
+def _said(url: str, schema: str) -> Iterator[None]:
     """Translate driver errors into messages for users."""
+    name = schema if is_postgres(url) else _file(url, schema)
     try:
         yield
     except (sa.exc.OperationalError, sqlite3.OperationalError, OSError) as error:
-        raise Unavailable(f"the database {schema} cannot be opened: {_sentence(error)}") from error
+        raise Unavailable(f"the database {name} cannot be opened: {sentence(error)}") from error
     except (sa.exc.DatabaseError, sqlite3.DatabaseError) as error:
-        raise Refused(f"the database {schema} cannot be used: {_sentence(error)}") from error
-
-
-def _sentence(error: Exception) -> str:
-    """Return the driver's message in one line; SQLite's is unspecific if its files cannot grow."""
-    origin = getattr(error, "orig", None) or error
-    said = " ".join(str(origin).split())
-    name: str = getattr(origin, "sqlite_errorname", "")
-    return f"{said}; make room on the disk" if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else said
+        raise Refused(f"the database {name} cannot be used: {sentence(error)}") from error
 
 
 async def create_all(database: Database, kind: str) -> None:

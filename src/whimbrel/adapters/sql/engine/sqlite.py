@@ -34,18 +34,26 @@ PRAGMAS = (
 )
 
 
-def _named(error: DBAPIError | sqlite3.Error) -> WorldError:
-    origin = error.orig if isinstance(error, DBAPIError) else error
+def sentence(error: Exception) -> str:
+    """Return the driver's message in one line; SQLite's is unspecific if its files cannot grow."""
+    origin = getattr(error, "orig", None) or error
+    said = " ".join(str(origin).split())
+    name: str = getattr(origin, "sqlite_errorname", "")
+    return f"{said}; make room on the disk" if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else said
+
+
+def _named(error: DBAPIError | sqlite3.Error, path: Path | None) -> WorldError:
     if isinstance(error, IntegrityError | sqlite3.IntegrityError):
-        return Conflict(f"a rule of the database does not allow it: {origin}")
-    return Unavailable(f"the database does not do it now: {origin}")
+        return Conflict(f"a rule of the database does not allow it: {sentence(error)}")
+    return Unavailable(f"the database {path or 'in memory'} does not do it now: {sentence(error)}")
 
 
 class _SqliteTx(Tx):
     dialect = "sqlite"
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, path: Path | None) -> None:
         self._connection = connection
+        self.path = path
         self._driver = _driver(connection)
 
     def begin_read(self) -> None:
@@ -77,7 +85,7 @@ class _SqliteLook(_SqliteTx):
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         if isinstance(error, DBAPIError | sqlite3.Error):
-            raise _named(error) from error
+            raise _named(error, self.path) from error
 
 
 class SqliteDatabase(Database):
@@ -94,13 +102,14 @@ class SqliteDatabase(Database):
     def __init__(self, path: Path | None, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         """busy_timeout_s: how long a write waits for other processes."""
         engine = _engine(path)
+        self.path = path
         self._writer = engine.connect()
         self._reader = engine.connect() if path else self._writer
         # Transactions are begun and ended here, below SQLAlchemy, which assumes one that never ends.
         self._write_driver = _driver(self._writer)
         self._write_sql: Callable[[str], sqlite3.Cursor] = self._write_driver.execute
-        self._writing, self._reading = _SqliteTx(self._writer), _SqliteTx(self._reader)
-        self._looking, self._looking_beside = _SqliteLook(self._writer), _SqliteLook(self._reader)
+        self._writing, self._reading = _SqliteTx(self._writer, path), _SqliteTx(self._reader, path)
+        self._looking, self._looking_beside = _SqliteLook(self._writer, path), _SqliteLook(self._reader, path)
         self._lock = WriteLock(self._write_sql)
         self._busy_timeout_s = busy_timeout_s
         self._together = path is not None
@@ -162,7 +171,7 @@ class SqliteDatabase(Database):
                     if tx := self.begin():
                         return tx
         except TimeoutError:
-            raise Unavailable("the database does not do it now: other processes keep it locked") from None
+            raise Unavailable(f"the database {self.path} does not do it now: other processes keep it locked") from None
 
     async def end(self, trouble: BaseException | None) -> None:
         """End a write. trouble: why it is rolled back; None: commit."""
@@ -253,15 +262,15 @@ class _SqliteWrite:
         try:
             return self._database.begin() or await self._database.wait_and_begin()
         except sqlite3.Error as error:
-            raise _named(error) from error
+            raise _named(error, self._database.path) from error
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         try:
             await self._database.end(error)
         except sqlite3.Error as trouble:
-            raise _named(trouble) from trouble
+            raise _named(trouble, self._database.path) from trouble
         if isinstance(error, DBAPIError | sqlite3.Error):
-            raise _named(error) from error
+            raise _named(error, self._database.path) from error
 
 
 class _SqliteRead:
@@ -272,13 +281,13 @@ class _SqliteRead:
         try:
             self._tx.begin_read()
         except sqlite3.Error as error:
-            raise _named(error) from error
+            raise _named(error, self._tx.path) from error
         return self._tx
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self._tx.end_read()
         if isinstance(error, DBAPIError | sqlite3.Error):
-            raise _named(error) from error
+            raise _named(error, self._tx.path) from error
 
 
 def _engine(path: Path | None) -> sa.Engine:
@@ -330,4 +339,4 @@ def open_sqlite(path: Path | None) -> SqliteDatabase:
     try:
         return SqliteDatabase(path)
     except DBAPIError as error:
-        raise _named(error) from error
+        raise _named(error, path) from error

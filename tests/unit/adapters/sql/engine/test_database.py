@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
-from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.domain.errors import Conflict, Unavailable
 
@@ -22,7 +22,7 @@ PAGES = 20
 MUCH = 200_000
 
 DONE = ""
-FULL = "the database does not do it now: database or disk is full"
+FULL = "does not do it now: database or disk is full; make room on the disk"
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -31,7 +31,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 
 @pytest.fixture
-async def database(path: Path | None) -> AsyncIterator[Database]:
+async def database(path: Path | None) -> AsyncIterator[SqliteDatabase]:
     """A database on a disk that is nearly full."""
     database = SqliteDatabase(path)
     await database.create_all(METADATA)
@@ -45,17 +45,17 @@ async def insert(tx: Tx, number: int, size: int = 10) -> None:
     await tx.run(sa.insert(rows), {"id": number, "value": b"x" * size})
 
 
-async def put(database: Database, number: int, size: int = 10) -> str:
+async def put(database: SqliteDatabase, number: int, size: int = 10) -> str:
     """Return why it was not done."""
     try:
         async with database.write() as tx:
             await insert(tx, number, size)
     except Unavailable as trouble:
-        return trouble.reason
+        return trouble.reason.removeprefix(f"the database {database.path or 'in memory'} ")
     return DONE
 
 
-async def swallow(database: Database) -> None:
+async def swallow(database: SqliteDatabase) -> None:
     """Go on in a transaction after the disk was found full."""
     async with database.write() as tx:
         await insert(tx, 1)
@@ -64,12 +64,12 @@ async def swallow(database: Database) -> None:
         await insert(tx, 3)
 
 
-async def ids(database: Database) -> set[int]:
+async def ids(database: SqliteDatabase) -> set[int]:
     async with database.read() as tx:
         return {row.id for row in await tx.rows(sa.select(rows.c.id))}
 
 
-async def test_a_refused_write_has_changed_nothing_and_a_confirmed_one_has(database: Database) -> None:
+async def test_a_refused_write_has_changed_nothing_and_a_confirmed_one_has(database: SqliteDatabase) -> None:
     """All of these come together; SQLite itself takes back a whole transaction in which the disk fills up."""
     sizes = {1: 10, 2: 10, 3: MUCH, 4: 10, 5: 10, 6: MUCH, 7: 10}
     answers = await asyncio.gather(*(put(database, number, size) for number, size in sizes.items()))
@@ -78,21 +78,21 @@ async def test_a_refused_write_has_changed_nothing_and_a_confirmed_one_has(datab
     assert answers[-1] == DONE
 
 
-async def test_the_next_write_after_a_full_disk_is_done(database: Database) -> None:
+async def test_the_next_write_after_a_full_disk_is_done(database: SqliteDatabase) -> None:
     for number in range(3):
         assert await put(database, 1, MUCH) == FULL
         assert await put(database, 10 + number) == DONE
     assert await ids(database) == {10, 11, 12}
 
 
-async def test_what_follows_in_a_transaction_that_is_lost_is_not_written(database: Database) -> None:
+async def test_what_follows_in_a_transaction_that_is_lost_is_not_written(database: SqliteDatabase) -> None:
     with pytest.raises(Unavailable):
         await swallow(database)
     assert await ids(database) == set()
     assert await put(database, 4) == DONE
 
 
-async def test_a_broken_rule_costs_nobody_else_anything(database: Database) -> None:
+async def test_a_broken_rule_costs_nobody_else_anything(database: SqliteDatabase) -> None:
     assert await put(database, 1) == DONE
     again = asyncio.create_task(put(database, 1))
     others = asyncio.gather(put(database, 2), put(database, 3))
