@@ -213,7 +213,7 @@ def _to_come(move: Move) -> list[Row]:
     if move.state == "open":
         tries = f"asked {move.tries} times" if move.tries else _sentence(move.doing)
         took = seconds(max(time.time() - move.since, 0))
-        rows.append((">", Text(move.at, "bold"), took, Text("at it", "yellow"), tries))
+        rows.append((">", Text(move.step, "bold"), took, Text("at it", "yellow"), tries))
     sentences = [*move.ahead_sentences, *[""] * len(move.ahead)]  # an older cloud sends none
     later = zip(move.ahead[1:], sentences[1:], strict=False)
     return [*rows, *(("", Text(name, "dim"), "", "", _sentence(sentence)) for name, sentence in later)]
@@ -247,6 +247,8 @@ def _at(move: MoveRow) -> str:
         return "awaits verdict"
     if move.is_over:
         return _status(move)
+    if move.at == "debts":
+        return f"undo of {move.step}"  # the reason has more
     debts = f", owes {len(move.debts)}" if move.debts else ""
     tries = f", asked {move.tries} times" if move.tries else ""
     return f"{move.at}{' (back)' if move.way == 'back' else ''}{tries}{debts}"

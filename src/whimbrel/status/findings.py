@@ -14,6 +14,7 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.stores.journal import Tally
 from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 from whimbrel.ports.stores.restores import CloudState
+from whimbrel.saga.engine import DEBTS
 
 Severity = Literal["error", "warning"]
 """error: something does not work, or soon will not. warning: an administrator should look at it."""
@@ -153,7 +154,8 @@ def of_runs(runs: Iterable[Run]) -> Iterator[Finding]:
             continue
         server = run.facts.name if isinstance(run.facts, MoveFacts) and run.facts.name else run.subject
         why = run.problem or run.message
-        text = f"{run.saga} of server {server} stands at {run.at}{' on its way back' * (run.way == 'back')}"
+        stands = f"stands at {run.at}{' on its way back' * (run.way == 'back')}"
+        text = f"{run.saga} of server {server} {'waits to be undone' if run.at == DEBTS else stands}"
         owed = f"; it still has to undo {', '.join(run.debts)}" if run.debts else ""
         yield Finding(
             severity="error" if run.problem else "warning",

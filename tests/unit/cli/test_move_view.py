@@ -186,6 +186,20 @@ def test_a_narrow_list_has_the_reason_below_each_move() -> None:
     assert wide[1].rstrip().endswith("no answer from host n2")
 
 
+def test_a_move_that_cannot_be_undone_yet_says_which_undo_on_which_host_waits() -> None:
+    owes = ["start_on_target", "carry_disk", "lock"]
+    waits = read(id=IDS[0], way="back", at="debts", debts=owes, ahead=owes, tries=9,
+                 message="undo of start_on_target: no answer from host n2",
+                 doing="destroys the guest on the target")  # fmt: skip
+    narrow = at_a_terminal(move_view.listing([waits]))
+    assert len(narrow) == 3
+    assert "undo of start_on_target" in narrow[1]
+    assert narrow[2].strip() == "cannot yet undo start_on_target on n2 (then 2 more): no answer from host n2"
+    [now] = [line for line in text(move_view.whole(waits)).splitlines() if "at it" in line]
+    assert now.split()[:2] == [">", "start_on_target"]
+    assert read(at="debts", debts=["lock"], message=None).why == "cannot yet undo lock: no answer yet"
+
+
 def test_in_a_pipe_a_move_is_one_line_however_long() -> None:
     seen = text(move_view.listing([read(id=IDS[0], message="no " * 200)])).splitlines()
     assert len(seen) == 2

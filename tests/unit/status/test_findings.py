@@ -7,6 +7,7 @@ from tests.contracts.runs import a_run
 from tests.unit.scheduling.capacity import host
 from whimbrel.ports.stores.journal import LastProof, Tally
 from whimbrel.ports.stores.processes import ProcessRecord
+from whimbrel.saga.engine import DEBTS
 from whimbrel.status import findings
 from whimbrel.status.findings import Certificate
 
@@ -57,6 +58,8 @@ def test_a_run_says_where_it_stands_why_and_what_it_owes() -> None:
     [found] = findings.of_runs([failing])
     assert found.severity == "warning"
     assert "stands at bind_target on its way back: no answer; it still has to undo prepare" in found.text
+    [owing] = findings.of_runs([replace(failing, at=DEBTS, message="undo of prepare: no answer")])
+    assert "waits to be undone: undo of prepare: no answer" in owing.text
     [bug] = findings.of_runs([replace(failing, problem="KeyError: 'x'")])
     assert bug.severity == "error"
 

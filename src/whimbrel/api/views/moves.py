@@ -22,7 +22,10 @@ class StepTaken(msgspec.Struct, kw_only=True):
 
 
 class MoveRow(msgspec.Struct, kw_only=True):
-    """A move in a list. since: when it came to the step `at`. doing: what that step does, without a subject."""
+    """A move in a list. since: when it came to the step `at`. doing: what that step does, without a subject.
+
+    at: "debts": it repeats the undos of `debts`, which could not be done yet; `doing` is then what the first one does.
+    """
 
     id: str
     number: int = 0
@@ -76,9 +79,25 @@ class MoveRow(msgspec.Struct, kw_only=True):
         """Return why it stands where it stands; "": it waits for a verdict, or is over and was not refused."""
         if self.problem:
             return f"stopped by a bug: {self.problem.strip().splitlines()[-1]}"
+        if self.at == "debts" and self.debts:
+            return self._why_not_undone
         said = self.message or (self.doing if self.state == "open" else "")
         owed = f"still has to undo {', '.join(self.debts)}" if self.debts else ""
         return "; ".join(filter(None, (said, owed)))
+
+    @property
+    def _why_not_undone(self) -> str:
+        """Return which undo is repeated, on which host, and why."""
+        first, *others = self.debts
+        host = self.target if "target" in self.doing else self.source if "source" in self.doing else None
+        why = (self.message or "no answer yet").removeprefix(f"undo of {first}: ")
+        more = f" (then {len(others)} more)" if others else ""
+        return f"cannot yet undo {first}{f' on {host}' if host else ''}{more}: {why}"
+
+    @property
+    def step(self) -> str:
+        """Return the step that it is at; at its debts, the first step that it has to undo."""
+        return self.debts[0] if self.at == "debts" and self.debts else self.at
 
     @property
     def is_live(self) -> bool:
