@@ -68,9 +68,7 @@ class BlockCopies:
         begun: by the caller, so that one that is not there any more has failed.
         """
         slot = self._slots.at(key)
-        spec = await in_thread(slot.read_spec)
-        if spec is None or not slot.definition.exists():
-            raise NotFound(f"no guest {key.slot} of server {key.server} is defined here")
+        spec = await in_thread(slot.read_defined_spec)
         if device_assignment.uses(spec, volume_id, new.attachment_id):
             await self._forget(slot)
             return None

@@ -18,7 +18,6 @@ from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
 from whimbrel.adapters.libvirt.volume_xml import volume_xml
 from whimbrel.adapters.qemu.durable_files import in_thread
 from whimbrel.domain import device_assignment
-from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 
@@ -98,8 +97,4 @@ class DeviceChanges:
             await self._definitions.write(rest, domain)
 
     async def _defined(self, key: GuestKey) -> GuestSpec:
-        slot = self._slots.at(key)
-        spec = await in_thread(slot.read_spec)
-        if spec is None or not slot.definition.exists():
-            raise NotFound(f"no guest {key.slot} of server {key.server} is defined here")
-        return spec
+        return await in_thread(self._slots.at(key).read_defined_spec)

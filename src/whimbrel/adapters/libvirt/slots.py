@@ -213,6 +213,13 @@ class SlotDirectory:
         except FileNotFoundError:
             return None
 
+    def read_defined_spec(self) -> GuestSpec:
+        """Return the spec of a defined guest. Raises: NotFound."""
+        spec = self.read_spec()
+        if spec is None or not self.definition.exists():
+            raise NotFound(f"no guest {self.key.slot} of server {self.key.server} is defined here")
+        return spec
+
     def write_spec(self, spec: GuestSpec) -> None:
         content = msgspec.json.format(msgspec.json.encode(spec))
         durable_files.make_directory(self.path, self.owner)

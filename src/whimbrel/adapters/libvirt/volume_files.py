@@ -26,7 +26,7 @@ from whimbrel.adapters.qemu import own_processes
 from whimbrel.adapters.qemu.durable_files import in_thread
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain import device_assignment, volume_merge
-from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.domain.server_devices import GuestVolume
 from whimbrel.domain.volume_merge import Merge
@@ -115,10 +115,7 @@ class VolumeFiles:
 
     async def _defined(self, key: GuestKey, volume_id: str) -> tuple[GuestSpec, GuestVolume]:
         """Raises: NotFound: no guest; Refused: it has no such volume, or not as a file that the host connects."""
-        slot = self._slots.at(key)
-        spec = await in_thread(slot.read_spec)
-        if spec is None or not slot.definition.exists():
-            raise NotFound(f"no guest {key.slot} of server {key.server} is defined here")
+        spec = await in_thread(self._slots.at(key).read_defined_spec)
         for volume in _of(spec, volume_id):
             kind = str(volume.connection.get("driver_volume_type"))
             if CONNECTED_AS.get(kind) != "file":
