@@ -48,13 +48,14 @@ def evacuate(
     """
     console = None if json else terminal.console()
     with where.api() as api, name_lookup.of_hosts(), bar(console) as shown:
-        task = shown.add_task(f"evacuating {host}", total=None)
+        task = shown.add_task("", total=None, visible=False)  # until the cloud has accepted it
         reasons = WaitReasons(console)
 
         def tell(state: HostEvacuationState) -> None:
             reasons.tell(state)
             over = state.arrived + len(state.left)
-            shown.update(task, description=said(state), completed=over, total=over + state.under_way + state.to_go)
+            total = over + state.under_way + state.to_go
+            shown.update(task, description=said(state), completed=over, total=total, visible=True)
 
         found = follow(api, host, at_once, detach=detach, tell=tell)
     if json:

@@ -18,6 +18,8 @@ from whimbrel.domain.errors import Unavailable
 
 URL = "/whimbrel/proof"
 AS_USUAL = Where()
+NEXT = "What does not answer, and since when: whimbrel status. When it answers, repeat this."
+"""What to do if not everything could be seen."""
 
 
 def prove(*, json: Json = False, where: Where = AS_USUAL) -> int:
@@ -71,10 +73,10 @@ def report(proof: Proof) -> RenderableType:
 
 
 def invariants(told: Sequence[InvariantCount]) -> Table:
-    table = terminal.plain_table("invariant", "", "facts", "violations")
+    table = terminal.plain_table("invariant", "facts", "violations", "name")
     for each in told:
         wrong = Text(str(each.violations), "bold red") if each.violations else Text("0", "green")
-        table.add_row(each.invariant, each.words, str(each.facts), wrong)
+        table.add_row(each.words, str(each.facts), wrong, Text(each.invariant, "dim"))
     return table
 
 
@@ -113,4 +115,4 @@ def _verdict(proof: Proof) -> Text:
         return Text.assemble(
             "\n", (terminal.counted(len(proof.violations), "violation"), "bold red"), f": {seen}; {told}"
         )
-    return Text.assemble("\n", ("Not proved", "bold yellow"), f": not everything could be seen; {seen}.")
+    return Text.assemble("\n", ("Not proved", "bold yellow"), f": not everything could be seen; {seen}.", "\n", NEXT)

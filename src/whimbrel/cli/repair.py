@@ -110,7 +110,8 @@ def listing(found: Repairs) -> RenderableType:
     if found.holds:
         return Text("Every invariant holds: there is nothing to repair.", "green")
     lines = [line for one in found.repairs for line in _lines(one)]
-    return Group(*lines, *(Text.assemble(("not seen", "bold yellow"), f" {each}") for each in found.unseen))
+    unseen = [Text.assemble(("not seen", "bold yellow"), f" {each}") for each in found.unseen]
+    return Group(*lines, *unseen, *([Text(prove.NEXT)] if unseen else []))
 
 
 def _lines(one: RepairFinding) -> Iterator[Text]:
