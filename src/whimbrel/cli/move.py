@@ -261,36 +261,44 @@ def _watch_json(documents: Iterator[Any]) -> Move:
 
 
 def _watch(documents: Iterator[Any]) -> Move:
-    """Show a move as it changes, then all of it; return its final state."""
+    """Show a move as it changes, then all of it, also if that is interrupted; return its final state."""
     console = terminal.console()
     if not console.is_terminal:
         return _watch_lines(documents)
     from rich.live import Live
 
-    with Live(console=console, refresh_per_second=8, transient=True) as live:
-        for document in documents:
-            move = _read(document)
-            live.update(move_view.Fitted(move))
-    console.print(move_view.whole(move))
+    move = _read(next(documents))
+    try:
+        with Live(move_view.Fitted(move), console=console, refresh_per_second=8, transient=True) as live:
+            for document in documents:
+                move = _read(document)
+                live.update(move_view.Fitted(move))
+    finally:
+        console.print(move_view.whole(move))
     return move
 
 
 def _watch_lines(documents: Iterator[Any]) -> Move:
-    """Write each finished step once, the reason if the move stops, and the final state."""
+    """Write each finished step once, the reason if the move stops, and the final state, also if interrupted."""
     console, written = terminal.console(), -1
     told: tuple[str, ...] = ()
-    for document in documents:
-        move = _read(document)
-        if written < 0:
-            console.print(move_view.head(move))
-        for step in move.steps[max(written, 0) :]:
-            console.print(move_view.line(step))
-        is_left = written < 0 and not move.owner
-        written = len(move.steps)
-        if move.is_over or move.needs_person:
-            break
-        if is_left or move.trouble not in ((), told):
+    move: Move | None = None
+    try:
+        for document in documents:
+            move = _read(document)
+            if written < 0:
+                console.print(move_view.head(move))
+            for step in move.steps[max(written, 0) :]:
+                console.print(move_view.line(step))
+            is_left = written < 0 and not move.owner
+            written = len(move.steps)
+            if move.is_over or move.needs_person:
+                break
+            if is_left or move.trouble not in ((), told):
+                console.print(move_view.state(move))
+            told = move.trouble
+    finally:
+        if move:
             console.print(move_view.state(move))
-        told = move.trouble
-    console.print(move_view.state(move))
+    assert move, "a move was asked for"
     return move

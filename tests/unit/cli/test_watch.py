@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.unit.cli.test_move_view import DOCUMENT
-from whimbrel.cli import move
+from whimbrel.cli import move, terminal
 from whimbrel.cli.client import Api
 from whimbrel.domain.errors import Invalid
 
@@ -41,6 +42,22 @@ def test_it_ends_when_somebody_has_to_act_or_all_is_over(
     assert said in capsys.readouterr().out.splitlines()[-1 if "problem" not in end else -2]
     assert len(asked) == 3
     assert (seen.problem is not None) == ("problem" in end)
+
+
+@pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
+def test_its_state_is_shown_when_it_is_interrupted(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told() -> Iterator[Any]:
+        yield changed()
+        yield changed(at="carry_disk", message="the last that was seen")
+        raise KeyboardInterrupt
+
+    console = Console(force_terminal=is_terminal, width=80)
+    monkeypatch.setattr(terminal, "console", lambda: console)
+    with pytest.raises(KeyboardInterrupt):
+        move._watch(told())
+    assert capsys.readouterr().out.rstrip().endswith("the last that was seen")
 
 
 def lines(capsys: pytest.CaptureFixture[str], *documents: Any) -> list[str]:
