@@ -95,3 +95,11 @@ async def test_the_settings_are_those_of_the_rules_and_for_operators_only(front:
     shown = (await front.get("/whimbrel/settings", who="admin"))["settings"]
     assert shown["max_attempts"] == front.world.cloud.rules.max_attempts
     fault(await front.ask("GET", "/whimbrel/settings"), "forbidden", 403)
+
+
+async def test_a_cold_move_is_not_forced_to_complete_and_says_how_it_ends(front: Front) -> None:
+    server, move = await resized(front)
+    answer = await front.ask("POST", f"/whimbrel/moves/{move}/action", {"complete": None}, who="admin")
+    said = fault(answer, "badRequest", 400)
+    assert "no live migration, but a resize" in said
+    assert f"openstack server resize confirm {server}" in said

@@ -12,6 +12,7 @@ from whimbrel.domain.run import Run, Verdict
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import LiveFacts, MoveFacts, needs_disks
 from whimbrel.moves.live_migrate import LIVE_MIGRATE
+from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.requests import check_target, check_zone, facts_of, plan, turn_back
 from whimbrel.moves.steps.guest_transfer import transfer
@@ -159,7 +160,10 @@ async def _check_network(cloud: Cloud, server: Server, host: HostName) -> None:
 async def _under_way(cloud: Cloud, run: Run) -> Run:
     run = await cloud.journal.get(run.id)
     if run.saga != LIVE_MIGRATE.name:
-        raise Invalid(f"Run {run.id} is no live migration.")
+        waits = f": when it waits for a verdict, openstack server resize confirm {run.subject}" * (
+            run.saga in MOVE_SAGAS
+        )
+        raise Invalid(f"Run {run.id} is no live migration, but a {run.saga}, and needs no order to complete{waits}")
     if run.is_over:
         raise Conflict(f"Live migration {run.id} is over: it is {run.status}.")
     if run.way == "back" and run.turned != "asked":
