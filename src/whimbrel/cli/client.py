@@ -8,6 +8,7 @@ import msgspec
 
 from whimbrel.cli.login import Login, find_login
 from whimbrel.domain.errors import Invalid, NotFound, Refused, Unavailable
+from whimbrel.settings.datadir import DataDir
 
 __all__ = ["Api", "Login", "find_login"]
 
@@ -111,8 +112,13 @@ class Api:
         raise self._no(answer)
 
     def _unreachable(self, error: httpx.HTTPError) -> Unavailable:
+        file = self._login.file
+        own = DataDir(file.parent)
+        is_of_up = own.clouds == file and own.has_run()
+        advice = f"is it up? Start it with: whimbrel up --data-dir {own.path}"
+        other = f"is it up, and is the auth_url of cloud '{self._login.cloud}' in {file} right?"
         return Unavailable(
-            f"the cloud at {self._login.auth_url} does not answer ({error}): is it up? Start it with: whimbrel up"
+            f"the cloud at {self._login.auth_url} does not answer ({error}): {advice if is_of_up else other}"
         )
 
     def _no(self, answer: httpx.Response) -> NotFound | Refused:

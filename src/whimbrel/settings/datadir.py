@@ -172,6 +172,10 @@ class DataDir:
             )
             self._write(self.clouds, text.encode())
 
+    def has_run(self) -> bool:
+        """Check whether it is the directory of a `whimbrel up`, not only of passwords."""
+        return self._running.exists()
+
     def running(self) -> Running:
         """Read the addresses. Raises: NotFound: no `whimbrel up` was ever ready here; Refused: the file is damaged."""
         running = _read(self._running, Running)

@@ -13,6 +13,7 @@ import pytest
 from whimbrel.adapters.private_ca import PrivateCa
 from whimbrel.cli.client import Api, Login
 from whimbrel.domain.errors import Invalid, Refused, Unavailable
+from whimbrel.settings.datadir import DataDir, Running
 
 CLOUDS = """
 clouds:
@@ -51,6 +52,17 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
     authority.create("CA", 10, now)
     authority.issue("api", ["localhost"], "server", None, now)
     return directory
+
+
+def test_what_starts_a_cloud_is_said_only_of_the_directory_of_an_up(tmp_path: Path) -> None:
+    file = tmp_path / "clouds.yaml"
+    file.write_text(CLOUDS.format(trust="verify: false", port=1))
+    with pytest.raises(Unavailable, match=rf"is the auth_url of cloud 'one' in {file} right"):
+        Api(Login(file, "one")).log_in()
+    DataDir(tmp_path).announce(Running(url="https://localhost:1", pid=1, database_url="sqlite://", cloud_file=None))
+    file.write_text(CLOUDS.format(trust="verify: false", port=1))
+    with pytest.raises(Unavailable, match=f"Start it with: whimbrel up --data-dir {tmp_path}"):
+        Api(Login(file, "one")).log_in()
 
 
 @pytest.mark.parametrize(
