@@ -160,10 +160,9 @@ async def _check_network(cloud: Cloud, server: Server, host: HostName) -> None:
 async def _under_way(cloud: Cloud, run: Run) -> Run:
     run = await cloud.journal.get(run.id)
     if run.saga != LIVE_MIGRATE.name:
-        waits = f": when it waits for a verdict, openstack server resize confirm {run.subject}" * (
-            run.saga in MOVE_SAGAS
-        )
-        raise Invalid(f"Run {run.id} is no live migration, but a {run.saga}, and needs no order to complete{waits}")
+        command = f"; when it waits for a verdict: openstack server resize confirm {run.subject}"
+        waits = command if run.saga in MOVE_SAGAS else ""
+        raise Invalid(f"Run {run.id} is no live migration, but a {run.saga}, and completes by itself{waits}")
     if run.is_over:
         raise Conflict(f"Live migration {run.id} is over: it is {run.status}.")
     if run.way == "back" and run.turned != "asked":
