@@ -202,6 +202,8 @@ async def test_hosts_stay_enabled_and_a_host_is_in_one_maintenance() -> None:
     assert not any(DISABLED in provider.traits for provider in await world.placement.providers())
     await requests.abort(world.cloud, found.id)
     assert (await rounds(world, found)).state == "aborted"
+    with pytest.raises(Conflict, match="is aborted: it cannot be aborted"):
+        await requests.abort(world.cloud, found.id)
     await requests.start(world.cloud, other.id)
     assert disabled.enabled
     await world.close()

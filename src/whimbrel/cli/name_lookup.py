@@ -103,7 +103,8 @@ def of_hosts() -> Iterator[None]:
     try:
         yield
     except NotFound as no:
-        raise NotFound(f"{no.reason}: whimbrel host list shows those that there are") from None
+        hint = "whimbrel host list shows those that there are; one that is 'joined' has to start its agent first"
+        raise NotFound(f"{no.reason}: {hint}") from None
 
 
 def flavor(api: Api, wanted: str) -> Any:

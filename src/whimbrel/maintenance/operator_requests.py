@@ -246,7 +246,7 @@ async def _change_once(
 ) -> Maintenance:
     found = change(await cloud.maintenances.get(maintenance_id))
     if state not in NEXT[found.state]:
-        raise Conflict(f"Maintenance {found.name} is {found.state}: it cannot be {state}.")
+        raise Conflict(f"Maintenance {found.name} is {found.state}: it cannot be {state.replace('ing', 'ed')}.")
     now = cloud.clock.now()
     finished_at = now if state == "aborted" else None
     return await cloud.maintenances.save(replace(found, state=state, updated_at=now, finished_at=finished_at))
