@@ -73,7 +73,7 @@ class Api:
                     raise self._no(answer)
                 yield from map(msgspec.json.decode, answer.iter_lines())
         except httpx.HTTPError as error:
-            raise self._unreachable(error) from None
+            raise self._unreachable(error, self._url(service, path)) from None
 
     def post(self, service: str, path: str, body: Any) -> Any:
         answer = self._send("POST", self._url(service, path), body)
@@ -106,20 +106,19 @@ class Api:
         except httpx.InvalidURL as error:
             raise Invalid(f"{self._login.file}: {url} is no URL ({error})") from None
         except httpx.HTTPError as error:
-            raise self._unreachable(error) from None
+            raise self._unreachable(error, url) from None
         if answer.is_success:
             return answer
         raise self._no(answer)
 
-    def _unreachable(self, error: httpx.HTTPError) -> Unavailable:
-        file = self._login.file
+    def _unreachable(self, error: httpx.HTTPError, url: str) -> Unavailable:
+        file, place = self._login.file, url.partition("?")[0]
         own = DataDir(file.parent)
-        is_of_up = own.clouds == file and own.has_run()
-        advice = f"is it up? Start it with: whimbrel up --data-dir {own.path}"
-        other = f"is it up, and is the auth_url of cloud '{self._login.cloud}' in {file} right?"
-        return Unavailable(
-            f"the cloud at {self._login.auth_url} does not answer ({error}): {advice if is_of_up else other}"
-        )
+        if own.clouds == file and own.has_run():
+            advice = f"Start it with: whimbrel up --data-dir {own.path}"
+        else:
+            advice = f"It is cloud '{self._login.cloud}' of {file}"
+        return Unavailable(f"the cloud does not answer at {place} ({error}): is it up? {advice}")
 
     def _no(self, answer: httpx.Response) -> NotFound | Refused:
         return (NotFound if answer.status_code == 404 else Refused)(_said(answer, self._login))

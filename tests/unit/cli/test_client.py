@@ -57,7 +57,7 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_starts_a_cloud_is_said_only_of_the_directory_of_an_up(tmp_path: Path) -> None:
     file = tmp_path / "clouds.yaml"
     file.write_text(CLOUDS.format(trust="verify: false", port=1))
-    with pytest.raises(Unavailable, match=rf"is the auth_url of cloud 'one' in {file} right"):
+    with pytest.raises(Unavailable, match=rf"at https://localhost:1/.*It is cloud 'one' of {file}"):
         Api(Login(file, "one")).log_in()
     DataDir(tmp_path).announce(Running(url="https://localhost:1", pid=1, database_url="sqlite://", cloud_file=None))
     file.write_text(CLOUDS.format(trust="verify: false", port=1))
