@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.doctor.nova_copy import YOUNG, NovaCopy, server
+from tests.doctor.nova_copy import OLD, YOUNG, NovaCopy, moment, server
 from tests.doctor.services_copy import PortsCopy
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.doctor.port_checks import PortChecks
@@ -48,6 +48,14 @@ def test_a_port_that_an_offload_released_before_it_ended(copy: NovaCopy, ports: 
     (offload,) = found.commands  # openstack server shelve --offload passes over a server that is shelved
     assert '{"shelveOffload": null}' in offload.line
     assert offload.line.endswith(f'/servers/{server(1)}/action"')
+
+
+@pytest.mark.parametrize(("launched", "found"), [(moment(OLD), [("port_on_other_host", "p")]), (None, [])])
+def test_a_port_of_a_server_in_error(copy: NovaCopy, ports: PortsCopy, launched: object, found: object) -> None:
+    """One that has run uses its ports again after a reboot; one whose create failed never did."""
+    copy.change("one", nova.instances, {"uuid": server(1)}, vm_state="error", launched_at=launched)
+    ports.add("p", server(1), "n2")
+    assert kinds(copy, ports) == found
 
 
 @pytest.mark.parametrize("vif_type", ["ovs", "binding_failed"])

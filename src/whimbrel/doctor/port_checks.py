@@ -87,8 +87,10 @@ class PortChecks:
             )  # fmt: skip
             return
         server = at_rest(subject, now, limits)
-        if server is None or server.host is None or server.vm_state in ("error", "shelved_offloaded"):
+        if server is None or server.host is None or server.vm_state == "shelved_offloaded":
             return  # an offloaded server's ports may be bound to its last host
+        if server.vm_state == "error" and not server.is_launched:
+            return  # so may those of a server whose create failed
         move = Command(f"openstack port set --host {server.host} {port.id}")
         if port.host != server.host:
             bindings = self._ports.bindings(port.id)
