@@ -36,6 +36,9 @@ class PortsCopy:
     def some(self, ids: Sequence[str]) -> Sequence[Port]:
         return [self.rows[id] for id in ids if id in self.rows]
 
+    def of_servers(self, ids: Sequence[str]) -> Sequence[Port]:
+        return [each for each in self.rows.values() if each.server in ids]
+
     def also_bound_to(self, host: str) -> Iterator[Sequence[str]]:
         yield from _pages([id for id, hosts in self.others.items() if host in hosts])
 

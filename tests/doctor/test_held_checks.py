@@ -103,3 +103,14 @@ def test_a_live_migration_that_its_source_ended_when_it_started_says_that_the_gu
     assert (held.kind, elsewhere.kind) == ("allocation_of_migration", "allocation_elsewhere")
     assert "even if the guest has moved" in held.cause
     assert all("n2/system domstate" in each.commands[0].line for each in (held, elsewhere))
+
+
+def test_the_allocation_of_a_server_whose_port_has_bandwidth_is_made_anew_with_it(copy: NovaCopy) -> None:
+    """Nova leaves out a port that names a provider: once released, its bandwidth would be held no more."""
+    copy.change("one", nova.instances, {"uuid": server(1)}, vcpus=2)
+    copy.add("placement", placement.resource_classes, id=9, name="NET_BW_EGR_KILOBIT_PER_SEC")
+    copy.add("placement", placement.allocations, consumer_id=server(1), resource_provider_id=1, resource_class_id=9,
+             used=5)  # fmt: skip
+    (found,) = copy.look().findings
+    release, forget, heal = (each.line for each in found.commands)
+    assert ("delete" in release, "--binding-profile allocation" in forget, "heal" in heal) == (True, True, True)

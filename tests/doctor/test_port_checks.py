@@ -5,6 +5,7 @@ import pytest
 from tests.doctor.nova_copy import OLD, YOUNG, NovaCopy, moment, server
 from tests.doctor.services_copy import PortsCopy
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
 from whimbrel.doctor.port_checks import PortChecks
 
 
@@ -130,3 +131,38 @@ def test_what_changes_between_the_looks(copy: NovaCopy, ports: PortsCopy) -> Non
 def test_a_port_that_changed_a_moment_ago(copy: NovaCopy, ports: PortsCopy) -> None:
     ports.add("p", server(1), "n2", at=YOUNG)
     assert kinds(copy, ports) == []
+
+
+@pytest.mark.parametrize(
+    ("held", "wants", "verbs"),
+    [
+        (5, {"NET_BW_EGR_KILOBIT_PER_SEC": 5}, None),
+        (5, {}, ["delete", "unset", "heal"]),
+        (0, {"NET_BW_EGR_KILOBIT_PER_SEC": 5}, ["unset", "heal"]),
+        (5, {"NET_BW_EGR_KILOBIT_PER_SEC": 6}, ["unset", "heal"]),
+    ],
+)
+def test_bandwidth_that_a_server_holds(
+    copy: NovaCopy, ports: PortsCopy, held: int, wants: dict[str, int], verbs: list[str] | None
+) -> None:
+    """Nova makes the allocation of a port anew only if the port does not name a provider."""
+    if held:
+        hold_bandwidth(copy, held)
+    ports.add("p", server(1), "n1")
+    ports.change("p", wants=wants)
+    found = copy.look(beside=[PortChecks(ports)]).findings
+    assert [each.key for each in found] == [("wrong_bandwidth", server(1))] * (verbs is not None)
+    words = ("delete", "unset", "heal")
+    lines = [each.line for finding in found for each in finding.commands]
+    assert [next(word for word in words if word in line) for line in lines] == (verbs or [])
+
+
+def test_bandwidth_of_a_server_without_ports(copy: NovaCopy, ports: PortsCopy) -> None:
+    hold_bandwidth(copy, 5)
+    assert kinds(copy, ports) == [("wrong_bandwidth", server(1))]
+
+
+def hold_bandwidth(copy: NovaCopy, amount: int) -> None:
+    copy.add("placement", placement.resource_classes, id=9, name="NET_BW_EGR_KILOBIT_PER_SEC")
+    copy.add("placement", placement.allocations, consumer_id=server(1), resource_provider_id=1, resource_class_id=9,
+             used=amount)  # fmt: skip

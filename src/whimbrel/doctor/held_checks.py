@@ -42,7 +42,7 @@ def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
                        f"is on {server.host} and holds {held_words(subject.held, fleet)}",
                        "a move was interrupted between the change of its host and the change of its allocation",
                        [*(mending.ask_host(root.host, server.uuid) for root in roots),
-                        mending.release(server.uuid), mending.heal(server.uuid)])  # fmt: skip
+                        mending.release(server.uuid), *mending.heal(server.uuid, subject.held)])  # fmt: skip
     elif len(roots) > 1:
         yield from _several(subject, server, fleet, node, roots)
     else:
@@ -70,7 +70,7 @@ def _nothing(subject: Subject, server: Instance, fleet: Fleet) -> Finding:
     held = [id for id in subject.held_by if id]
     holder = f"; its migration {held[0]} holds {held_words(subject.held_by[held[0]], fleet)}" if held else ""
     cause = "a move died after it had given the allocation to its migration record, or somebody deleted it"
-    commands = [*(mending.release(id) for id in held), mending.heal(server.uuid)]
+    commands = [*map(mending.release, held), *mending.heal(server.uuid, *subject.held_by.values())]
     return _finding("no_allocation", subject, server, fleet,
                     f"is on {server.host} and holds nothing in Placement{holder}", cause, commands)  # fmt: skip
 
@@ -84,7 +84,7 @@ def _several(subject: Subject, server: Instance, fleet: Fleet, node: Node, roots
                    f"is on {server.host} and holds {held_words(subject.held, fleet)}",
                    "a move or an evacuation ended without releasing the other host",
                    [*(mending.ask_host(root.host, server.uuid) for root in roots if root != node),
-                    mending.release(server.uuid), mending.heal(server.uuid)])  # fmt: skip
+                    mending.release(server.uuid), *mending.heal(server.uuid, subject.held)])  # fmt: skip
 
 
 def _amounts(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
@@ -94,7 +94,7 @@ def _amounts(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Findi
                    f"has a flavor of {server.vcpus} VCPU and {server.memory_mb} MEMORY_MB and holds"
                    f" {held_words(subject.held, fleet)}",
                    "a resize failed or was reset after its new allocation was made",
-                   [mending.release(server.uuid), mending.heal(server.uuid)])  # fmt: skip
+                   [mending.release(server.uuid), *mending.heal(server.uuid, subject.held)])  # fmt: skip
 
 
 def holds_its_flavor(subject: Subject, server: Instance) -> bool:

@@ -7,7 +7,7 @@ once the state has changed.
 from collections.abc import Iterator, Sequence
 
 from whimbrel.doctor.doctor_finding import AskHost, Command, Reboot
-from whimbrel.doctor.nova_records import CellMapping, Instance, Migration, VolumeUse
+from whimbrel.doctor.nova_records import CellMapping, Held, Instance, Migration, VolumeUse
 
 API = "the API database"
 TOKEN = '-H "X-Auth-Token: $(openstack token issue -f value -c id)"'
@@ -110,8 +110,22 @@ def release(consumer: str) -> Command:
     return Command(f"openstack resource provider allocation delete {consumer}")
 
 
-def heal(server: str) -> Command:
-    return Command(f"nova-manage placement heal_allocations --instance {server}")
+def heal(server: str, *held: Held | None) -> list[Command]:
+    """Claim again what a server needs. held: what was held for it: Nova leaves out a port that names a provider.
+
+    Source: PlacementCommands._has_request_but_no_allocation.
+    """
+    has_ports = any(part.of_port for each in held if each for part in each.parts)
+    return [*[forget_providers(server)] * has_ports,
+            Command(f"nova-manage placement heal_allocations --instance {server}")]  # fmt: skip
+
+
+def forget_providers(server: str) -> Command:
+    """A port that records none fails here, which is fine."""
+    return Command(
+        f"for port in $(openstack port list --server {server} -f value -c ID); do openstack port unset"
+        " --binding-profile allocation $port; done  # as a user with the role service"
+    )
 
 
 def end_migration(migration: Migration, status: str = "error") -> Command:

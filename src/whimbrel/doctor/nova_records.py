@@ -9,6 +9,8 @@ import msgspec
 
 ENDED = ("confirmed", "reverted", "error", "failed", "completed", "cancelled", "done")
 """Statuses of migrations that nothing continues."""
+OF_PORTS = "NET_"
+"""Beginning of the resource classes that ports ask for."""
 SWAP = "swap_volume"
 """The action by which a host copies a volume that Cinder migrates: the server has no task state meanwhile."""
 
@@ -86,6 +88,11 @@ class Part(msgspec.Struct, frozen=True, order=True):
     provider: str
     resource_class: str
     used: int
+
+    @property
+    def of_port(self) -> bool:
+        """Check whether it is bandwidth, or packets, that a port asks for."""
+        return self.resource_class.startswith(OF_PORTS)
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -293,6 +300,10 @@ class NovaRecords(Protocol):
 
     def volume_work(self, server: Instance) -> Action | None:
         """Return the last attach, detach or swap of a volume of a server."""
+        ...
+
+    def bandwidth_holders(self) -> Sequence[str]:
+        """Return the ids of consumers that hold bandwidth or packets of ports."""
         ...
 
     def servers_on(self, host: str) -> Iterator[Sequence[str]]:

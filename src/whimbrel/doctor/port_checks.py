@@ -1,6 +1,6 @@
 """Ports of servers, as Neutron has them: whose server is gone, and those that are bound elsewhere or twice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from whimbrel.doctor import mending
 from whimbrel.doctor.doctor_finding import Command, Finding
@@ -11,6 +11,7 @@ from whimbrel.doctor.service_records import Port, PortRecords
 from whimbrel.doctor.stuck_limits import StuckLimits
 
 FAILED = "binding_failed"
+WRONG = "wrong_bandwidth"
 REPLUGGED = ("port_on_other_host", "port_binding_failed")
 PIECE = 200
 GUEST_MAY_BE_THERE = "; in a live migration the port follows the guest"
@@ -21,14 +22,17 @@ class PortChecks:
     """Implements looks.Checks."""
 
     title = "ports and their bindings"
-    kinds = frozenset({"port_of_gone_server", "port_on_other_host", "port_binding_failed", "port_bound_twice"})
+    kinds = frozenset({"port_of_gone_server", "port_on_other_host", "port_binding_failed", "port_bound_twice", WRONG})
 
     def __init__(self, ports: PortRecords) -> None:
         self._ports = ports
 
     def all(self, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+        asking = set(records.bandwidth_holders())
         for page in self._ports.all():
             yield from self._judged(page, records, now, limits)
+            asking.update(each.server for each in page if each.wants)
+        yield from self._of_bandwidth(sorted(asking), records, now, limits)
         for host in sorted({node.host for node in records.fleet.nodes}):
             for ids in self._ports.also_bound_to(host):
                 for some in _pieces(ids):
@@ -37,7 +41,9 @@ class PortChecks:
     def some(
         self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
     ) -> Iterator[Finding]:
-        for ids in _pieces(sorted({each.subject for each in before})):
+        servers = sorted({each.subject for each in before if each.kind == WRONG})
+        yield from self._of_bandwidth(servers, records, now, limits)
+        for ids in _pieces(sorted({each.subject for each in before} - set(servers))):
             found = self._ports.some(ids)
             yield from self._judged(found, records, now, limits)
             twice = {each.subject for each in before if each.kind == "port_bound_twice"}
@@ -49,6 +55,19 @@ class PortChecks:
         for each, subject in _with_servers(ports, records):
             if now - each.touched >= limits.settle_s:
                 yield from self._judge(each, subject, records, now, limits)
+
+    def _of_bandwidth(
+        self, servers: Sequence[str], records: NovaRecords, now: float, limits: StuckLimits
+    ) -> Iterator[Finding]:
+        """Compare what servers hold for their ports with what these ask for."""
+        for ids in _pieces(servers):
+            ports: dict[str, list[Port]] = {}
+            for port in self._ports.of_servers(ids):
+                ports.setdefault(port.server, []).append(port)
+            for subject in records.some(ids):
+                server, own = at_rest(subject, now, limits), ports.get(subject.id, [])
+                if server and all(now - each.touched >= limits.settle_s for each in own):
+                    yield from _bandwidth(subject, server, own, records)
 
     def _twice(self, ports: Sequence[Port], records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
         for each, subject in _with_servers(ports, records):
@@ -115,6 +134,50 @@ class PortChecks:
                  Command(f"openstack port unset --host {port.id}"), move,
                  *mending.replug(server)],
             )  # fmt: skip
+
+
+def _bandwidth(subject: Subject, server: Instance, ports: Sequence[Port], records: NovaRecords) -> Iterator[Finding]:
+    """Judge one server, unless it holds another host than its own: a finding by itself."""
+    node, roots = records.fleet.node_of(server), records.fleet.roots(subject.held)
+    held, wanted = _sums(subject), _sums_of(ports)
+    if server.vm_state == "shelved_offloaded" or subject.held is None or roots != [node] or held == wanted:
+        return
+    too_much = any(held[name] > wanted.get(name, 0) for name in held)
+    yield Finding(
+        kind=WRONG,
+        subject=server.uuid,
+        name=server.name,
+        since=max([subject.touched, *(each.touched for each in ports)]),
+        text=f"server {server.uuid} ({server.name}) holds {_words(held)} for its ports, which ask for {_words(wanted)}",
+        cause="an attach or a detach of a port was interrupted, a port was deleted, its policy was changed, or the"
+        " server's allocation was made anew without its ports",
+        evidence={"ports": {each.id: each.revision for each in ports}, "server": evidence_of(subject, records.fleet)},
+        commands=[
+            *[mending.release(server.uuid)] * too_much,
+            mending.forget_providers(server.uuid),
+            *mending.heal(server.uuid),
+        ],
+    )
+
+
+def _sums(subject: Subject) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in subject.held.parts if subject.held else ():
+        if part.of_port:
+            found[part.resource_class] = found.get(part.resource_class, 0) + part.used
+    return found
+
+
+def _sums_of(ports: Sequence[Port]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in ports:
+        for name, amount in each.wants.items():
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+def _words(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in sorted(amounts.items())) or "nothing"
 
 
 def _delete_binding(port: str, host: str) -> Command:

@@ -10,7 +10,10 @@ OF_COMPUTE = "compute:"
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True):
-    """A port of a server. host: of its active binding; "": none. revision: grows with each change."""
+    """A port of a server. host: of its active binding; "": none. revision: grows with each change.
+
+    wants: bandwidth and packets that it asks for, by resource class.
+    """
 
     id: str
     server: str
@@ -19,6 +22,7 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     revision: int
     touched: float
+    wants: Mapping[str, int] = {}
 
 
 class Binding(msgspec.Struct, frozen=True, order=True):
@@ -37,6 +41,10 @@ class PortRecords(Protocol):
 
     def some(self, ids: Sequence[str]) -> Sequence[Port]:
         """Return those of these that exist."""
+        ...
+
+    def of_servers(self, ids: Sequence[str]) -> Sequence[Port]:
+        """Return those of these servers."""
         ...
 
     def also_bound_to(self, host: str) -> Iterator[Sequence[str]]:

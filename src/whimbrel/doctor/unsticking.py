@@ -146,7 +146,7 @@ def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Ite
     if wrong:
         yield mending.release(server.uuid)
     if node and (wrong or subject.held is None):
-        yield mending.heal(server.uuid)
+        yield from mending.heal(server.uuid, subject.held, *subject.held_by.values())
     for copy in subject.instances:
         if copy.is_hidden:
             there = {copy.host, *(each.target for each in moves if each.crosses_cells)} - {server.host}

@@ -19,7 +19,7 @@ _PORT = [
     ("fields", name)
     for name in (
         "id", "device_id", "device_owner", "binding:host_id", "binding:vif_type", "status", "revision_number",
-        "updated_at",
+        "updated_at", "resource_request",
     )
 ]  # fmt: skip
 
@@ -33,9 +33,15 @@ class NeutronPorts:
             yield _ports(page)
 
     def some(self, ids: Sequence[str]) -> Sequence[Port]:
+        return self._among("id", ids)
+
+    def of_servers(self, ids: Sequence[str]) -> Sequence[Port]:
+        return self._among("device_id", ids)
+
+    def _among(self, field: str, ids: Sequence[str]) -> Sequence[Port]:
         found: list[Port] = []
         for start in range(0, len(ids), PIECE):
-            named = [("id", id) for id in ids[start : start + PIECE]]
+            named = [(field, id) for id in ids[start : start + PIECE]]
             found += _ports(row for page in self._pages([*_PORT, *named]) for row in page)
         return found
 
@@ -73,10 +79,20 @@ def _ports(rows: Any) -> list[Port]:
             status=row.get("status") or "",
             revision=row.get("revision_number") or 0,
             touched=_seconds(row.get("updated_at")),
+            wants=_wants(row.get("resource_request") or {}),
         )
         for row in rows
         if row["device_id"] and (row.get("device_owner") or "").startswith(OF_COMPUTE)
     ]
+
+
+def _wants(request: dict[str, Any]) -> dict[str, int]:
+    """Return what a port asks for, by resource class. Before the groups of Xena a request was one of them."""
+    found: dict[str, int] = {}
+    for group in request.get("request_groups") or [request]:
+        for name, amount in group.get("resources", {}).items():
+            found[name] = found.get(name, 0) + amount
+    return found
 
 
 class CinderVolumes:

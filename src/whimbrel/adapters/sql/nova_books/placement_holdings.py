@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.nova_books.record_rows import seconds_of
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as tables
-from whimbrel.doctor.nova_records import Held, Part
+from whimbrel.doctor.nova_records import OF_PORTS, Held, Part
 
 _a, _c, _r = tables.allocations.c, tables.consumers.c, tables.resource_classes.c
 _provider = tables.providers.alias("provider")
@@ -34,3 +34,10 @@ def read(connection: sa.Connection, where: Callable[[sa.Column[Any]], sa.ColumnE
         touched = seconds_of(row.created_at, row.updated_at, row.known_at, row.changed_at)
         seen[id] = (row.generation, max(touched, seen.get(id, (None, 0.0))[1]))
     return {id: Held(seen[id][0], sorted(found), seen[id][1]) for id, found in parts.items()}
+
+
+def bandwidth_holders(connection: sa.Connection) -> list[str]:
+    """Return the consumers of resources that ports ask for."""
+    statement = sa.select(_a.consumer_id).join(tables.resource_classes, _r.id == _a.resource_class_id)
+    rows = connection.execute(statement.where(_r.name.startswith(OF_PORTS, autoescape=True)).distinct())
+    return sorted(row.consumer_id.lower() for row in rows)

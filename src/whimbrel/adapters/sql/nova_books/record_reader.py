@@ -225,6 +225,9 @@ class RecordReader:
             for cell, row in self._in_cells(statement):
                 by_id[row.instance_uuid.lower()].evacuations.append(record_rows.migration(cell, row))
 
+    def bandwidth_holders(self) -> Sequence[str]:
+        return placement_holdings.bandwidth_holders(self._placement)
+
     # Devices and volumes
 
     def devices(self) -> Sequence[tuple[Device, Subject | None]]:
