@@ -6,13 +6,17 @@ from urllib.parse import parse_qs, urlsplit
 from whimbrel.adapters.openstack.service_lists import CinderVolumes, NeutronPorts
 from whimbrel.domain.errors import NotFound
 
-PORTS = [
+PORTS: list[dict[str, Any]] = [
     {"id": f"p{number}", "device_id": f"S{number}", "device_owner": owner, "binding:host_id": host,
      "binding:vif_type": "ovs", "status": "ACTIVE", "revision_number": number, "updated_at": "2026-01-01T00:00:10Z"}
     for number, (owner, host) in enumerate(
         (("compute:nova", "n1"), ("network:dhcp", "n1"), ("compute:east", "n2"), ("compute:", ""))
     )
 ]  # fmt: skip
+EGRESS = {"NET_BW_EGR_KILOBIT_PER_SEC": 5}
+PACKETS = {"NET_PACKET_RATE_KILOPACKET_PER_SEC": 1}
+PORTS[0]["resource_request"] = {"request_groups": [{"resources": EGRESS}, {"resources": PACKETS}]}
+PORTS[2]["resource_request"] = {"required": ["CUSTOM_PHYSNET_0"], "resources": EGRESS}  # until Wallaby
 VOLUME = {
     "id": "v", "name": None, "status": "in-use", "updated_at": "2026-01-01T00:00:10.500000",
     "attachments": [{"attachment_id": "a", "host_name": "n1"}], "migration_status": "migrating",
@@ -45,6 +49,8 @@ class Service:
             raise NotFound(path)
         if ids := query.get("id"):
             rows = [row for row in rows if row["id"] in ids]
+        if of := query.get("device_id"):
+            rows = [row for row in rows if row["device_id"].lower() in of]
         if of := query.get("volume_id"):
             rows = [row for row in rows if row["volume_id"] in of]
         if host := query.get("binding:host_id"):
@@ -70,6 +76,15 @@ def test_some_ports_and_other_bindings() -> None:
     assert [id for ids in ports.also_bound_to("n2") for id in ids] == ["p0"]
     assert [(each.host, each.status) for each in ports.bindings("p0")] == [("n1", "ACTIVE"), ("n2", "INACTIVE")]
     assert ports.bindings("gone") == []
+
+
+def test_what_ports_of_servers_ask_for() -> None:
+    ports = NeutronPorts(Service()).of_servers(["s0", "s2", "s3", "gone"])
+    assert [(port.id, dict(port.wants)) for port in ports] == [
+        ("p0", {**EGRESS, **PACKETS}),
+        ("p2", EGRESS),
+        ("p3", {}),
+    ]
 
 
 def test_volumes_and_attachments_of_all_projects() -> None:
