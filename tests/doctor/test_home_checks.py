@@ -129,3 +129,23 @@ def test_a_server_in_error_runs_again_before_it_is_resized(copy: NovaCopy) -> No
     (found,) = copy.look().findings
     assert [each.line.split()[2] for each in found.commands] == ["resize", "resize"]
     assert "turns it off" in found.commands[0].line
+
+
+def test_a_server_whose_compute_node_was_renamed(copy: NovaCopy) -> None:
+    copy.change("one", nova.instances, {"uuid": server(1)}, node="old")
+    (found,) = copy.look().findings
+    assert found.key == ("no_compute_node", server(1))
+    assert copy.execute("one", found.commands[0].line) == 1
+    assert copy.kinds() == []
+
+
+def test_a_server_whose_host_is_gone(copy: NovaCopy) -> None:
+    copy.change("one", nova.instances, {"uuid": server(1)}, node="n9", host="n9")
+    (found,) = copy.look().findings
+    assert (found.key, found.commands) == (("no_compute_node", server(1)), [])
+    assert "host = n9" in found.note
+
+
+def test_a_node_that_ironic_moved_to_another_host(copy: NovaCopy) -> None:
+    copy.change("one", nova.instances, {"uuid": server(1)}, node="n2")
+    assert copy.kinds() == []

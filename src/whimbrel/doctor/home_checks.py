@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from whimbrel.doctor import mending
 from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
 from whimbrel.doctor.nova_records import Fleet, Instance, Subject
@@ -12,6 +14,11 @@ DELETED_OR_FAILED = ("soft-delete", "deleted", "building", "error")
 """States of servers whose mapping may say that they are being deleted: a delete that fails leaves one in error."""
 LOOK_AGAIN = "look again then: what follows moves it, and needs its guest"
 """A resize that failed on the target leaves the server in error, with a record there and the guest on the source."""
+RENAMED = "run it only if the hypervisor was renamed and has the guest, and look again; Ironic deletes nodes instead"
+NO_HOST = (
+    "nothing works on the server until a nova-compute of that name is there: start it with `[DEFAULT] host = {}` on the"
+    " machine that has its guest, or evacuate the server if that is lost; and look again"
+)
 MOVES = ", and an open move between them: what stands still is named when one of the two is hidden"
 
 
@@ -56,6 +63,22 @@ def mappings(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Findi
                        [mending.map_to_cell(server, subject.mappings)])  # fmt: skip
     elif server.task_state is None and server.vm_state not in DELETED_OR_FAILED:
         yield from _queued(subject, server, fleet)
+
+
+def compute_node(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
+    """Judge a server whose compute node no nova-compute of the cell has: Ironic moves nodes between hosts."""
+    if server.host is None or server.vm_state == "shelved_offloaded" or fleet.has_node(server.cell, server.node):
+        return
+    there = [node for node in fleet.nodes if (node.cell, node.host) == (server.cell, server.host)]
+    renamed = there[0].name if len(there) == 1 else None
+    where = f"{mending.as_seen(server)} AND {mending.equals('node', server.node)}"
+    line = f"UPDATE instances SET node = '{renamed}' WHERE {where};"
+    names = ", ".join(node.name for node in there) or "none"
+    found = _finding("no_compute_node", subject, fleet,
+                     f"is on {server.host} and node {server.node}, which no host has; {server.host} has {names}",
+                     "the compute node or its service was deleted, or the host or its hypervisor was renamed",
+                     [mending.sql(server.cell, line)] if renamed else [])  # fmt: skip
+    yield msgspec.structs.replace(found, note=RENAMED if renamed else NO_HOST.format(server.host))
 
 
 def _queued(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:

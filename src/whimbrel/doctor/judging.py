@@ -45,6 +45,7 @@ def _judge(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> I
     yield from home_checks.build_request(subject, server, fleet, now, limits)
     yield from home_checks.rows(subject, fleet, now, limits)
     yield from home_checks.mappings(subject, server, fleet)
+    yield from home_checks.compute_node(subject, server, fleet)
     yield from held_checks.of_server(subject, server, fleet)
     yield from held_checks.of_source(subject, server, fleet)
     if not any(each.kind == "stuck_confirm" for each in moves if isinstance(each, Finding)):

@@ -251,6 +251,14 @@ class Fleet:
     def node_of(self, server: Instance) -> Node | None:
         return self._by_place.get((server.cell, server.host or "", server.node or ""))
 
+    @cached_property
+    def _names(self) -> frozenset[tuple[str, str]]:
+        return frozenset((node.cell, node.name) for node in self.nodes)
+
+    def has_node(self, cell: str, name: str | None) -> bool:
+        """Check whether a cell has a compute node of this name, on any host."""
+        return (cell, name) in self._names
+
     def is_down(self, cell: str, host: str | None, now: float, after_s: float) -> bool:
         seen = self.seen.get((cell, host or ""))
         return seen is not None and now - seen > after_s

@@ -45,6 +45,7 @@ def _instance(row: Instance) -> dict[str, Any]:
     return {
         "cell": row.cell,
         "host": row.host,
+        "node": row.node,
         "vm_state": row.vm_state,
         "task_state": row.task_state,
         "hidden": row.is_hidden,
