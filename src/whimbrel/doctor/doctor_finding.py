@@ -38,6 +38,7 @@ TITLES: Mapping[str, str] = {
     "mapping_without_attachment": "Volumes of servers without an attachment in Cinder",
     "spec_flavor": "Request specs with another flavor than the server",
     "spec_zone": "Servers outside of the zone that their request spec names",
+    "group_violated": "Server groups whose policy is not followed",
     "port_of_gone_server": "Ports of servers that are gone",
     "port_on_other_host": "Ports that are bound to another host than their server's",
     "port_binding_failed": "Ports that could not be bound",

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from whimbrel.doctor import command_guards, device_checks
+from whimbrel.doctor import command_guards, device_checks, group_checks
 from whimbrel.doctor.doctor_finding import TITLES, Finding, InFlight
 from whimbrel.doctor.judging import judged
 from whimbrel.doctor.nova_records import Fleet, NovaRecords, Subject
@@ -20,6 +20,8 @@ Look = Callable[[], AbstractContextManager[NovaRecords]]
 Show = Callable[[str, int, int], None]
 """Receives the operation, and the servers done of all."""
 PIECE = 500
+OF_DATABASES = device_checks.KINDS | group_checks.KINDS
+"""Kinds that are about no single server, and are looked for anew in the second look."""
 
 
 class Checks(Protocol):
@@ -94,7 +96,7 @@ def _everything(
         servers += sum(bool(each.instances) for each in subjects)
         _sort(subjects, records.fleet, now(), limits, found, in_flight)
         show("looking at servers", servers, max(total, servers))
-    for each in _of_devices(records, now(), limits):
+    for each in _of_several(records, now(), limits):
         found[each.key] = each
     return found, in_flight, servers
 
@@ -108,12 +110,12 @@ def _again(
     beside: Sequence[Checks],
 ) -> list[Finding]:
     found: dict[tuple[str, str], Finding] = {}
-    others = device_checks.KINDS.union(*(checks.kinds for checks in beside))
+    others = OF_DATABASES.union(*(checks.kinds for checks in beside))
     ids = sorted({each.subject for each in before.values() if each.kind not in others})
     for start in range(0, len(ids), PIECE):
         _sort(records.some(ids[start : start + PIECE]), records.fleet, now, limits, found, in_flight)
-    if any(each.kind in device_checks.KINDS for each in before.values()):
-        found.update({each.key: each for each in _of_devices(records, now, limits)})
+    if any(each.kind in OF_DATABASES for each in before.values()):
+        found.update({each.key: each for each in _of_several(records, now, limits)})
     for checks in beside:
         if own := [each for each in before.values() if each.kind in checks.kinds]:
             found.update({each.key: each for each in checks.some(own, records, now, limits)})
@@ -137,8 +139,9 @@ def _sort(
                 in_flight[each.subject] = each
 
 
-def _of_devices(records: NovaRecords, now: float, limits: StuckLimits) -> list[Finding]:
+def _of_several(records: NovaRecords, now: float, limits: StuckLimits) -> list[Finding]:
     return [
         *device_checks.pci_devices(records.devices(), now, limits.settle_s),
         *device_checks.volumes(records.volume_uses(), now, limits.settle_s),
+        *group_checks.groups(records.groups(), now, limits.settle_s),
     ]

@@ -143,6 +143,16 @@ class VolumeUse(msgspec.Struct, frozen=True):
     was_connected: bool = False
 
 
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """A server group. members: those that are alive and visible."""
+
+    uuid: str
+    name: str
+    policy: str
+    max_per_host: int
+    members: Sequence[Instance]
+
+
 class Subject(msgspec.Struct, kw_only=True):
     """An id, and everything that is recorded under it: a server, a migration, or neither.
 
@@ -288,6 +298,10 @@ class NovaRecords(Protocol):
 
     def devices(self) -> Sequence[tuple[Device, Subject | None]]:
         """Return the devices that are claimed or allocated, each with its server. None: no such server is alive."""
+        ...
+
+    def groups(self) -> Iterator[Group]:
+        """Yield the server groups with a policy that must be followed, and more than one server."""
         ...
 
     def volume_uses(self) -> Iterator[tuple[VolumeUse, bool]]:

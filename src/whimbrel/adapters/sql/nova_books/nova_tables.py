@@ -38,6 +38,9 @@ instance_mappings = _table("instance_mappings", instance_uuid=S, cell_id=N, proj
 request_specs = _table("request_specs", instance_uuid=S, spec=T)
 build_requests = _table("build_requests", instance_uuid=S)
 aggregate_hosts = _table("aggregate_hosts", host=S, aggregate_id=N)
+instance_groups = _table("instance_groups", uuid=S, name=S)
+instance_group_policy = _table("instance_group_policy", group_id=N, policy=S, rules=T)
+instance_group_member = _table("instance_group_member", instance_uuid=S, group_id=N)
 aggregate_metadata = _table("aggregate_metadata", aggregate_id=N, key=S, value=S)
 
 instances = _table(

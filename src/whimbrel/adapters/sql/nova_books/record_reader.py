@@ -16,6 +16,7 @@ from whimbrel.doctor.nova_records import (
     CellMapping,
     Device,
     Fleet,
+    Group,
     Instance,
     Node,
     Subject,
@@ -267,6 +268,22 @@ class RecordReader:
     def servers_on(self, host: str) -> Iterator[Sequence[str]]:
         there = sa.select(_i.uuid).where(_i.host == host, _i.deleted == 0, sa.or_(_i.hidden.is_(None), ~_i.hidden))
         yield from _pieces(row.uuid.lower() for _, row in self._in_cells(there))
+
+    def groups(self) -> Iterator[Group]:
+        g, p, m = tables.instance_groups, tables.instance_group_policy.c, tables.instance_group_member.c
+        joined = g.join(tables.instance_group_policy, p.group_id == g.c.id)
+        hard = sa.select(g.c.id, g.c.uuid, g.c.name, p.policy, p.rules).select_from(joined)
+        visible = INSTANCES.where(_i.deleted == 0, sa.or_(_i.hidden.is_(None), ~_i.hidden))
+        for row in self._api.execute(hard.where(p.policy.in_(("affinity", "anti-affinity")))).all():
+            ids = self._api.scalars(sa.select(m.instance_uuid).where(m.group_id == row.id)).all()
+            members = [
+                record_rows.instance(*found)
+                for some in _pieces(ids)
+                for found in self._in_cells(visible.where(_i.uuid.in_(some)))
+            ]
+            if len(members) > 1:
+                most = record_rows.max_per_host(row.rules)
+                yield Group(uuid=row.uuid, name=row.name or "", policy=row.policy, max_per_host=most, members=members)
 
     def volume_uses(self) -> Iterator[tuple[VolumeUse, bool]]:
         gone = _USES.join(tables.instances, (_i.uuid == _b.instance_uuid) & (_i.deleted == 0), isouter=True)

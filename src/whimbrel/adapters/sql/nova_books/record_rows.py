@@ -103,3 +103,15 @@ def extra_specs(text: str | None) -> Mapping[str, str] | None:
     except msgspec.DecodeError:
         return None
     return current.data.extra_specs if current and current.data else None
+
+
+class _Rules(msgspec.Struct):
+    max_server_per_host: int | str = 1
+
+
+def max_per_host(rules: str | None) -> int:
+    """Return how many servers of a group one host may have, by the rules of its policy."""
+    try:
+        return int(msgspec.json.decode(rules or "{}", type=_Rules).max_server_per_host)
+    except (msgspec.DecodeError, ValueError):
+        return 1
