@@ -199,7 +199,15 @@ def test_a_migration_of_a_volume_that_may_have_lost_its_source_is_not_taken_back
     assert (found.subject, found.commands) == ("v", [])
 
 
-@pytest.mark.parametrize("age", [0.0, 1800.0])
+def test_a_volume_that_no_server_has_may_be_copied_for_hours(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    """Cinder records nothing while it copies: after a day it is named, and nothing is ended."""
+    volumes.add("v", "retyping", at=NOW - 90_000.0, migration="migrating")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert (found.subject, found.commands) == ("v", [])
+    assert found.note.startswith("cinder-volume copies a volume that no server uses")
+
+
+@pytest.mark.parametrize("age", [0.0, 1800.0, 7200.0])
 def test_a_volume_that_no_server_has_is_migrated(copy: NovaCopy, volumes: VolumesCopy, age: float) -> None:
     volumes.add("v", "retyping", at=NOW - age, migration="migrating")
     volumes.add("w", "available", at=NOW - age, migration="target:v")

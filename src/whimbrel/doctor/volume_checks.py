@@ -20,6 +20,8 @@ FIRST: Mapping[str, str] = {
     "shelved": "unshelve it", "soft-delete": "restore it",
 }  # fmt: skip
 """What ends states in which Nova stops no server. Source: API.stop."""
+DETACHED_S = 24 * 3600.0
+"""How long the copy of a volume that no server uses may take: nothing tells whether cinder-volume still writes it."""
 PIECE = 500
 
 T = TypeVar("T")
@@ -225,7 +227,16 @@ class VolumeChecks:
                     "if you have reset the migration by hand when it was completing, this may be the only copy",
                 )
         elif all(each and not self._is_copied(each, records, now, limits) for each in servers):
-            may_be_gone = volume.migration == "completing"
+            note = ""
+            if volume.migration == "completing":
+                note = "the source may be deleted already: see in the log of cinder-volume how far it came"
+            elif not servers:
+                if now - volume.touched <= DETACHED_S:
+                    return
+                note = (
+                    "cinder-volume copies a volume that no server uses, and records nothing meanwhile: see in its log"
+                    " whether it still does"
+                )
             state = "in-use" if volume.is_attached else "available"
             back = [Command(f"openstack volume set --state {state} {volume.id}"), reset]
             yield _stuck(
@@ -234,8 +245,8 @@ class VolumeChecks:
                 evidence,
                 f"is {volume.status}, and its migration, which is {volume.migration}, stands still",
                 "cinder-volume, or nova-compute of its server's host, died while it copied the volume",
-                [] if may_be_gone else back,
-                "the source may be deleted already: see in the log of cinder-volume how far it came" * may_be_gone,
+                [] if note else back,
+                note,
             )
 
     def _is_copied(self, server: Instance, records: NovaRecords, now: float, limits: StuckLimits) -> bool:
