@@ -67,7 +67,7 @@ def hard_reboot(server: str, wait: str = "", only: str = "") -> Command:
 def offload(server: str) -> Command:
     """The client's `server shelve --offload` passes over a server that is shelved already, and reports success."""
     return Command(
-        f'curl -X POST {TOKEN} -H "Content-Type: application/json" -d \'{{"shelveOffload": null}}\''
+        f'curl --fail-with-body -X POST {TOKEN} -H "Content-Type: application/json" -d \'{{"shelveOffload": null}}\''
         f' "{endpoint("compute")}/servers/{server}/action"'
     )
 
@@ -81,7 +81,7 @@ def end_volume_migration(volume: str) -> Command:
     columns = '-f value -c "Service Type" -c URL'
     first = "awk '/volumev3|block-storage/ {sub(/\\/v3.*/, \"/v3\", $2); print $2; exit}'"
     return Command(
-        f'curl -X POST {TOKEN} -H "Content-Type: application/json"'
+        f'curl --fail-with-body -X POST {TOKEN} -H "Content-Type: application/json"'
         ' -d \'{"os-reset_status": {"migration_status": "none"}}\''
         f' "$(openstack endpoint list --interface public {columns} | {first})/volumes/{volume}/action"'
     )

@@ -192,7 +192,8 @@ def _activate_binding(port: str, host: str) -> Command:
 def _of_bindings(verb: str, port: str, path: str) -> Command:
     """The client has no command for bindings. Neutron's default policy asks for the role service."""
     return Command(
-        f'curl -X {verb} {mending.TOKEN} "{mending.endpoint("network")}/v2.0/ports/{port}/bindings/{path}"'
+        f"curl --fail-with-body -X {verb} {mending.TOKEN}"
+        f' "{mending.endpoint("network")}/v2.0/ports/{port}/bindings/{path}"'
         "  # as a user with the role service"
     )
 
