@@ -244,12 +244,13 @@ class Invariants:
         return await self._world.cloud.journal.find(RunFilter(sagas=(LIVE_MIGRATE.name,), only_open=True))
 
     async def _foreign_devices(self) -> list[str]:
-        """I8: no running guest has a device that another guest holds."""
+        """I8: no running or incoming guest has a device that another guest holds."""
         held = {(host, one.device.address): one.holder for host, one in await self._devices()}
         return [
-            f"I8: {guest.key} runs on {host} with {address}, which it does not hold"
-            for host, guest in self._running()
-            for address in guest.pci
+            f"I8: {guest.key} is {guest.power} on {host} with {address}, which it does not hold"
+            for host, guest in self._guests()
+            if guest.is_live or guest.power == "incoming"
+            for address in self._world.hypervisors[host].pci_of(guest.key)
             if held.get((host, address)) != guest.key
         ]
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from whimbrel.domain.config_drive import ConfigDrive
+from whimbrel.domain.device_assignment import pci_of
 from whimbrel.domain.guest import DiskName, Guest, GuestKey
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server_devices import GuestVolume
@@ -37,6 +38,10 @@ class ObservedHost:
     def volumes_of(self, key: GuestKey) -> tuple[GuestVolume, ...]:
         """Return a guest's volumes without waiting; the hypervisor must have been used before."""
         return next((guest.spec.volumes for guest in self._guests.of(key.server) if guest.key == key), ())
+
+    def pci_of(self, key: GuestKey) -> tuple[str, ...]:
+        """Return a guest's PCI devices, also those of an incoming one, without waiting; as `volumes_of`."""
+        return next((pci_of(guest.spec) for guest in self._guests.of(key.server) if guest.key == key), ())
 
     async def files_of(self, key: GuestKey, volume_id: str) -> tuple[str, ...]:
         """Return the files that a guest's volume consists of, from the active one down."""

@@ -143,10 +143,11 @@ class StoredGuests:
                     raise Refused(f"port {min(taken)} is in a guest of server {other.key.server}")
 
     def check_pci_free(self, spec: GuestSpec) -> None:
-        """Raises: Refused: another running guest has one of these devices."""
+        """Raises: Refused: another guest that runs, or waits for a live transfer, has one of these devices."""
         if wanted := set(device_assignment.pci_of(spec)):
             for other in self._others(spec):
-                if other.is_live and (taken := wanted.intersection(device_assignment.pci_of(other.spec))):
+                has_its_devices = other.is_live or other.power == "incoming"
+                if has_its_devices and (taken := wanted.intersection(device_assignment.pci_of(other.spec))):
                     raise Refused(f"PCI device {min(taken)} is in a running guest of server {other.key.server}")
 
     def _others(self, spec: GuestSpec) -> list[SimulatedGuest]:
