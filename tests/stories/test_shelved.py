@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec.structs import replace
 
-from tests.stories.lifecycle import born, delete_and_see_nothing
-from tests.stories.shelving import KEPT, ROOMY, shelved, unshelve
+from tests.stories.lifecycle import Lifecycle, Scenario, born, check, delete_and_see_nothing
+from tests.stories.shelving import KEPT, ROOMY, SCENARIOS, shelved, unshelve
 from tools.scenarios.incarnations import Result, release_late_effects
-from whimbrel.domain.errors import Conflict
+from whimbrel.domain.errors import Busy, Conflict
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.shelved_images import SHELVED_BY
@@ -21,6 +21,7 @@ from whimbrel.servers.lifecycle import shelve
 from whimbrel.sim.checks.at_rest import problems
 from whimbrel.sim.checks.invariants import books
 from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Fault, Plan
 from whimbrel.sim.world.equipment import PORT, with_devices
 
 RULES = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
@@ -136,6 +137,43 @@ async def test_no_image_no_unshelve() -> None:
     assert (run.state, run.turned) == ("undone", "refused")
     assert f"image {server.shelved_images['ephemeral']} of the server's ephemeral disk is not there" in str(run.message)
     await world.close()
+
+
+[NOWHERE] = (scenario for scenario in SCENARIOS if scenario.name == "unshelve where no host starts it")
+
+
+class AskedAgain(Lifecycle):
+    """An unshelve that is asked for again after each touch from the unlock on, until it is over."""
+
+    def __init__(self, scenario: Scenario, *plans: Plan) -> None:
+        super().__init__(scenario, *plans)
+        self.refusals = 0
+
+    async def after_each(self, touch: str) -> None:
+        await super().after_each(touch)
+        has_unlocked = any(one.endswith("servers.unlock") for one in self.incarnations[0].touches)
+        if has_unlocked and await self.has_begun():
+            record = await lookup.find(self.world.cloud, self.server.id)
+            assert record.task_state is None
+            with pytest.raises(Busy):
+                await unshelve(self.world.cloud, self.world.engine("other"), self.world.requester(), record)
+            self.refusals += 1
+
+
+@pytest.mark.parametrize("owed", ["volumes.detach", "network.unbind", "placement.release"])
+async def test_none_takes_an_unlocked_server_before_its_run_is_over(owed: str) -> None:
+    """The lock of a failed unshelve goes when nothing of the guest is left: volumes, ports and claim may go later."""
+    undisturbed = Lifecycle(NOWHERE)
+    await (await undisturbed.play()).world.close()
+    last = max(number for number, touch in enumerate(undisturbed.acts) if touch.startswith(owed))
+    trial = AskedAgain(NOWHERE, {last: Fault.UNANSWERED})
+    ended = await trial.play()
+    touches = trial.incarnations[0].touches
+    unlocked = next(number for number, touch in enumerate(touches) if touch.endswith("servers.unlock"))
+    assert owed in touches[unlocked:], "it was let go before the lock"
+    assert trial.refusals >= 3
+    assert await books(ended.world) == ended.before
+    await check(ended, NOWHERE)
 
 
 async def test_a_reset_of_the_state_keeps_what_it_is_restored_from() -> None:
