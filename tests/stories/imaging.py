@@ -2,8 +2,9 @@
 
 import msgspec
 
-from tests.stories.lifecycle import Books, NotSo, Scenario, as_before, the_run
+from tests.stories.lifecycle import Books, NotSo, Scenario, the_run
 from tools.scenarios.incarnations import Result
+from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
@@ -43,8 +44,16 @@ async def one_is_kept(result: Result) -> Books:
     return result.before
 
 
+async def interrupted(result: Result) -> Books:
+    """As before; the interrupt shows on the console."""
+    [(host, server, slot, *_)] = result.before["guests"]
+    console = await result.world.hypervisors[host].console_log(GuestKey(server, slot), None)
+    assert "NMI received" in console, "the guest was not interrupted"
+    return result.before
+
+
 BACKUPS = (
     Scenario("backup", back_up, one_is_kept, (backed_up,)),
     Scenario("image of volumes", image_volumes, with_snapshots, devices=True, on_volume=True),
-    Scenario("trigger_crash_dump", crash_dump.trigger, as_before),
+    Scenario("trigger_crash_dump", crash_dump.trigger, interrupted),
 )

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tests.stories.lifecycle import RULES, Books, Scenario, gone, in_state
+from tests.stories.lifecycle import RULES, Books, Scenario, gone, in_state, said_to_be_broken
 from tools.scenarios.incarnations import Result
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud, Requester
@@ -32,7 +32,8 @@ async def kept(result: Result) -> Books:
     off = await in_state("soft-delete", "stopped")(result)
     now = await lookup.find(result.world.cloud, result.server.id)
     assert now.soft_deleted_at
-    marks = {"soft_deleted_at": now.soft_deleted_at, "soft_deleted_from": "active"}
+    was = result.before["servers"][result.server.id].vm_state
+    marks = {"soft_deleted_at": now.soft_deleted_at, "soft_deleted_from": was}
     return {
         **off,
         "servers": {id: replace(record, **marks) for id, record in off["servers"].items()},
@@ -52,6 +53,7 @@ async def restored(result: Result) -> Books:
 
 SOFT_DELETES = (
     Scenario("soft delete", soft_delete.soft_delete, kept, devices=True),
+    Scenario("soft delete of a broken one", soft_delete.soft_delete, kept, (said_to_be_broken,)),
     Scenario("restore", soft_delete.restore, restored, (soft_deleted,)),
     Scenario("reclaim", let_its_time_pass, gone, (soft_deleted,), insists=True, rules=KEEPING),
 )
