@@ -66,6 +66,7 @@ EQUIVALENT = {
     "rescue: the undo of build_rescue_disk waits for nothing": _HOST_REFUSES,
     "rescue: the undo of enter_rescue waits for nothing": _HOST_REFUSES,
     "unrescue: the undo of leave_rescue waits for nothing": _HOST_REFUSES,
+    "shelve: the undo of register_images waits for nothing": "it looks at the guest, and deletes none that is needed",
     "swap_volume: no undo of swap_in_guest": _COPY_ENDED,
     "swap_volume: the undo of reserve_volume_later waits for nothing": _COPY_ENDED,
     "swap_volume: services are called without a look at the journal": "the id of a migration's target never comes back",
@@ -74,8 +75,6 @@ EQUIVALENT = {
 
 
 UNNOTICED = {
-    # An incoming guest has its devices, and is not shown with them: I8 sees the running ones.
-    "live_migrate: the undo of claim_devices waits for nothing",
     # Not noticed within 5 to 25 s of processor time; the searches were not ended.
     "the epoch does not rise after silence",
     "no record is frozen at a switch",
@@ -90,12 +89,15 @@ UNNOTICED = {
     "live_migrate: _has_arrived of the transfer is left out",
     *(f"rebuild: no undo of {step}" for step in ("reserve_root", "reimage_root")),
     *(f"rebuild: the undo of {step} waits for nothing" for step in ("prepare_target", "free_root", "reimage_root")),
-    # Noticed by plays that fail with nothing left out: the lock goes before a port, or a claim, that is let go later.
-    "attach_interface: the undo of lock waits for nothing",
+    # Not looked for since the stories that noticed them were mended.
     "unshelve: no undo of fetch_shelved",
     *(f"unshelve: the undo of {step} waits for nothing" for step in ("lock_shelved", "prepare_target", "bind_anew")),
     "unshelve: the undo of fetch_shelved waits for nothing",
     *(f"unshelve: {step} does nothing" for step in ("check_images", "copy_to_target")),
+    # No story has a snapshot that fails, sees an image whose snapshots are gone, or reads the journal in between.
+    "snapshot_volumes: await_snapshots does nothing",
+    "snapshot_volumes: the undo of make_snapshots waits for nothing",
+    "change_password: forget_password does nothing",
 }
 """Mutants of which no fair story is known that notices them: each is to be decided."""
 
