@@ -18,6 +18,7 @@ from tests.stories import (
     test_lifecycle,
     test_repair_crashes,
     test_repair_ends,
+    test_shelved,
 )
 from tests.stories.breaking import ADOPTED, CUT_OFF, MENDED
 from tests.stories.choosing import chosen, may_come_late, of
@@ -272,6 +273,7 @@ ALSO: Mapping[str, Mapping[str, Callable[[], Awaitable[None]]]] = {
     "attach_volume": {"a volume of another zone": _volume_of_another_zone},
     "change_volume": {"detached before its turn": _detached_before_its_turn},
     "shelve_offload": {"its image is gone": _its_image_is_gone},
+    "unshelve": {"its image is gone": test_shelved.test_no_image_no_unshelve},
     "take_volume_snapshot": {
         "given up by the service": partial(_given_up_by_the_service, "take_volume_snapshot", "creating", "error"),
         "at an older agent": partial(_at_an_older_agent, "take_volume_snapshot"),
