@@ -50,8 +50,13 @@ def test_servers_that_move_or_have_left_their_host(copy: NovaCopy, values: dict[
     assert "group_violated" not in dict(copy.kinds())
 
 
-def test_a_stopped_server_is_moved_without_its_guest(copy: NovaCopy) -> None:
-    copy.add_server(3, vm_state="stopped")
+@pytest.mark.parametrize(
+    ("state", "commands"),
+    [("stopped", [f"openstack server migrate {server(3)}  # and confirm it"]), ("error", []), ("suspended", [])],
+)
+def test_how_a_server_without_a_running_guest_is_moved(copy: NovaCopy, state: str, commands: list[str]) -> None:
+    """Nova moves none that is in error or suspended."""
+    copy.add_server(3, vm_state=state)
     group(copy, "anti-affinity", 1, 3)
     (found,) = copy.look().findings
-    assert [each.line for each in found.commands] == [f"openstack server migrate {server(3)}  # and confirm it"]
+    assert [each.line for each in found.commands] == commands

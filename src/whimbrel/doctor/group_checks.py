@@ -7,6 +7,7 @@ from whimbrel.doctor.nova_records import Group, Instance
 
 KINDS = frozenset({"group_violated"})
 RUNNING = ("active", "paused")
+MOVABLE = (*RUNNING, "stopped")
 NOWHERE = ("shelved_offloaded", "building")
 Place = tuple[str, str]
 """A cell and a host."""
@@ -50,7 +51,9 @@ def _violated(group: Group, members: Sequence[Instance], surplus: Sequence[Insta
         text=f"server group {group.uuid} ({group.name}) has the policy {group.policy}, and its servers are {where}",
         cause="two of its servers were placed at the same time, a move had a forced host, or a host was restored",
         evidence={"policy": group.policy, "hosts": hosts, "written": {each.uuid: each.touched for each in members}},
-        commands=[_move(each, stay if group.policy == "affinity" else None) for each in surplus],
+        commands=[
+            _move(each, stay if group.policy == "affinity" else None) for each in surplus if each.vm_state in MOVABLE
+        ],
     )
 
 
