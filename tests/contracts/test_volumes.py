@@ -570,6 +570,8 @@ async def test_a_snapshot_is_made_once_for_a_mark_also_of_a_volume_in_use(opened
     assert (first.id, first.volume_id, first.size_gib) == (again.id, volume_id, 1)
     assert await opened.snapshot(new) == first.id
     assert await volumes.made_snapshots(volume_id, "another") == []
+    assert [one.id for one in await volumes.snapshots_of(volume_id)] == [first.id]
+    assert await volumes.snapshots_of(NOWHERE) == []
     assert (await volumes.snapshot_volume(first.id)).id == volume_id
     if opened.snapshots_in_use:
         await volumes.detach(attachment.id)

@@ -3,12 +3,15 @@
 from collections.abc import Collection
 
 import pytest
+from msgspec.structs import replace
 
 from tests.stories.attaching import SCENARIOS, SNAPSHOT, Scenario, merge_files, touches_of
+from tests.stories.test_repair import a_scene
 from tests.stories.test_restored_swaps import EVERYTHING, SERVERS_ONLY, CutOff
 from tools.scenarios import restored
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, Slot
+from whimbrel.ports.services.volume_snapshots import HOST_IS_DONE
 from whimbrel.proof import ledgers
 from whimbrel.proof.proof import prove
 from whimbrel.repair.service import survey
@@ -66,13 +69,12 @@ async def test_it_is_left_if_the_volume_service_has_given_the_snapshot_up() -> N
 
 @pytest.mark.parametrize("which", [EVERYTHING, SERVERS_ONLY, ("global",)], ids=" ".join)
 async def test_a_snapshot_whose_merge_is_lost_can_be_deleted_again(which: Collection[str]) -> None:
-    """The service waits for the host until it gives up. Asked again, the host finds the files merged."""
+    """A repair ends the wait of the service for the host. Asked again, the host finds the files merged."""
     play = CutOff(MERGED, {(await touches_of(MERGED)).index(MERGE): Fault.CRASH_AFTER})
     world = await play.until_it_dies(which)
     assert await restore_after(world) == []
     volumes, merged = world.remains.volumes, await file_in_use(world, play)
-    assert (await volumes.snapshot_details(SNAPSHOT)).status == "deleting"
-    await volumes.report_snapshot(SNAPSHOT, "deleting", "error_deleting")
+    assert (await volumes.snapshot_details(SNAPSHOT)).status == "error_deleting"
     volumes.begin_deletion(SNAPSHOT)
     engine, record = world.engine("again"), await lookup.find(world.cloud, play.server.id)
     await merge_files(world.cloud, engine, world.requester(), record)
@@ -81,6 +83,24 @@ async def test_a_snapshot_whose_merge_is_lost_can_be_deleted_again(which: Collec
     assert await file_in_use(world, play) == merged
     proof = await prove(world.cloud)
     assert proof.holds, proof.violations
+    await world.close()
+
+
+async def test_a_deletion_that_waits_for_no_host_is_not_named() -> None:
+    """The service deletes snapshots of volumes with one file alone, and files after the merge."""
+    play = CutOff(MERGED, {(await touches_of(MERGED)).index(MERGE): Fault.CRASH_AFTER})
+    world = await play.until_it_dies(SERVERS_ONLY)
+    assert await restore_after(world) == []
+    volumes = world.remains.volumes
+    volumes.begin_deletion(SNAPSHOT)
+    assert [one.about for one in (await prove(world.cloud)).violations] == [SNAPSHOT]
+    volumes._snapshots[SNAPSHOT] = replace(volumes._snapshots[SNAPSHOT], progress=HOST_IS_DONE)
+    assert (await prove(world.cloud)).holds
+    await world.close()
+    world = (await a_scene()).world
+    world.remains.volumes.add_snapshot(SNAPSHOT, equipment.VOLUME)
+    world.remains.volumes.begin_deletion(SNAPSHOT)
+    assert (await prove(world.cloud)).holds
     await world.close()
 
 

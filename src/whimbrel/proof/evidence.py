@@ -97,6 +97,7 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
     uses: Mapping[str, VolumeUse] = {}  # of the volumes that its record names
     swaps: Mapping[str, UnendedSwap] = {}  # attachment of the new volume -> swap that no open run carries out
     file_snapshots: Mapping[str, FileSnapshot] = {}  # snapshots that no open run takes and the guest has taken, by id
+    lost_merges: Mapping[str, str] = {}  # snapshot of which the host has to merge files, and no open run does -> volume
     devices: tuple[tuple[HostName, HeldDevice], ...] = ()
     images: tuple[Image, ...] = ()  # that wait for its snapshot, carry its disk, or were made when it was shelved
     kept: Mapping[str, str | None] = {}  # images from which it would be restored -> status, None: it is not there

@@ -15,6 +15,7 @@ from whimbrel.moves.evacuation_facts import NAME, left_behind
 from whimbrel.moves.named_devices import without_claims
 from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.services.network import Binding, Port, own_ports
+from whimbrel.ports.services.volume_snapshots import HOST_IS_DONE
 from whimbrel.ports.services.volumes import Attachment, Volume, VolumeUse
 from whimbrel.ports.stores.directory import Entry
 from whimbrel.ports.stores.journal import RunFilter
@@ -49,6 +50,7 @@ async def all_seen(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) 
         one.kept = await _kept(cloud, one)
         one.swaps = await _swaps(cloud, one)
         one.file_snapshots = await _file_snapshots(cloud, one)
+        one.lost_merges = await _lost_merges(cloud, one)
         await _ask_journal(cloud, one)
         await _leave_out_claims(cloud, one, collector)
     return found
@@ -137,6 +139,24 @@ async def _file_snapshots(cloud: Cloud, one: ServerEvidence) -> Mapping[str, Fil
         if snapshot.status in ("creating", "error") and snapshot.volume_id in recorded:
             is_awaited = snapshot.status == "creating"
             found[snapshot_id] = FileSnapshot(volume_id=snapshot.volume_id, is_awaited=is_awaited)
+    return found
+
+
+async def _lost_merges(cloud: Cloud, one: ServerEvidence) -> Mapping[str, str]:
+    """Return the snapshots that the volume service deletes and for which it waits for the host, with their volumes.
+
+    A file with changes since a snapshot is named by its volume, or by the target of the last migration of the volume:
+    those are not found here.
+    """
+    home = one.home if one.is_still else None
+    guest = one.guest(home.host, one.key) if home else None
+    files = guest.files if guest else ()
+    found: dict[str, str] = {}
+    for device in home.volumes if home else ():
+        if any(f"{device.volume_id}." in file for file in files):
+            for snapshot in await cloud.volumes.snapshots_of(device.volume_id):
+                if snapshot.status == "deleting" and snapshot.progress != HOST_IS_DONE:
+                    found[snapshot.id] = device.volume_id
     return found
 
 

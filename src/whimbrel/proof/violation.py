@@ -61,6 +61,7 @@ class Kind(StrEnum):
     VOLUMES_OF_GUEST = auto()
     UNENDED_SWAP = auto()
     UNREPORTED_SNAPSHOT = auto()
+    LOST_MERGE = auto()
     # I8: devices
     LEAKED_DEVICE = auto()
     DEVICES_DIFFER = auto()

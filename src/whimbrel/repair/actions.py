@@ -168,6 +168,13 @@ class ReportSnapshot(_Action, frozen=True, tag="report_snapshot"):
     volume_id: str = field(name="volume")
 
 
+class EndMerge(_Action, frozen=True, tag="end_merge"):
+    """Report that the files of a snapshot that is being deleted are not merged."""
+
+    snapshot_id: str = field(name="thing")
+    volume_id: str = field(name="volume")
+
+
 class DeleteImage(_Action, frozen=True, tag="delete_image"):
     image_id: str = field(name="thing")
 
@@ -177,5 +184,6 @@ RepairAction = (
     | CorrectQuota | Unlock | GiveLock
     | AdoptGuest | DestroyGuest | ReleaseDevices
     | ClaimDue | ReleaseClaim | NameOwner | Recount | TellZone
-    | BindPort | DeleteBinding | ReleasePort | DetachVolume | EndSwap | ReportSnapshot | DeleteImage
+    | BindPort | DeleteBinding | ReleasePort | DetachVolume | EndSwap | ReportSnapshot | EndMerge
+    | DeleteImage
 )  # fmt: skip

@@ -151,7 +151,13 @@ async def repaired(run: Repair, cloud: Cloud) -> None:
 
 _TAKEN = (Step(take, undo=release, in_request=True, after=(claim_due,)), Step(look_again))
 _LINES = tuple((row.action, row.step) for row in TABLE if row.step)
-_SINCE = {actions.EraseEntry: 2, actions.SettleRecord: 2, actions.EndSwap: 3, actions.ReportSnapshot: 4}
+_SINCE = {
+    actions.EraseEntry: 2,
+    actions.SettleRecord: 2,
+    actions.EndSwap: 3,
+    actions.ReportSnapshot: 4,
+    actions.EndMerge: 4,
+}
 """Kind of action -> the first version of the list with its steps, if that is not 1."""
 
 

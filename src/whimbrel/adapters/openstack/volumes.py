@@ -97,10 +97,13 @@ class HttpVolumes(HttpVolumeProxies):
             raise Refused(error.reason) from error
         return _snapshot(inside("volume", "snapshot", made, _Snapshot))
 
-    async def made_snapshots(self, volume_id: str, mark: str) -> list[Snapshot]:
+    async def snapshots_of(self, volume_id: str) -> list[Snapshot]:
         wanted = [("all_tenants", "1"), ("volume_id", volume_id)]
         page = await self._read("GET", "/snapshots/detail", "snapshots", list[_Snapshot], query=wanted)
-        return [_snapshot(each) for each in page if each.metadata.get(MARK) == mark]
+        return [_snapshot(each) for each in page]
+
+    async def made_snapshots(self, volume_id: str, mark: str) -> list[Snapshot]:
+        return [each for each in await self.snapshots_of(volume_id) if each.metadata.get(MARK) == mark]
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         with suppress(NotFound):
@@ -308,6 +311,7 @@ class _Snapshot(msgspec.Struct):
     status: str = ""
     size: int = 0
     metadata: dict[str, str] = {}
+    progress: str | None = msgspec.field(default=None, name="os-extended-snapshot-attributes:progress")
 
 
 class _Attachment(msgspec.Struct):
@@ -348,6 +352,7 @@ def _snapshot(shown: _Snapshot) -> Snapshot:
         status=shown.status,
         size_gib=shown.size,
         metadata=shown.metadata,
+        progress=shown.progress or "",
     )
 
 

@@ -16,6 +16,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     status: str  # "creating" | "available" | "error" ...
     size_gib: int
     metadata: dict[str, str] = {}
+    progress: str = ""
 
 
 class NewSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +36,8 @@ class Snapshots(Protocol):
         Raises: Refused: the quota, the state of the volume ...
         """
         ...
+
+    async def snapshots_of(self, volume_id: str) -> list[Snapshot]: ...
 
     async def made_snapshots(self, volume_id: str, mark: str) -> list[Snapshot]:
         """Return the snapshots of a volume that were made with this mark."""

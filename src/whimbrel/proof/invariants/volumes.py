@@ -34,6 +34,10 @@ def attached_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Vio
                         sentence=f"the guest of server {seen.id} uses the file of snapshot {snapshot_id} of volume"
                         f" {taken.volume_id}, and the volume service does not know",
                         evidence={"volume": taken.volume_id, "is_awaited": taken.is_awaited})  # fmt: skip
+    for snapshot_id, volume_id in seen.lost_merges.items():
+        yield Violation(invariant="I7", kind=Kind.LOST_MERGE, subject=seen.id, about=snapshot_id,
+                        sentence=f"snapshot {snapshot_id} of volume {volume_id} is being deleted, and no run merges its"
+                        f" files for server {seen.id}", evidence={"volume": volume_id})  # fmt: skip
     yield from used_as_recorded(seen, snapshot)
     yield from _used_from_home(seen)
 

@@ -155,8 +155,12 @@ async def take_waiting(run: Operation, cloud: Cloud) -> None:
 
 async def give_up_merge(run: FileMerge, cloud: Cloud) -> None:
     """Report that the files are not merged, and unlock the server."""
-    await cloud.volumes.report_snapshot(run.facts.snapshot_id, "deleting", "error_deleting")
+    await report_unmerged(run.facts.snapshot_id, cloud)
     await operation.unlock(run, cloud)
+
+
+async def report_unmerged(snapshot_id: str, cloud: Cloud) -> None:
+    await cloud.volumes.report_snapshot(snapshot_id, "deleting", "error_deleting")
 
 
 async def check_mergeable(run: FileMerge, cloud: Cloud) -> FileMergeFacts:

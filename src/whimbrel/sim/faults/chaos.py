@@ -41,7 +41,7 @@ READS = frozenset(
     {"all", "actions", "allocations", "by_name", "entries", "entry", "expired", "find", "get", "guests", "held"}
     | {"limits", "look", "of", "open_run", "providers", "show", "unplaced", "usage", "wanted_deletes"}
     | {"attachment", "attachments", "bindings", "connector", "networks", "port", "ports_of", "security_groups"}
-    | {"made", "made_snapshots", "of", "snapshot_volume", "volume"}
+    | {"made", "made_snapshots", "of", "snapshot_volume", "snapshots_of", "volume"}
     | {"group_places", "of_server"}
     | {"read", "record", "residents", "switched_since", "unplaced_ids"}
     | {"all_attachments", "all_images", "all_assignments", "consumers", "counts", "holds", "ids", "now", "port_holders"}

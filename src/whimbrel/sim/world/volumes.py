@@ -136,8 +136,11 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         self._snapshots[made.id] = made
         return made
 
+    async def snapshots_of(self, volume_id: str) -> list[Snapshot]:
+        return [one for one in self.snapshots() if one.volume_id == volume_id]
+
     async def made_snapshots(self, volume_id: str, mark: str) -> list[Snapshot]:
-        found = [one for one in self.snapshots() if one.volume_id == volume_id and one.metadata.get(MARK) == mark]
+        found = [one for one in await self.snapshots_of(volume_id) if one.metadata.get(MARK) == mark]
         for snapshot in found:
             self._finish_snapshot(snapshot.id)
         return found
