@@ -93,6 +93,7 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
     guests: tuple[Seen, ...] = ()
     ports: tuple[Port, ...] = ()
     bindings: Mapping[str, tuple[Binding, ...]] = {}  # port id -> bindings
+    lost_ports: frozenset[str] = frozenset()  # ports of its guests that the network service does not have
     attachments: tuple[Attachment, ...] = ()
     uses: Mapping[str, VolumeUse] = {}  # of the volumes that its record names
     swaps: Mapping[str, UnendedSwap] = {}  # attachment of the new volume -> swap that no open run carries out

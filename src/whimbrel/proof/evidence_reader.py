@@ -46,6 +46,7 @@ async def all_seen(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) 
         one.of_runs = {run.id: held[run.id] for run in one.runs if run.id in held}
         one.ports = tuple(sorted(ports[one.id], key=lambda port: port.id))
         one.bindings = {port.id: bindings[port.id] for port in one.ports if port.id in bindings}
+        one.lost_ports = await _lost_ports(cloud, one)
         one.uses = await _uses(cloud, one, collector)
         one.kept = await _kept(cloud, one)
         one.swaps = await _swaps(cloud, one)
@@ -92,6 +93,18 @@ async def records_of(cloud: Cloud, ids: Sequence[ServerId], collector: Collector
 def _may_be_judged(entry: Entry | None, unreachable_cells: Collection[CellName]) -> bool:
     """Check whether all its records could be read: without a directory entry, any cell may have one."""
     return entry.cell not in unreachable_cells if entry else not unreachable_cells
+
+
+async def _lost_ports(cloud: Cloud, one: ServerEvidence) -> frozenset[str]:
+    """Return the ports that its guests have and that do not exist, as after a restore of the network service."""
+    of_guests = {port_id for _, guest in one.guests for port_id in guest.ports}
+    lost = set()
+    for port_id in sorted(of_guests - {port.id for port in one.ports}):
+        try:
+            await cloud.network.port(port_id)
+        except NotFound:
+            lost.add(port_id)
+    return frozenset(lost)
 
 
 async def _uses(cloud: Cloud, one: ServerEvidence, collector: Collector) -> Mapping[str, VolumeUse]:

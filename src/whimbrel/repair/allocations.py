@@ -22,7 +22,10 @@ def claim_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
     if adoptable(seen, snapshot):
         return None
     host = seen.record.host if seen.record else None
-    if words := guards.forgotten_ports(seen) or guards.claim_in_use(seen, snapshot, host):
+    guest = seen.guest(host, seen.key)
+    if guest and (words := guards.forgotten_port(seen, guest, seen.nics)):
+        return words
+    if words := guards.claim_in_use(seen, snapshot, host):
         return words
     return guards.unserved_port(seen, snapshot) if host else None
 
@@ -95,7 +98,12 @@ def delete_binding(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Vio
 def port_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     port = _port(seen, violation)
     if by := guards.user(port.id, seen, snapshot):
-        return f"{by}: set the port's device_id to that server, and add the port to the server's record"
+        if all(port.id not in guest.ports for _, guest in guards.left(seen)):
+            return f"{by}: set the port's device_id to that server"
+        return (
+            f"{by}: attach it to the server again, its guest keeps it meanwhile: openstack port unset --device"
+            f" {port.id}; openstack server add port {seen.id} {port.id}"
+        )
     bound = [port.host, *(binding.host for binding in seen.bindings.get(port.id, ()))]
     return guards.in_use(seen, snapshot) or guards.not_checked(snapshot, bound)
 

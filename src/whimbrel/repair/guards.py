@@ -5,6 +5,7 @@ Invariant: only unused resources are released. Each guard returns the reason for
 
 from collections.abc import Collection, Iterable
 
+from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.server import Server
 from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
@@ -128,12 +129,20 @@ def for_others(seen: ServerEvidence) -> str | None:
     return f"the guest of server {guest.key.server} on {host} has no claim, so this may be its"
 
 
-def forgotten_ports(seen: ServerEvidence) -> str | None:
-    """Return a reason if its guest has ports that its record does not name, with requests missing in the claim."""
-    guest = seen.guest(seen.record.host, seen.key) if seen.record else None
-    if guest is None or seen.nics.issuperset(guest.ports):
+def forgotten_port(seen: ServerEvidence, guest: Guest, named: Collection[str]) -> str | None:
+    """Return a reason if its guest has a port that its record does not name and that may request resources.
+
+    named: the ports of the record. A port of this server without requests changes no claim, and neither does one that
+    does not exist any more.
+    """
+    plain = {port.id for port in seen.ports if not port.requests and port.vnic_type == "normal"}
+    forgotten = set(guest.ports).difference(named, plain, seen.lost_ports)
+    if not forgotten:
         return None
-    return "its guest has ports that its record does not name: restore the cell's row from a backup"
+    return (
+        f"its guest has port {min(forgotten)}, which its record does not name: unplug it from the guest with the"
+        " hypervisor's own tool and repair again; then attach the port to the server"
+    )
 
 
 def unserved_port(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:

@@ -168,8 +168,8 @@ def _hindrance(
     if record.project_id != seen.entry.project_id:
         return "its record and the directory name different projects"
     named = {nic.port_id for nic in record.nics}
-    if not named.issuperset(guest.ports):
-        return f"its guest on {host} has ports that its record does not name: restore the cell's row from a backup"
+    if words := guards.forgotten_port(seen, guest, named):
+        return words
     for port in seen.ports:
         if port.id in named and port.host != host and (port.requests or port.vnic_type != "normal"):
             return f"port {port.id} is served by another host: detach the port and attach it again"
