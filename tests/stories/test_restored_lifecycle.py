@@ -15,7 +15,8 @@ from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.ids import HostName
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.repair.service import survey
-from whimbrel.servers.lifecycle import create, delete
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create, delete, rebuild, shelve
 from whimbrel.sim.faults.chaos import Chaos, Crash
 from whimbrel.sim.runs.operator_restore import restore
 
@@ -87,6 +88,28 @@ async def test_what_is_left_is_named(change: Change, which: tuple[str, ...]) -> 
     """A record that no database has any more, and a server of which nothing says that it was deleted."""
     proof, words = await after_a_restore(change, which)
     assert proof.holds or words, proof.violations
+
+
+async def test_a_server_that_was_shelved_is_rebuilt_from_the_image_of_its_disk() -> None:
+    """The image service has its file. What is left says so."""
+    scene = await a_scene()
+    world, engine, server = scene.world, scene.world.engine("before"), scene.plain.id
+    copies = {name: database.copy() for name, database in world.remains.databases.items()}
+    before = set(world.images.ids())
+    await shelve.shelve(world.cloud, engine, world.requester(), scene.plain)
+    await world.settle(engine)
+    [image_id] = set(world.images.ids()) - before
+    world = restored._with(world, copies)
+    engine = world.engine("restored")
+    words = await restore(world.cloud, engine, world.requester, partial(restored._drive_often, world, engine, 3))
+    assert any(f"openstack server rebuild --image IMAGE {server}" in each for each in words), words
+    record = await lookup.record(world.cloud, server)
+    await rebuild.accept(world.cloud, engine, world.requester(), record.server, {"image_id": image_id})
+    await world.settle(engine)
+    proof = await prove(world.cloud)
+    assert proof.holds, proof.violations
+    record = await lookup.record(world.cloud, server)
+    assert (record.server.vm_state, record.server.host) == ("active", scene.plain.host)
 
 
 async def directory_has_not_heard(scene: Scene) -> None:

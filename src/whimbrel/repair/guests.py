@@ -100,7 +100,13 @@ def _not_adopted(seen: ServerEvidence, snapshot: CloudSnapshot) -> str:
         return f"its only guest is on {only[0]}, and {why}: restore it, or its disk, on {home.host}"
     if list(seen.orphans()):
         return "it is unknown which of its guests is the right one: restore its disk on its host"
-    return "it has no guest: restore its disk on its host, or delete the server"
+    words = "it has no guest: restore its disk on its host, or delete the server"
+    if home is None or not home.has_local_root:
+        return words
+    return (
+        f"{words}. If it was shelved after a backup that was restored, the image service has its disk as a file without"
+        f" a record: make an image of that, and openstack server rebuild --image IMAGE {seen.id}"
+    )
 
 
 def _bound_at(seen: ServerEvidence, host: HostName) -> Iterator[actions.BindPort]:
