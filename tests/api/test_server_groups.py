@@ -165,7 +165,7 @@ async def test_a_server_is_in_its_group_until_one_of_both_is_deleted(front: Fron
     other = await front.boot("c")
     assert (await get(front, made))["members"] == [first, second]
     assert (await front.show(first))["server_groups"] == [made]
-    assert (await front.show(first))["scheduler_hints"] == {"group": made}
+    assert (await front.show(first))["scheduler_hints"] == {"group": [made]}
     assert (await front.show(other))["server_groups"] == []
     assert "server_groups" not in await front.show(first, minor=70)
     changed = await front.ask("PUT", f"/servers/{first}", {"server": {"name": "z"}}, minor=75)
