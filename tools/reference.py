@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from cyclopts import App
 from docutils.core import publish_string
 from msgspec import NODEFAULT
 
@@ -22,7 +23,7 @@ from tools.event_page import events
 from tools.json_page import json_shapes
 from tools.metric_page import metrics
 from whimbrel.bootstrap.policy_rules import rule_requests, sections
-from whimbrel.cli import app
+from whimbrel.cli import app, show_whole_help
 from whimbrel.settings.error_messages import HEADS, TABLES, must_be, named
 from whimbrel.settings.rules import OWN_TABLES
 from whimbrel.settings.sections import IpmiFence, LibvirtHost, SimulatedHost
@@ -56,11 +57,19 @@ def manual() -> str:
 
 def _described(form: Literal["markdown", "rst"]) -> str:
     """Return what cyclopts writes of all commands."""
+    _show_whole_helps(app)
     words, sys.argv = sys.argv, ["whimbrel"]  # the name of the program in some lines of usage
     try:
         return app.generate_docs(output_format=form, usage_name="whimbrel")
     finally:
         sys.argv = words
+
+
+def _show_whole_helps(commands: App) -> None:
+    for name in commands:
+        if not name.startswith("-"):
+            show_whole_help(commands[name])
+            _show_whole_helps(commands[name])
 
 
 def settings() -> str:

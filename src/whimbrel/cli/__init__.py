@@ -6,6 +6,7 @@ request was refused or failed; 0: success. Commands are imported when called: `w
 
 import sys
 from collections.abc import Sequence
+from types import FunctionType
 
 from cyclopts import App, CycloptsError, CycloptsPanel, Parameter, UnusedCliTokensError
 
@@ -78,6 +79,9 @@ app.command("whimbrel.cli.heal:app", name="heal", help="Correct the allocations 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and end the process with its exit code."""
     try:
+        _, commands, _ = app.parse_commands(arguments)
+        for command in commands:
+            show_whole_help(command)
         code = app(arguments)
     except Invalid as error:
         code = _complain(error.reason, IS_WRONG)
@@ -89,6 +93,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.close()
         code = 0
     sys.exit(code or 0)
+
+
+def show_whole_help(command: App) -> None:
+    """Let the help of an imported command be its docstring; that of its registration is for lists of commands."""
+    if isinstance(command.default_command, FunctionType):
+        command.help = None  # cyclopts takes the docstring then
 
 
 def _complain(reason: str, code: int) -> int:

@@ -99,6 +99,22 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["prove"], "Exit code 0: every invariant holds"),
+        (["host", "evacuate"], "The contents of local disks are lost"),
+    ],
+    ids=str,
+)
+def test_the_help_of_a_command_has_its_exit_codes_and_consequences(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    code, out, _ = run(capsys, *words, "--help")
+    assert code == 0
+    assert said in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
     "words", [["fly"], ["up", "--speed", "9"], ["up", "--port", "x"], ["move", "show"], ["zone", "rename", "a"]]
 )
 def test_a_wrong_command_ends_with_2(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
