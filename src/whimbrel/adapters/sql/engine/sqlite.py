@@ -45,7 +45,12 @@ def sentence(error: Exception) -> str:
 def _named(error: DBAPIError | sqlite3.Error, path: Path | None) -> WorldError:
     if isinstance(error, IntegrityError | sqlite3.IntegrityError):
         return Conflict(f"a rule of the database does not allow it: {sentence(error)}")
-    return Unavailable(f"the database {path or 'in memory'} does not do it now: {sentence(error)}")
+    return _not_now(path, sentence(error))
+
+
+def _not_now(path: Path | None, reason: str) -> Unavailable:
+    """Name the file without its directory: users of the API read this too."""
+    return Unavailable(f"the database {path.name if path else 'in memory'} does not do it now: {reason}")
 
 
 class _SqliteTx(Tx):
@@ -171,7 +176,7 @@ class SqliteDatabase(Database):
                     if tx := self.begin():
                         return tx
         except TimeoutError:
-            raise Unavailable(f"the database {self.path} does not do it now: other processes keep it locked") from None
+            raise _not_now(self.path, "other processes keep it locked") from None
 
     async def end(self, trouble: BaseException | None) -> None:
         """End a write. trouble: why it is rolled back; None: commit."""

@@ -51,7 +51,7 @@ async def put(database: SqliteDatabase, number: int, size: int = 10) -> str:
         async with database.write() as tx:
             await insert(tx, number, size)
     except Unavailable as trouble:
-        return trouble.reason.removeprefix(f"the database {database.path or 'in memory'} ")
+        return trouble.reason.removeprefix(f"the database {database.path.name if database.path else 'in memory'} ")
     return DONE
 
 
