@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from cyclopts import App
 
 from tools.json_page import EXIT_CODES
 from whimbrel import cli
@@ -24,7 +25,10 @@ from whimbrel.domain.errors import Invalid, NotFound, Refused, Unavailable
     ],
 )
 def test_a_command_ends_with_a_code_of_the_table(ends: Any, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def app(_: object) -> Any:
+    app = App(result_action="return_value")
+
+    @app.default
+    def act() -> Any:
         if isinstance(ends, BaseException):
             raise ends
         return ends
