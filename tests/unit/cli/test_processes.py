@@ -31,11 +31,11 @@ def test_it_asks_the_cloud_of_the_environment(
     assert f"{file} has no cloud 'nobody'" in refusal(capsys, 1, "processes", "--os-cloud", "nobody")
     monkeypatch.setenv("OS_CLOUD", "other")
     monkeypatch.setenv("WHIMBREL_DATABASE", "sqlite:////nowhere")
-    assert "the cloud at http://127.0.0.1:1/v3 does not answer" in refusal(capsys, 1, "processes")
+    assert "the cloud does not answer at http://127.0.0.1:1/v3" in refusal(capsys, 1, "processes")
 
 
 def test_an_option_names_the_database(capsys: pytest.CaptureFixture[str], file: str, tmp_path: Path) -> None:
-    assert "the cloud at" not in refusal(capsys, 1, "processes", "--data-dir", str(tmp_path))
+    assert "the cloud does not answer" not in refusal(capsys, 1, "processes", "--data-dir", str(tmp_path))
 
 
 def test_a_process_is_a_line() -> None:
