@@ -79,7 +79,7 @@ async def test_a_cell_that_a_command_added_is_removed_while_nobody_lives_in_it(f
     await front.world.cloud.cell_infos.forget(CellName("c1"))  # as if a command had added it
     await add(front, name="c1")
     await front.boot()
-    assert "1 servers live" in fault(await remove("c1"), "conflictingRequest", 409)
+    assert "has 1 server:" in fault(await remove("c1"), "conflictingRequest", 409)
 
 
 async def test_a_disabled_cell_takes_no_more_servers_until_it_is_enabled(front: Front) -> None:
