@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
+from whimbrel.adapters.openstack.administrators_view import AdministratorsView
 from whimbrel.adapters.openstack.network import HttpNetwork
 from whimbrel.adapters.openstack.server_events import HttpServerEvents
 from whimbrel.adapters.sql.network import SqlNetworks
@@ -66,7 +67,7 @@ class NetworkService:
 def distant_network(external: "ExternalServices | None") -> HttpNetwork:
     """Return the client of the network service that others run."""
     assert external, "the settings have a Keystone"
-    return HttpNetwork(external.service("network"))
+    return HttpNetwork(AdministratorsView(external.service("network")))
 
 
 async def network_service(
