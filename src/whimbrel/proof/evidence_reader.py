@@ -131,9 +131,10 @@ async def _swaps(cloud: Cloud, one: ServerEvidence) -> Mapping[str, UnendedSwap]
         try:
             volume_id = (await cloud.volumes.volume(other.volume_id)).migrated_volume
             if volume_id in named:
-                is_awaited = (await cloud.volumes.volume(volume_id)).is_migrating
+                volume = await cloud.volumes.volume(volume_id)
+                is_awaited = volume.takes_completion
                 swap = UnendedSwap(volume_id=volume_id, target_id=other.volume_id, is_awaited=is_awaited)
-                found |= {other.id: swap} if is_awaited or other.status != "reserved" else {}
+                found |= {other.id: swap} if volume.is_migrating or other.status != "reserved" else {}
         except NotFound:
             continue
     return found

@@ -229,7 +229,9 @@ class HttpVolumes(HttpVolumeProxies):
     # Internal
 
     async def _migrates(self, volume_id: str, new_volume_id: str) -> bool:
-        """Check whether a migration waits for its report: repeated, Cinder would swap the volumes back.
+        """Check whether a migration takes a report: repeated after a completion, Cinder would swap the volumes back.
+
+        Cinder deletes the target of a migration that it gives up, but not while a guest uses it: then it takes one.
 
         Raises: Unavailable: it is being completed.
         """
@@ -239,7 +241,7 @@ class HttpVolumes(HttpVolumeProxies):
             return False
         if volume.migration_status == "completing":
             raise Unavailable(f"the migration of volume {volume_id} is being completed")
-        return volume.migration_status == "migrating" and target.migration_status == f"target:{volume_id}"
+        return volume.takes_completion and target.migration_status == f"target:{volume_id}"
 
     async def _read(self, method: str, path: str, key: str, kind: type[Body], **what: Any) -> Body:
         return inside("volume", key, await self._ask(method, path, **what), kind)

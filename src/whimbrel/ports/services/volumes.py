@@ -35,6 +35,11 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
         return self.migration_status == "migrating"
 
     @property
+    def takes_completion(self) -> bool:
+        """Check whether the volume service still completes the migration: it does so, too, when it has given it up."""
+        return self.migration_status in ("migrating", "error")
+
+    @property
     def migrated_volume(self) -> str:
         """Return the id of the volume that is migrated to this one; "": none."""
         before, mark, volume_id = self.migration_status.partition("target:")

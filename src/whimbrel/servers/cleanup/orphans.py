@@ -148,7 +148,10 @@ async def _is_being_swapped(attachment: Attachment, cloud: Cloud) -> bool:
     """Check whether a volume is migrated to this one, which its guest may use. Proofs report it."""
     try:
         migrated = (await cloud.volumes.volume(attachment.volume_id)).migrated_volume
-        return bool(migrated) and (await cloud.volumes.volume(migrated)).is_migrating
+        if not migrated:
+            return False
+        volume = await cloud.volumes.volume(migrated)
+        return volume.is_migrating or (attachment.status != "reserved" and volume.takes_completion)
     except NotFound:
         return False
 

@@ -282,8 +282,7 @@ class SimulatedVolumes(SimulatedVolumeProxies):
 
     async def complete_migration(self, volume_id: str, new_volume_id: str, *, failed: bool = False) -> str:
         volume, target = self._volumes.get(volume_id), self._volumes.get(new_volume_id)
-        migrates = volume and volume.migration_status == "migrating"
-        if not volume or not target or not migrates or target.migration_status != f"target:{volume_id}":
+        if not volume or not target or not volume.takes_completion or target.migration_status != f"target:{volume_id}":
             return volume_id
         if not failed:
             self._detach_source(volume_id)
