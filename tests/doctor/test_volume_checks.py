@@ -35,6 +35,21 @@ def test_volumes_of_servers_and_of_others(copy: NovaCopy, volumes: VolumesCopy) 
     assert kinds(copy, volumes) == []
 
 
+def test_a_volume_that_an_offloaded_server_shares_with_one_that_runs(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    """Cinder calls it reserved for as long as the offloaded server's attachment waits."""
+    copy.add_record(3, None, vm_state="shelved_offloaded")
+    copy.add_mapping(3, "one")
+    copy.add_spec(3)
+    for number in (1, 3):
+        copy.use_volume(number, "v", f"a{number}")
+    volumes.add("v", "reserved")
+    volumes.attach("a1", "v", server(1))
+    volumes.attach("a3", "v", server(3), "reserved")
+    assert kinds(copy, volumes) == []
+    volumes.attach("a1", "v", server(1), "reserved")
+    assert kinds(copy, volumes) == [("stuck_volume", "v")]
+
+
 def test_an_attachment_of_a_server_that_is_gone(copy: NovaCopy, volumes: VolumesCopy) -> None:
     volumes.add("v")
     volumes.attach("a", "v", server(3))

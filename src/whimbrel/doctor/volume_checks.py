@@ -283,8 +283,6 @@ class VolumeChecks:
             return  # the mapping is a finding
         if any(each and _goes_on(records, each, now, limits) for each in servers):
             return
-        if volume.status == "reserved" and all(each and each.vm_state == "shelved_offloaded" for each in servers):
-            return
         names = ", ".join(f"{each.uuid} ({each.name})" for each in servers if each)
         evidence = [evidence_of(each, records.fleet) for each in subjects]
         if volume.status == "detaching":
@@ -296,8 +294,13 @@ class VolumeChecks:
                 [Command(f"openstack volume set --state in-use {volume.id}"),
                  *(remove if len(uses) == 1 else [])])  # fmt: skip
             return
-        undone = [each for each in attachments if each.status != "attached"]
-        mappings = [each for each in uses if each.attachment in {each.id for each in undone} or not each.attachment]
+        offloaded = {each.uuid for each in servers if each and each.vm_state == "shelved_offloaded"}
+        waiting = offloaded if volume.status == "reserved" else set()  # other servers may have the volume meanwhile
+        undone = [each for each in attachments if each.status != "attached" and each.server not in waiting]
+        ids = {each.id for each in undone}
+        mappings = [
+            each for each in uses if each.server not in waiting and (each.attachment in ids or not each.attachment)
+        ]
         if undone and mappings:
             commands = [
                 command for use in mappings
