@@ -3,8 +3,9 @@
 from msgspec.structs import replace
 
 from whimbrel.adapters.openstack.sealed_grants import SealedGrants
+from whimbrel.domain.errors import Unauthenticated
 from whimbrel.domain.ids import ServerId
-from whimbrel.ports.services.images import Images
+from whimbrel.ports.services.images import Image, Images
 from whimbrel.ports.services.network import Network, NetworkInfo
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.sim.cloud.cloud import IMAGE, PROJECT
@@ -52,6 +53,20 @@ async def test_a_network_that_another_project_shares_can_be_named_by_those_who_s
         body = {"name": "x", "flavorRef": "1", "imageRef": IMAGE, "networks": [{"uuid": SHARED}]}
         answer = await front.ask("POST", "/servers", {"server": body}, who="member@p2")
         assert "could not be found" in fault(answer, "badRequest", 400)
+
+
+class RejectedImages(MemoryImages):
+    async def show(self, image_id: str) -> Image:
+        raise Unauthenticated("the token is no longer accepted")
+
+
+async def test_a_token_that_another_service_rejects_is_answered_as_one_that_is_not_valid() -> None:
+    """Clients log in anew then. Source: Nova."""
+    async with opened(images_of=lambda token: RejectedImages({}), identity_url="http://keystone/v3") as front:
+        server = {"name": "x", "flavorRef": "1", "imageRef": NEW_IMAGE, "networks": "none"}
+        answer = await front.ask("POST", "/servers", {"server": server})
+        fault(answer, "unauthorized", 401)
+        assert answer.headers["www-authenticate"] == 'Keystone uri="http://keystone/v3"'
 
 
 async def grants_of(front: Front) -> list[str]:

@@ -109,6 +109,17 @@ async def test_a_revoked_token_is_believed_for_a_minute_at_most(services: Opened
     assert await over_http.principal("token of ann") is None
 
 
+async def test_a_token_that_a_service_rejects_is_believed_as_long_as_keystone_does(
+    services: Opened, over_http: KeystoneIdentity
+) -> None:
+    assert await over_http.principal("token of ann")
+    assert await over_http.accepts("token of ann")
+    await services.store.revoke("token of ann")
+    assert await over_http.principal("token of ann")
+    assert not await over_http.accepts("token of ann")
+    assert await over_http.principal("token of ann") is None
+
+
 async def test_our_own_token_may_end(services: Opened, over_http: Identity) -> None:
     end = services.clock.now() + 40 * 3600
     await services.store.issue(

@@ -319,6 +319,20 @@ def test_a_users_token_serves_though_it_has_expired_and_no_more_once_it_was_revo
     until(lambda: cloud.has_volume(attached["id"]), lambda there: not there)
 
 
+@pytest.mark.parametrize("service", ["image", "network"])
+def test_a_token_that_is_revoked_while_it_is_believed_is_answered_as_any_that_is_not_valid(
+    cloud: ExternalCloud, ending: ExitStack, service: str
+) -> None:
+    member = Member(cloud, ending)
+    token = member.token(lifetime_s=3600)
+    assert member.ask("GET", "/flavors", token).is_success
+    member.revoke(token)
+    assert member.ask("GET", "/flavors", token).is_success, "it is believed for a minute"
+    request = ("POST", "/servers", {"server": member.server}) if service == "image" else ("GET", "/os-networks", None)
+    assert member.ask(request[0], request[1], token, request[2]).status_code == httpx.codes.UNAUTHORIZED
+    assert member.ask("GET", "/flavors", token).status_code == httpx.codes.UNAUTHORIZED
+
+
 def test_what_a_stranger_says_of_a_server_is_not_the_servers(
     cloud: ExternalCloud, server: str, ending: ExitStack
 ) -> None:
@@ -379,7 +393,7 @@ class Member:
         self._compute = ending.enter_context(self._cloud.client("compute"))
         image = cloud.openstack("image", "show", IMAGE)["id"]
         volume = {"boot_index": 0, "uuid": image, "source_type": "image", "destination_type": "volume"}
-        self._server = {
+        self.server = {
             "name": f"ext-{cloud.suffix}",
             "flavorRef": cloud.openstack("flavor", "show", FLAVORS[0])["id"],
             "networks": "none",
@@ -390,15 +404,20 @@ class Member:
         """Create a server on a volume with a token that expires soon; return the server and the token."""
         lifetime_s = 15
         while True:
-            token = self._token(lifetime_s)
-            headers = {"X-Auth-Token": token, "OpenStack-API-Version": "compute 2.37"}
-            answer = self._compute.post("/servers", json={"server": self._server}, headers=headers)
+            token = self.token(lifetime_s)
+            answer = self.ask("POST", "/servers", token, {"server": self.server}, version="2.37")
             if answer.status_code == httpx.codes.ACCEPTED:
                 return answer.json()["server"]["id"], token
             assert answer.status_code == httpx.codes.UNAUTHORIZED, answer.text
             lifetime_s *= 2  # the machine is busy
 
-    def _token(self, lifetime_s: int) -> str:
+    def ask(
+        self, method: str, path: str, token: str, body: dict[str, Any] | None = None, *, version: str = "2.1"
+    ) -> httpx.Response:
+        headers = {"X-Auth-Token": token, "OpenStack-API-Version": f"compute {version}"}
+        return self._compute.request(method, path, json=body, headers=headers)
+
+    def token(self, lifetime_s: int) -> str:
         expires_at = datetime.now(UTC) + timedelta(seconds=lifetime_s)
         wanted = {"name": uuid.uuid4().hex, "expires_at": f"{expires_at:%Y-%m-%dT%H:%M:%S.%f}"}
         path = f"/users/{self._cloud.session.get_user_id()}/application_credentials"

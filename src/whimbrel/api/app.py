@@ -12,6 +12,7 @@ from whimbrel.api.http.context import Context
 from whimbrel.api.http.microversions import FIRST, LEGACY_HEADER, VERSIONS
 from whimbrel.api.http.problems import SHAPE
 from whimbrel.api.routes import ROUTES
+from whimbrel.domain.errors import Unauthenticated
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.app import App
 from whimbrel.http.problem import Problem
@@ -77,7 +78,10 @@ def compute_app(context: Context) -> App:
         target = await route.target(call)
         if route.rule not in (None, OPEN):
             call.check(route.rule, target)
-        return reply_of(await route.handler(call), route.ok)
+        try:
+            return reply_of(await route.handler(call), route.ok)
+        except Unauthenticated:  # another service has rejected the token
+            raise _not_authenticated(request, context) from None
 
     return App(answer, SHAPE, context.cloud.ids)
 
@@ -85,9 +89,13 @@ def compute_app(context: Context) -> App:
 async def _principal(request: Request, context: Context) -> Principal:
     principal = await request.principal(context.identity)
     if principal is None:
-        reason = "Authentication is required: there is no token, or it is not valid (any more)."
-        raise Problem(401, reason, headers=request.challenge(context.identity_url))
+        raise _not_authenticated(request, context)
     return principal
+
+
+def _not_authenticated(request: Request, context: Context) -> Problem:
+    reason = "Authentication is required: there is no token, or it is not valid (any more)."
+    return Problem(401, reason, headers=request.challenge(context.identity_url))
 
 
 def _without_project(parts: list[str], principal: Principal) -> tuple[list[str], bool]:

@@ -47,7 +47,7 @@ class ExternalServices:
         self._keystone = self._client(auth_url)
         self.token = OwnToken(self._keystone, partial(login_of, self.table), clock)
 
-    @property
+    @cached_property
     def identity(self) -> KeystoneIdentity:
         return KeystoneIdentity(self._keystone, self.token, self._clock)
 
@@ -110,7 +110,7 @@ class ExternalServices:
         return self._client(f"http://{name}.invalid", self._session(name, as_user))
 
     def _session(self, name: str, as_user: str | None = None) -> Session:
-        return Session(self.token, partial(self.endpoint, name), as_user)
+        return Session(self.token, partial(self.endpoint, name), as_user, self.identity.accepts)
 
     async def _keystone_url(self) -> str:
         return unversioned(self.table.auth_url)

@@ -65,5 +65,9 @@ class Forbidden(Refused):
     """The requester is not allowed to do this."""
 
 
+class Unauthenticated(Refused):
+    """The token of the requester is no longer valid."""
+
+
 class WrongState(Conflict):
     """The state of the server does not allow it now."""

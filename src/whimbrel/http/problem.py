@@ -35,6 +35,7 @@ Statuses = Sequence[tuple[type[errors.WorldError], int]]
 STATUSES: Final[Statuses] = (
     (errors.OverQuota, 403),
     (errors.Forbidden, 403),
+    (errors.Unauthenticated, 401),
     (errors.Refused, 400),
     (errors.NotFound, 404),
     (errors.Conflict, 409),

@@ -39,6 +39,6 @@ class HttpService:
             url = await self._session.root() + target
             answer = await self._connections.ask(method, url, sent | self._session.signature(token), content)
             if answer.status == UNAUTHORIZED:
-                token = await self._session.token(ended=token)
+                token = await self._session.renewed(token)
                 answer = await self._connections.ask(method, url, sent | self._session.signature(token), content)
         return answer

@@ -1,6 +1,7 @@
 """Validates tokens with Keystone v3 (or the embedded identity service) over HTTP.
 
-Invariant: a validated token is trusted for one minute, and never beyond its expiry; if Keystone does not answer, the
+Invariant: a validated token is trusted for one minute, never beyond its expiry, and not after a service has rejected
+it and Keystone, too; if Keystone does not answer, the
 result is Unavailable, neither valid nor invalid.
 """
 
@@ -72,6 +73,17 @@ class KeystoneIdentity:
             self._remember(token, principal, now)
         return principal if principal and principal.expires_at > now else None
 
+    async def accepts(self, token: str) -> bool:
+        """Ask about a token that another service has rejected, and no longer trust it if Keystone does not.
+
+        One that has expired is accepted for as long as services accept it beside a service token.
+        Raises: Unavailable.
+        """
+        is_accepted = await self._ask(token, "&allow_expired=1") is not None
+        if not is_accepted:
+            self._believed.pop(token, None)
+        return is_accepted
+
     async def has_project(self, project_id: str, token: str) -> bool:
         try:
             path = f"/v3/projects/{quote(project_id, safe='')}"
@@ -88,18 +100,18 @@ class KeystoneIdentity:
             self._believed.clear()
         self._believed[token] = principal, min(now + BELIEVED_S, principal.expires_at)
 
-    async def _ask(self, token: str) -> Principal | None:
+    async def _ask(self, token: str, query: str = "") -> Principal | None:
         own = await self._own.get()
-        answer = await self._show(own, token)
+        answer = await self._show(own, token, query)
         if answer.status_code == httpx.codes.UNAUTHORIZED:  # this process's own token has expired
-            answer = await self._show(await self._own.get(ended=own), token)
+            answer = await self._show(await self._own.get(ended=own), token, query)
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
         return _principal(checked(answer).content)
 
-    async def _show(self, own: str, token: str) -> httpx.Response:
+    async def _show(self, own: str, token: str, query: str) -> httpx.Response:
         headers = {"X-Auth-Token": own, "X-Subject-Token": token}
-        return await send(self._client, "GET", f"{TOKENS}?nocatalog", headers=headers)
+        return await send(self._client, "GET", f"{TOKENS}?nocatalog{query}", headers=headers)
 
 
 def _principal(content: bytes) -> Principal:

@@ -9,8 +9,13 @@ from typing import Protocol
 
 import httpx
 
+from whimbrel.domain.errors import Unauthenticated
+
 Place = Callable[[], Awaitable[str]]
 """Returns the URL of a service. Raises: Unavailable."""
+
+IsAccepted = Callable[[str], Awaitable[bool]]
+"""Asks Keystone whether it still accepts a user's token. Raises: Unavailable."""
 
 
 class Token(Protocol):
@@ -28,17 +33,34 @@ class Session(httpx.Auth):
     a body that cannot be sent twice is not repeated: the caller gets the 401.
     """
 
-    def __init__(self, token: Token, place: Place | None = None, as_user: str | None = None) -> None:
+    def __init__(
+        self,
+        token: Token,
+        place: Place | None = None,
+        as_user: str | None = None,
+        is_accepted: IsAccepted | None = None,
+    ) -> None:
         """place: of the service, if the client's base URL does not have it. as_user: the token of the user
-        for whom the requests are; None: they are this process's own.
+        for whom the requests are; None: they are this process's own. is_accepted: asked if a service rejects that
+        token.
         """
         self._token = token
         self._place = place
         self._as_user = as_user
+        self._is_accepted = is_accepted
 
-    async def token(self, ended: str | None = None) -> str:
-        """Return the token of this process. ended: one that is no longer accepted. Raises: Unavailable."""
-        return await self._token.get(ended)
+    async def token(self) -> str:
+        """Return the token of this process. Raises: Unavailable."""
+        return await self._token.get()
+
+    async def renewed(self, rejected: str) -> str:
+        """Return another token of this process, to repeat a request that was answered 401.
+
+        Raises: Unauthenticated: it was the user's token that was rejected, and Keystone does so, too. Unavailable.
+        """
+        if self._as_user and self._is_accepted and not await self._is_accepted(self._as_user):
+            raise Unauthenticated("Keystone no longer accepts the token of this request's user")
+        return await self._token.get(ended=rejected)
 
     async def root(self) -> str:
         """Return the URL of the service, without a slash at its end. Raises: Unavailable."""
@@ -57,7 +79,7 @@ class Session(httpx.Auth):
         can_be_repeated = isinstance(request.stream, httpx.ByteStream)
         response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED and can_be_repeated:
-            request.headers.update(self.signature(await self.token(ended=token)))
+            request.headers.update(self.signature(await self.renewed(token)))
             yield request
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from whimbrel.adapters.openstack.own_token import Login, OwnToken
 from whimbrel.adapters.openstack.session import Session
-from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.errors import Unauthenticated, Unavailable
 from whimbrel.sim.world.clock import JumpingClock
 
 LOGIN = Login(
@@ -130,3 +130,25 @@ async def test_requests_for_a_user_have_the_users_token_beside_ours() -> None:
         await client.post("/p/volumes", params={"a": "b c"}, json={})
     url, host = "https://volumes.example.org:8776/base/v3/p/volumes?a=b+c", "volumes.example.org:8776"
     assert seen.asked == [(url, host, "theirs", "ours"), (url, host, "theirs", "ours anew")]
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+async def test_a_rejected_request_for_a_user_is_repeated_only_if_keystone_accepts_the_users_token(
+    accepted: bool,
+) -> None:
+    asked = []
+
+    async def is_accepted(token: str) -> bool:
+        asked.append(token)
+        return accepted
+
+    seen, own = Seen(), Fixed()
+    session = Session(own, as_user="theirs", is_accepted=is_accepted)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(seen), auth=session) as client:
+        if accepted:
+            assert (await client.get("http://s/x")).status_code == 200
+        else:
+            with pytest.raises(Unauthenticated):
+                await client.get("http://s/x")
+    assert asked == ["theirs"]
+    assert (len(seen.asked), own.token) == ((2, "ours anew") if accepted else (1, "ours"))
