@@ -9,14 +9,15 @@ from typing import Any, Literal
 import httpx
 import msgspec
 
+from whimbrel.adapters.openstack.administrators_view import OF_ADMINISTRATORS
 from whimbrel.adapters.openstack.volumes import HEADERS
 from whimbrel.adapters.unanswered import unanswered
 from whimbrel.domain.errors import Unavailable
 
 State = Literal["ok", "warning", "failed"]
 
-VOLUME_MICROVERSION = (3, 67)
-"""3.44 completes attachments; since 3.67 (Yoga) URLs need no project."""
+VOLUME_MICROVERSION = (3, 68)
+"""3.44 completes attachments; since 3.67 URLs need no project; 3.68 (both of Yoga) writes an image into a volume."""
 
 NEEDED: Mapping[str, str] = {
     "binding": "hosts of ports",
@@ -88,6 +89,7 @@ async def network(client: httpx.AsyncClient) -> AsyncIterator[Checked]:
             text=f"Neutron lacks the extension {_listed(missing, WELCOME)}",
             advice="enable it in Neutron if that is needed",
         )
+    yield _as_administrator("network", "Neutron: it sees no ports", await _get(client, OF_ADMINISTRATORS))
 
 
 async def image(client: httpx.AsyncClient) -> AsyncIterator[Checked]:
@@ -122,15 +124,7 @@ async def volume(client: httpx.AsyncClient) -> AsyncIterator[Checked]:
     else:
         yield Checked(subject="volume", state="ok", text=f"Cinder answers: microversion {newest}, {needed} is needed")
     yield _answers("volume", await _get(client, "/v3/attachments", HEADERS, all_tenants="1", limit="1"))
-    answer = await _get(client, "/v3/os-services")
-    if answer.status_code == httpx.codes.FORBIDDEN:
-        yield _failed(
-            "volume",
-            "the login is not an administrator in Cinder: it sees no volumes of other projects",
-            "give its user the role 'admin' in its project",
-        )
-    else:
-        yield _answers("volume", answer, "as an administrator")
+    yield _as_administrator("volume", "Cinder: it sees no volumes", await _get(client, "/v3/os-services"))
 
 
 def rights(roles: Sequence[str]) -> Checked:
@@ -157,6 +151,17 @@ def _answers(service: str, answer: httpx.Response, how: str = "") -> Checked:
         if answer.is_server_error
         else "check the endpoint in the catalog, and the roles of the login",
     )
+
+
+def _as_administrator(service: str, without: str, answer: httpx.Response) -> Checked:
+    """Return the check of an answer for administrators. without: what the login does not see, of other projects."""
+    if answer.status_code == httpx.codes.FORBIDDEN:
+        return _failed(
+            service,
+            f"the login is not an administrator in {without} of other projects",
+            "give its user the role 'admin' in its project",
+        )
+    return _answers(service, answer, "as an administrator")
 
 
 def _failed(subject: str, text: str, advice: str) -> Checked:

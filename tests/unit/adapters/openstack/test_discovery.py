@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from whimbrel.adapters.openstack import discovery
+from whimbrel.adapters.openstack.administrators_view import OF_ADMINISTRATORS
 from whimbrel.adapters.openstack.discovery import NEEDED, WELCOME, Checked
 from whimbrel.domain.errors import Unavailable
 
@@ -26,17 +27,17 @@ async def checked(check: Check, answers: dict[str, Any]) -> list[Checked]:
 
 
 def extensions(names: list[str]) -> dict[str, Any]:
-    return {"/v2.0/extensions": {"extensions": [{"alias": name} for name in names]}}
+    return {"/v2.0/extensions": {"extensions": [{"alias": name} for name in names]}, OF_ADMINISTRATORS: {"quota": {}}}
 
 
 async def test_a_neutron_with_everything() -> None:
     found = await checked(discovery.network, extensions([*NEEDED, *WELCOME]))
-    assert [each.state for each in found] == ["ok", "ok"]
+    assert [each.state for each in found] == ["ok", "ok", "ok"]
 
 
 async def test_a_neutron_without_multiple_bindings() -> None:
     found = await checked(discovery.network, extensions([name for name in NEEDED if name != "binding-extended"]))
-    assert [each.state for each in found] == ["ok", "failed", "warning"]
+    assert [each.state for each in found] == ["ok", "failed", "warning", "ok"]
     assert "binding-extended (moves: a port has bindings on two hosts meanwhile)" in found[1].text
     assert "ML2" in found[1].advice
     assert "router (floating IPs" in found[2].text
@@ -54,7 +55,7 @@ async def test_a_service_with_a_problem_of_its_own(check: Check) -> None:
 
 
 @pytest.mark.parametrize(
-    ("newest", "state"), [("3.44", "failed"), ("3.66", "failed"), ("3.67", "ok"), ("3.71", "ok"), ("3.100", "ok")]
+    ("newest", "state"), [("3.44", "failed"), ("3.67", "failed"), ("3.68", "ok"), ("3.71", "ok"), ("3.100", "ok")]
 )
 async def test_the_microversion_of_cinder(newest: str, state: str) -> None:
     versions = {"versions": [{"id": "v2.0", "version": ""}, {"id": "v3.0", "version": newest}]}
@@ -62,6 +63,13 @@ async def test_the_microversion_of_cinder(newest: str, state: str) -> None:
     found = await checked(discovery.volume, answers)
     assert [each.state for each in found] == [state, "ok", "ok"]
     assert newest in found[0].text
+
+
+async def test_a_login_that_is_no_administrator_in_neutron() -> None:
+    found = await checked(discovery.network, extensions([*NEEDED, *WELCOME]) | {OF_ADMINISTRATORS: 403})
+    assert [each.state for each in found] == ["ok", "ok", "failed"]
+    assert "Neutron: it sees no ports of other projects" in found[2].text
+    assert found[2].advice == "give its user the role 'admin' in its project"
 
 
 async def test_a_login_that_is_no_administrator_in_cinder() -> None:
