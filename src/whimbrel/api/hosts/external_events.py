@@ -19,9 +19,6 @@ OK, NO_TAG, UNKNOWN, NOT_NOW = 200, 400, 404, 422
 
 WITH_TAG = frozenset({"volume-extended", "power-update", "accelerator-request-bound", "volume-reimaged"})
 
-NEEDS_NOTHING = frozenset({"network-vif-unplugged", "power-update", "accelerator-request-bound"})
-"""Nothing waits for these, and no server is a bare-metal machine or has accelerators of Cyborg."""
-
 
 async def create(call: Call) -> Reply:
     """Process events; 207 if some fail."""
@@ -54,7 +51,11 @@ async def _code(call: Call, event: dict[str, Any]) -> int:
         return await _unplug(call, server, tag)
     if name == "network-vif-plugged":
         return await _hasten(call, server)
-    return OK if name in NEEDS_NOTHING else NOT_NOW
+    if name == "volume-extended" and server.vm_state != "stopped":
+        return NOT_NOW  # a guest has the new size from its next start on
+    # Nothing waits for the others: no server is a bare-metal machine or has accelerators of Cyborg, and a rebuild looks
+    # at its volume by itself.
+    return OK
 
 
 async def _hasten(call: Call, server: Server) -> int:
