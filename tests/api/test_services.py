@@ -7,6 +7,7 @@ import pytest
 
 from tests.api.front import Front, fault
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 
 
 async def services(front: Front, query: str = "", minor: int = 104) -> list[Any]:
@@ -130,7 +131,7 @@ async def test_the_old_forms_of_bad_requests(front: Front) -> None:
     fault(await put(front, "disable", 10, **who, forced_down=True), "badRequest", 400)
     fault(await put(front, "disable", 52, host="h1"), "badRequest", 400)
     fault(await put(front, "disable", 52, host="h9", binary="nova-compute"), "itemNotFound", 404)
-    fault(await put(front, "disable", 52, host="h1", binary="nova-scheduler"), "itemNotFound", 404)
+    fault(await put(front, "disable", 52, host="h1", binary="nova-scheduler"), "badRequest", 400)
     fault(await put(front, "paint", 52, **who), "itemNotFound", 404)
     fault(await put(front, "disable", 53, **who), "badRequest", 400)
 
@@ -167,3 +168,52 @@ async def test_a_host_with_servers_or_moves_is_not_forgotten(front: Front) -> No
     await front.act(server_id, {"confirmResize": None})
     await front.settle()
     assert (await front.ask("DELETE", f"/os-services/{id}", who="admin")).status_code == 204
+
+
+# Conductors
+
+
+async def enter(front: Front, name: str, role: str = "conductor", host: str = "m1", lease_s: float = LEASE_S) -> None:
+    made = ProcessRecord(id=name, role=role, name=name, host=host, pid=1, directory="/", lock=name, release="0.2.0")
+    await front.world.cloud.processes.enter(made, lease_s)
+
+
+async def test_conductors_are_services_of_their_machine(front: Front) -> None:
+    await enter(front, "c1")
+    await enter(front, "c2", lease_s=0)
+    await enter(front, "main", "up", "m2", lease_s=0)
+    await enter(front, "images", "image", "m3")
+    shown = (await services(front))[3:]
+    assert [(one["host"], one["binary"], one["zone"], one["status"], one["state"]) for one in shown] == [
+        ("m1", "nova-conductor", "internal", "enabled", "up"),
+        ("m1", "nova-scheduler", "internal", "enabled", "up"),
+        ("m2", "nova-conductor", "internal", "enabled", "down"),
+        ("m2", "nova-scheduler", "internal", "enabled", "down"),
+    ]
+    assert shown[0]["updated_at"]
+    assert len({one["id"] for one in shown}) == 4
+    assert shown[0].keys() == (await services(front))[0].keys()
+    assert await services(front, "?binary=nova-scheduler&host=m2") == shown[3:]
+    [old] = await services(front, "?binary=nova-conductor&host=m1", minor=10)
+    assert (type(old["id"]), "forced_down" in old) == (int, False)
+
+
+@pytest.mark.parametrize("minor", [52, 104])
+async def test_a_conductor_is_deleted_when_it_has_ended(front: Front, minor: int) -> None:
+    await enter(front, "c1")
+    await enter(front, "c2", host="m2", lease_s=0)
+    live, dead = await id_of(front, "m1", minor), await id_of(front, "m2", minor)
+    ask = {"who": "admin", "minor": minor}
+    fault(await front.ask("DELETE", f"/os-services/{live}", **ask), "conflictingRequest", 409)
+    assert (await front.ask("DELETE", f"/os-services/{dead}", **ask)).status_code == 204
+    fault(await front.ask("DELETE", f"/os-services/{dead}", **ask), "itemNotFound", 404)
+    assert [one["host"] for one in await services(front, "?binary=nova-conductor")] == ["m1"]
+
+
+async def test_only_services_of_hosts_are_changed(front: Front) -> None:
+    await enter(front, "c1")
+    said = "Updating a nova-conductor service is not supported. Only nova-compute services can be updated."
+    answer = await put(front, await id_of(front, "m1"), 53, status="disabled")
+    assert fault(answer, "badRequest", 400) == said
+    answer = await put(front, "disable", 52, host="m1", binary="nova-conductor")
+    assert fault(answer, "badRequest", 400) == said

@@ -7,6 +7,7 @@ import pytest
 from tests.api.front import Front, fault
 from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.ports.cloud import Rules
+from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 from whimbrel.servers import lookup
 from whimbrel.servers.zones import zone_users
 from whimbrel.sim.cloud.cloud import IMAGE
@@ -55,6 +56,21 @@ async def test_details_are_for_administrators(front: Front) -> None:
         "h3": (True, False),
     }
     assert hosts["h2"]["nova-compute"]["updated_at"].count(":") == 2
+
+
+async def test_details_show_conductors_in_the_zone_internal(front: Front) -> None:
+    named = {"role": "conductor", "host": "m1", "pid": 1, "directory": "/", "release": "0.2.0"}
+    await front.world.cloud.processes.enter(ProcessRecord(id="p", name="c", lock="l", **named), LEASE_S)
+    internal, nova = (await front.get("/os-availability-zone/detail", who="admin"))["availabilityZoneInfo"]
+    assert (internal["zoneName"], internal["zoneState"], nova["zoneName"]) == ("internal", {"available": True}, "nova")
+    services = internal["hosts"]["m1"]
+    assert {name: (one["active"], one["available"]) for name, one in services.items()} == {
+        "nova-conductor": (True, True),
+        "nova-scheduler": (True, True),
+    }
+    assert await front.get("/os-availability-zone") == {"availabilityZoneInfo": [zone("nova", True)]}
+    hosts = await front.get("/os-hosts?zone=internal", who="admin", minor=42)
+    assert [(one["host_name"], one["service"]) for one in hosts["hosts"]] == [("m1", "conductor"), ("m1", "scheduler")]
 
 
 async def ids(front: Front) -> dict[str, str]:

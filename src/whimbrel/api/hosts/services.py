@@ -1,6 +1,6 @@
 """Services: the agent of each host. Operators list, disable and delete them, and declare them down.
 
-Conductors have no rows: they lease their runs, and no request names one.
+Conductors are listed too, and have no settings: they lease their runs.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -8,7 +8,8 @@ Source: reference of Nova 34, section 2.4.
 from collections.abc import Callable
 from typing import Any
 
-from whimbrel.api.hosts import occupancy
+from whimbrel.api.hosts import internal_services, occupancy
+from whimbrel.api.hosts.internal_services import InternalService
 from whimbrel.api.http import times
 from whimbrel.api.http.call import Call
 from whimbrel.api.http.formats import FORMATS
@@ -27,15 +28,15 @@ BINARY = "nova-compute"
 
 async def index(call: Call) -> Any:
     host, binary = call.value("host"), call.value("binary")
-    if binary is not None and binary != BINARY:
-        return {"services": []}
     zones, known = await _zones(call), await locations.known_hosts(call)
     shown = [_shown(call, one, zones) for one in known.by_name.values()]
     if call.minor >= ABSENT_SINCE:
         shown += [
             {"binary": BINARY, "host": name, "status": "UNKNOWN"} for name in await locations.absent_hosts(call, known)
         ]
-    return {"services": [one for one in shown if host is None or one["host"] == host]}
+    shown += internal_services.listed(await internal_services.of_cloud(call), call.minor, call.cloud.clock.now())
+    found = [one for one in shown if not host or one["host"] == host]
+    return {"services": [one for one in found if not binary or one["binary"] == binary]}
 
 
 async def update(call: Call) -> Any:
@@ -49,6 +50,8 @@ async def update(call: Call) -> Any:
     if why and not (forced is not None and truth(forced)):
         raise Invalid("Specifying 'forced_down_reason' is valid only with 'forced_down': true.")
     host = await _by_id(call)
+    if isinstance(host, InternalService):
+        raise _not_updated(host.binary)
     changed = await set_status(
         call,
         host,
@@ -96,12 +99,15 @@ async def unknown_action(call: Call) -> Any:
     raise NotFound("Unknown action")
 
 
-async def delete(call: Call) -> Any:
+async def delete(call: Call) -> None:
     """Delete a host that has neither servers nor moves.
 
     Its provider is deleted first: if a server claimed resources of it meanwhile, that fails and nothing is deleted.
     """
     host = await _by_id(call)
+    if isinstance(host, InternalService):
+        await _forget(call, host)
+        return
     if await occupancy.has_servers(call, host):
         raise Conflict(
             "Unable to delete compute service that is hosting instances. Migrate or delete the instances first."
@@ -112,6 +118,14 @@ async def delete(call: Call) -> Any:
             " instances first."
         )
     await admission.remove(call.cloud, host)
+
+
+async def _forget(call: Call, service: InternalService) -> None:
+    """Remove the processes of a service. Raises: Conflict: one is live."""
+    if service.is_up:
+        raise Conflict(f"{service.binary} runs on {service.machine}. End its process first.")
+    for process in service.processes:
+        await call.cloud.processes.leave(process)
 
 
 async def set_status(
@@ -138,16 +152,20 @@ async def set_status(
 
 async def _by_name(call: Call) -> Host:
     name, binary = call.body["host"], call.body["binary"]
-    known = await locations.known_hosts(call)
     if binary != BINARY:
-        raise NotFound(f"Could not find binary {binary} on host {name}.")
+        raise _not_updated(binary)
+    known = await locations.known_hosts(call)
     if name not in known.by_name:
         raise known.not_found(f"Could not find binary {binary} on host {name}.")
     return known.by_name[HostName(name)]
 
 
-async def _by_id(call: Call) -> Host:
-    """Return a host by its service's id: a uuid from 2.53 on, below it a number. Raises: Invalid; NotFound."""
+def _not_updated(binary: str) -> Invalid:
+    return Invalid(f"Updating a {binary} service is not supported. Only nova-compute services can be updated.")
+
+
+async def _by_id(call: Call) -> Host | InternalService:
+    """Return a service by its id: a uuid from 2.53 on, below it a number. Raises: Invalid; NotFound."""
     id = call.params["service_id"]
     known = await locations.known_hosts(call)
     hosts = known.by_name.values()
@@ -161,9 +179,12 @@ async def _by_id(call: Call) -> Host:
         found = [host for host in hosts if str(host.number) == id]
     if len(found) > 1:
         raise Problem(409, f"Several cells have a service {id}: ask for it by its uuid, which needs version 2.53.")
-    if not found:
-        raise known.not_found(f"Service {id} not found.")
-    return found[0]
+    if found:
+        return found[0]
+    for service in await internal_services.of_cloud(call):
+        if id == (service.id if call.minor >= 53 else str(service.number)):
+            return service
+    raise known.not_found(f"Service {id} not found.")
 
 
 async def _zones(call: Call) -> Callable[[Host], str]:

@@ -1,6 +1,7 @@
 """Availability zones: Nova's representation, by their hosts, and Whimbrel's, with ids.
 
-A zone is available while one of its hosts is enabled. /v2.1/whimbrel/zones is Whimbrel's own part of the API, for
+A zone is available while one of its hosts is enabled. Conductors are in the zone `internal`, which the details show
+and the list does not. /v2.1/whimbrel/zones is Whimbrel's own part of the API, for
 operators: it lists zones without hosts too, renames zones, which changes no server and no pin, and deletes unused ones.
 
 Source: reference of Nova 34, section 2.4.
@@ -8,6 +9,7 @@ Source: reference of Nova 34, section 2.4.
 
 from typing import Any
 
+from whimbrel.api.hosts import internal_services
 from whimbrel.api.http import times
 from whimbrel.api.http.call import Call
 from whimbrel.api.views import locations
@@ -32,15 +34,16 @@ async def index(call: Call) -> Any:
 
 async def detail(call: Call) -> Any:
     now = call.cloud.clock.now()
-    by_zone = await _hosts_by_name_of_zone(call)
+    zones: dict[str, dict[str, Any]] = {
+        zone: {host.name: {BINARY: _service(host, now)} for host in hosts if host.enabled}
+        for zone, hosts in (await _hosts_by_name_of_zone(call)).items()
+    }
+    if internal := internal_services.in_zone(await internal_services.of_cloud(call), now):
+        zones[internal_services.ZONE] = zones.get(internal_services.ZONE, {}) | internal
     return {
         "availabilityZoneInfo": [
-            {
-                "zoneName": zone,
-                "zoneState": {"available": _is_available(hosts)},
-                "hosts": {host.name: {BINARY: _service(host, now)} for host in hosts if host.enabled} or None,
-            }
-            for zone, hosts in sorted(by_zone.items())
+            {"zoneName": zone, "zoneState": {"available": bool(services)}, "hosts": services or None}
+            for zone, services in sorted(zones.items())
         ]
     }
 

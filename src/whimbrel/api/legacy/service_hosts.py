@@ -6,7 +6,7 @@ As with Nova's libvirt driver, a host has no maintenance mode, and its power is 
 from collections.abc import Iterable
 from typing import Any
 
-from whimbrel.api.hosts import host_use, services
+from whimbrel.api.hosts import host_use, internal_services, services
 from whimbrel.api.http.call import Call
 from whimbrel.api.views import locations
 from whimbrel.domain.errors import Invalid
@@ -20,16 +20,17 @@ NOT_SUPPORTED = "The requested functionality is not supported."
 
 
 async def index(call: Call) -> Any:
-    """List the hosts with an enabled service."""
+    """List the hosts with an enabled service, and the machines of conductors."""
     zone, names = call.value("zone"), await locations.zone_names(call)
-    zones = {host: locations.zone_name(names, id) for host, id in (await locations.zones(call)).items()}
-    return {
-        "hosts": [
-            {"host_name": host, "service": "compute", "zone": zones[host]}
-            for host in zones
-            if not zone or zones[host] == zone
-        ]
-    }
+    shown = [
+        {"host_name": host, "service": "compute", "zone": locations.zone_name(names, id)}
+        for host, id in (await locations.zones(call)).items()
+    ]
+    shown += [
+        {"host_name": each.machine, "service": each.topic, "zone": internal_services.ZONE}
+        for each in await internal_services.of_cloud(call)
+    ]
+    return {"hosts": [each for each in shown if not zone or each["zone"] == zone]}
 
 
 async def show(call: Call) -> Any:
