@@ -287,6 +287,8 @@ BAD: tuple[tuple[dict[str, Any], str], ...] = (
     ({"block_device_mapping_v2": [LOCAL, swap(1)]}, "Swap drive"),
     ({"block_device_mapping_v2": [LOCAL, swap(1), swap(1)]}, "More than one swap"),
     ({"block_device_mapping_v2": [LOCAL, device("blank", None, "local", boot_index=1)]}, "nothing boots from"),
+    ({"block_device_mapping_v2": [LOCAL | {"boot_index": 10**30}]}, "boot_index 0"),
+    ({"block_device_mapping_v2": [LOCAL | {"disk_bus": "ribbon"}]}, "disk bus ribbon"),
     ({"block_device_mapping_v2": [device("image", IMAGE, "local", boot_index=1)]}, "boot_index 0"),
     ({"block_device_mapping_v2": [device("image", IMAGE)]}, "boot_index 0"),
     ({"block_device_mapping_v2": [LOCAL, device("image", IMAGE, "volume")]}, "non-zero size"),

@@ -51,13 +51,15 @@ async def test_everything_that_is_said_is_kept(front: Front) -> None:
 async def test_hints_are_kept_and_shown(front: Front) -> None:
     requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
     other = "5d3c8dc1-5b9f-4f8e-9c43-8a4e6b5b1f0a"
-    hints = {"colour": "blue", "different_host": [other], "weight": 3}
+    hints = {"colour": "blue", "different_host": [other], "weight": 3, "deep": [["a", True], None], "query": {"a": 1}}
     body = {"server": requested, "os:scheduler_hints": hints}
     server_id = (await front.ask("POST", "/servers", body)).json()["server"]["id"]
     assert (await front.show(server_id))["scheduler_hints"] == {
         "colour": ["blue"],
         "different_host": [other],
         "weight": ["3"],
+        "deep": ['["a",true]', "null"],
+        "query": ['{"a":1}'],
     }
 
 

@@ -24,9 +24,9 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def listed_hints(self) -> dict[str, list[str]]:
-        """Return the hints as Nova shows them: each is a list of texts."""
+        """Return the hints as Nova shows them: each is a list of texts. Nova has no deeper values: they are JSON."""
         lists = {name: hint if isinstance(hint, list) else [hint] for name, hint in self.hints.items()}
-        return {name: [str(each) for each in values] for name, values in lists.items()}
+        return {name: [_text(each) for each in values] for name, values in lists.items()}
 
 
 class Server(msgspec.Struct, kw_only=True):
@@ -110,3 +110,7 @@ class Server(msgspec.Struct, kw_only=True):
 
 NOT_SHELVED: dict[str, Any] = {"shelved_at": None, "shelved_host": None, "shelved_images": {}}
 """The fields of a server that is not shelved any more."""
+
+
+def _text(hint: Any) -> str:
+    return msgspec.json.encode(hint).decode() if isinstance(hint, list | dict | None) else str(hint)

@@ -11,6 +11,8 @@ from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 
 ROOT = "/dev/vda"
+BUSES = ("fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml")
+"""The buses that Nova knows. A guest has its disks on virtio, whichever is named."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +74,9 @@ def _new_form(sent: Mapping[str, Any]) -> Device:
         raise Invalid("Block Device Mapping is Invalid: Invalid device UUID: what is blank has no source.")
     if source != "blank" and not id:
         raise Invalid("Block Device Mapping is Invalid: Missing device UUID.")
-    index = sent.get("boot_index")
+    index, bus = sent.get("boot_index"), sent.get("disk_bus")
+    if bus and bus not in BUSES:
+        raise Invalid(f"Block Device Mapping is Invalid: The provided disk bus {bus} is not valid.")
     device = Device(
         source=source,
         id=id,
