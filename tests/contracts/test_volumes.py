@@ -658,3 +658,11 @@ async def test_a_volume_says_from_where_it_is_used(opened: Opened) -> None:
     assert {one.id: len(one.hosts) for one in told}.items() >= {free: 0, used: 1}.items()
     with pytest.raises(NotFound):
         await volumes.volume_use(NOWHERE)
+
+
+async def test_a_migrated_volume_says_by_what_its_files_are_named() -> None:
+    """Source: Cinder's VolumeMigStatusAttribute; the id is that of the migration's target."""
+    shown = {"id": "v", "status": "in-use", "size": 1, "os-vol-mig-status-attr:name_id": "t"}
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, json={"volume": shown}))
+    async with httpx.AsyncClient(transport=transport, base_url="http://volume") as client:
+        assert (await HttpVolumes(HttpxService(client, "volume")).volume_use("v")).named_by == "t"

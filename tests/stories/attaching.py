@@ -86,8 +86,11 @@ async def swap(cloud: Cloud, engine: Engine, requester: Requester, server: Serve
 
 
 async def take_snapshot(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
-    device, file = _device(server), file_of(equipment.VOLUME, SNAPSHOT)
-    await file_snapshots.take(cloud, engine, requester, server, device, SNAPSHOT, file)
+    await _take(cloud, engine, requester, server, file_of(equipment.VOLUME, SNAPSHOT))
+
+
+async def _take(cloud: Cloud, engine: Engine, requester: Requester, server: Server, file: str) -> None:
+    await file_snapshots.take(cloud, engine, requester, server, _device(server), SNAPSHOT, file)
 
 
 async def merge_files(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
@@ -132,6 +135,14 @@ async def migrating(world: World, server: Server) -> None:
     world.remains.volumes.begin_migration(equipment.VOLUME, TARGET)
 
 
+async def migrated(world: World, server: Server) -> None:
+    """Let the volume service have migrated its volume."""
+    await migrating(world, server)
+    engine, record = world.engine("swap"), await lookup.find(world.cloud, server.id)
+    await swap(world.cloud, engine, world.requester(), record)
+    await world.settle(engine)
+
+
 async def snapshotting(world: World, server: Server) -> None:
     """Make the volume service begin a snapshot of its volume, and wait for the host."""
     world.remains.volumes.begin_snapshot(SNAPSHOT, equipment.VOLUME)
@@ -141,7 +152,8 @@ async def unsnapshotting(world: World, server: Server) -> None:
     """Make the volume service begin to delete such a snapshot."""
     await snapshotting(world, server)
     engine, record = world.engine("snapshot"), await lookup.find(world.cloud, server.id)
-    await take_snapshot(world.cloud, engine, world.requester(), record)
+    file = world.remains.volumes.file_after(equipment.VOLUME, SNAPSHOT)
+    await _take(world.cloud, engine, world.requester(), record, file)
     await world.settle(engine)
     world.remains.volumes.begin_deletion(SNAPSHOT)
 

@@ -1,11 +1,12 @@
 """A snapshot of a file is cut off, and older databases are restored: the volume service learns which file is in use."""
 
 from collections.abc import Collection
+from dataclasses import replace as with_
 
 import pytest
 from msgspec.structs import replace
 
-from tests.stories.attaching import SCENARIOS, SNAPSHOT, Scenario, merge_files, touches_of
+from tests.stories.attaching import SCENARIOS, SNAPSHOT, Scenario, merge_files, migrated, touches_of
 from tests.stories.test_repair import a_scene
 from tests.stories.test_restored_swaps import EVERYTHING, SERVERS_ONLY, CutOff
 from tools.scenarios import restored
@@ -23,6 +24,7 @@ from whimbrel.sim.world import equipment
 
 TAKEN, OF_STOPPED = [one for one in SCENARIOS if one.saga == "take_volume_snapshot"][:2]
 [MERGED] = [one for one in SCENARIOS if one.saga == "merge_volume_files"]
+MERGED_AFTER_MIGRATION = with_(MERGED, name="merge files of a migrated volume", scene=(migrated, *MERGED.scene))
 MERGE = "agent h1.merge_volume_files"
 
 
@@ -68,9 +70,10 @@ async def test_it_is_left_if_the_volume_service_has_given_the_snapshot_up() -> N
 
 
 @pytest.mark.parametrize("which", [EVERYTHING, SERVERS_ONLY, ("global",)], ids=" ".join)
-async def test_a_snapshot_whose_merge_is_lost_can_be_deleted_again(which: Collection[str]) -> None:
+@pytest.mark.parametrize("scenario", [MERGED, MERGED_AFTER_MIGRATION], ids=str)
+async def test_a_snapshot_whose_merge_is_lost_can_be_deleted_again(scenario: Scenario, which: Collection[str]) -> None:
     """A repair ends the wait of the service for the host. Asked again, the host finds the files merged."""
-    play = CutOff(MERGED, {(await touches_of(MERGED)).index(MERGE): Fault.CRASH_AFTER})
+    play = CutOff(scenario, {(await touches_of(scenario)).index(MERGE): Fault.CRASH_AFTER})
     world = await play.until_it_dies(which)
     assert await restore_after(world) == []
     volumes, merged = world.remains.volumes, await file_in_use(world, play)

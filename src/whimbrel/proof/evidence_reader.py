@@ -157,17 +157,15 @@ async def _file_snapshots(cloud: Cloud, one: ServerEvidence) -> Mapping[str, Fil
 
 
 async def _lost_merges(cloud: Cloud, one: ServerEvidence) -> Mapping[str, str]:
-    """Return the snapshots that the volume service deletes and for which it waits for the host, with their volumes.
-
-    A file with changes since a snapshot is named by its volume, or by the target of the last migration of the volume:
-    those are not found here.
-    """
+    """Return the snapshots that the volume service deletes and for which it waits for the host, with their volumes."""
     home = one.home if one.is_still else None
     guest = one.guest(home.host, one.key) if home else None
     files = guest.files if guest else ()
     found: dict[str, str] = {}
     for device in home.volumes if home else ():
-        if any(f"{device.volume_id}." in file for file in files):
+        use = one.uses.get(device.volume_id)
+        name = (use and use.named_by) or device.volume_id
+        if any(f"{name}." in file for file in files):
             for snapshot in await cloud.volumes.snapshots_of(device.volume_id):
                 if snapshot.status == "deleting" and snapshot.progress != HOST_IS_DONE:
                     found[snapshot.id] = device.volume_id

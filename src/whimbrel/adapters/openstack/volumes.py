@@ -295,6 +295,7 @@ class _Volume(msgspec.Struct):
     image_metadata: dict[str, Any] = msgspec.field(default_factory=dict, name="volume_image_metadata")
     attachments: list[_Held] = []
     migration_status: str | None = None
+    named_by: str | None = msgspec.field(default=None, name="os-vol-mig-status-attr:name_id")
 
 
 class _Type(msgspec.Struct):
@@ -360,7 +361,7 @@ def _snapshot(shown: _Snapshot) -> Snapshot:
 
 def _use(shown: _Volume) -> VolumeUse:
     hosts = {one.attachment_id: one.host_name for one in shown.attachments}
-    return VolumeUse(shown.id, shown.status, hosts, shown.project_id or "")
+    return VolumeUse(shown.id, shown.status, hosts, shown.project_id or "", shown.named_by or "")
 
 
 def _attachment(shown: _Attachment) -> Attachment:

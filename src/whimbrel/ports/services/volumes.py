@@ -84,13 +84,15 @@ class Attachments(Protocol):
 class VolumeUse(msgspec.Struct, frozen=True):
     """A volume's status and users. hosts: attachment -> host that uses it, for all attachments in use.
 
-    project: "": the service does not provide it.
+    project: "": the service does not provide it. named_by: the id in the names of its files; "": its own. After a
+    migration it may be that of the migration's target.
     """
 
     id: str
     status: str
     hosts: dict[str, str | None] = {}
     project: str = ""
+    named_by: str = ""
 
 
 class VolumeUses(Protocol):

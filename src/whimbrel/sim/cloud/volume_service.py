@@ -16,7 +16,7 @@ from whimbrel.domain.errors import Refused
 from whimbrel.sim.cloud.fixture import VOLUMES
 from whimbrel.sim.cloud.processes import Answer
 from whimbrel.sim.faults.planned_events import Act
-from whimbrel.sim.world.volumes import SimulatedVolumes, file_of
+from whimbrel.sim.world.volumes import SimulatedVolumes
 
 ASSISTED = "/os-assisted-volume-snapshots"
 
@@ -76,7 +76,8 @@ class VolumeService:
 
     async def _request_snapshot(self, act: Act, volume_id: str, snapshot_id: str) -> None:
         self._taken.setdefault(volume_id, []).append(snapshot_id)
-        info = {"snapshot_id": snapshot_id, "type": "qcow2", "new_file": file_of(volume_id, snapshot_id)}
+        file = self._volumes.file_after(volume_id, snapshot_id)
+        info = {"snapshot_id": snapshot_id, "type": "qcow2", "new_file": file}
         body = {"snapshot": {"volume_id": volume_id, "create_info": info}}
         answer = await self._ask(act, "POST", ASSISTED, body, who="admin", about=self._server(volume_id))
         status = await self._ended(snapshot_id, "creating", answer)
@@ -90,7 +91,7 @@ class VolumeService:
     async def _delete_snapshot(self, act: Act, volume_id: str) -> None:
         """Delete the oldest one: its changes go into the lowest file, or the active file takes in all below it."""
         snapshot_id, active = self._taken[volume_id][0], self._volumes.active_file(volume_id)
-        file, lowest = file_of(volume_id, snapshot_id), self._volumes.lowest_files
+        file, lowest = self._volumes.file_after(volume_id, snapshot_id), self._volumes.lowest_files
         merge = (None, None) if file == active else (file, lowest.get(volume_id, volume_id))
         self._volumes.begin_deletion(snapshot_id)
         info = {"volume_id": volume_id, "type": "qcow2", "file_to_merge": merge[0], "merge_target_file": merge[1]}

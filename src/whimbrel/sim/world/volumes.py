@@ -28,6 +28,7 @@ COPIED = (
     "_snapshots",
     "taken_by_hosts",
     "_host_is_done",
+    "_named_by",
     "_files",
     "lowest_files",
     "_attachments",
@@ -48,6 +49,7 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         self._snapshots: dict[str, Snapshot] = {}
         self.taken_by_hosts: set[str] = set()  # volumes that are files: attached, their snapshots need a guest's host
         self._host_is_done: set[str] = set()  # with snapshots
+        self._named_by: dict[str, str] = {}  # volume -> the id in the names of its files, if it was migrated
         self._files: dict[str, str] = {}  # volume -> its active file, if a snapshot was made
         self.lowest_files: dict[str, str] = {}  # volume -> its lowest file, if that is not the first one any more
         self._attachments: dict[str, Attachment] = {}
@@ -87,6 +89,10 @@ class SimulatedVolumes(SimulatedVolumeProxies):
     def active_file(self, volume_id: str) -> str | None:
         """Return the file to which hosts are connected; None: the volume has one file."""
         return self._files.get(volume_id)
+
+    def file_after(self, volume_id: str, snapshot_id: str) -> str:
+        """Return the name of the file to which a guest writes after a snapshot of the volume."""
+        return file_of(self._named_by.get(volume_id, volume_id), snapshot_id)
 
     def begin_migration(self, volume_id: str, target_id: str) -> None:
         """Make a volume be migrated to a new one, as the service does before it asks for the swap under a server."""
@@ -222,7 +228,7 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         volume = await self.volume(volume_id)
         using = [one.id for one in self._held(volume_id) if one.status == "attached"]
         hosts = {one: self._connectors.get(one, {}).get("host") for one in using}
-        return VolumeUse(volume_id, volume.status, hosts, volume.project_id)
+        return VolumeUse(volume_id, volume.status, hosts, volume.project_id, self._named_by.get(volume_id, ""))
 
     async def attachment(self, attachment_id: str) -> Attachment:
         if attachment_id not in self._attachments:
@@ -288,6 +294,7 @@ class SimulatedVolumes(SimulatedVolumeProxies):
             self._detach_source(volume_id)
             for files in (self._files, self.lowest_files):  # the new volume has one of its own
                 files.pop(volume_id, None)
+            self._named_by[volume_id] = new_volume_id
             for one in self._held(new_volume_id):
                 self._attachments[one.id] = replace(one, volume_id=volume_id)
         if not self._held(new_volume_id):  # Cinder answers, and then fails to delete what is in use
@@ -317,7 +324,7 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         self._host_is_done.remove(snapshot_id)
         self._set_snapshot(snapshot_id, "available")
         volume_id = self._snapshots[snapshot_id].volume_id
-        self._files[volume_id] = file_of(volume_id, snapshot_id)
+        self._files[volume_id] = self.file_after(volume_id, snapshot_id)
         for one in self._held(volume_id):
             if one.connection:
                 connection = connected_to(one.connection, self._files[volume_id])
@@ -350,6 +357,6 @@ class SimulatedVolumes(SimulatedVolumeProxies):
         )
 
 
-def file_of(volume_id: str, snapshot_id: str) -> str:
-    """Return the name of the file to which a guest writes after a snapshot."""
-    return f"volume-{volume_id}.{snapshot_id}"
+def file_of(named_by: str, snapshot_id: str) -> str:
+    """named_by: the volume, or the target of its last migration."""
+    return f"volume-{named_by}.{snapshot_id}"
