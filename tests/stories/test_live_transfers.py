@@ -42,8 +42,10 @@ TRANSFER = "agent h1.transfer"
 class Interrupted(Trial):
     """A live migration during which something happens before a touch."""
 
-    def __init__(self, story: Story, at: int, happens: Callable[["Interrupted"], Awaitable[None]]) -> None:
-        super().__init__(story)
+    def __init__(
+        self, story: Story, at: int, happens: Callable[["Interrupted"], Awaitable[None]], *plans: Plan
+    ) -> None:
+        super().__init__(story, *plans)
         self._at = at
         self._happens = happens
 
@@ -185,6 +187,8 @@ async def test_the_ladder_ends_what_does_not_converge(ladder: tuple[Rung, ...], 
     result = await busy(LivePolicy(deadline_s=30, rung_s=10, ladder=ladder))
     run = await run_of(result)
     assert run.status == status
+    if "post_copy" in ladder:
+        assert "show_post_copy" in {entry.step for entry in run.log}, "its memory was not pulled after it"
     if status == "cancelled":
         assert "aborted by its policy" in (run.message or ""), run.message
         assert "will not converge at this rate" in (run.message or "")

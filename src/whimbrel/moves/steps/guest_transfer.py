@@ -35,8 +35,7 @@ async def transfer(move: Move, cloud: Cloud) -> MoveFacts:
     watch, delay, verdict = _Watch(cloud.clock.now()), PollDelay(cloud.clock), move.verdict
     while True:
         if await _has_arrived(move, cloud):
-            await _measure(move, watch, cloud)
-            return _arrived(move)
+            return _arrived(move, is_post_copy=await _measure(move, watch, cloud))
         if verdict == "revert":
             await _give_up(move, cloud, TurnedBack(ASKED))
             verdict = None  # it has left the source
@@ -173,16 +172,20 @@ async def _note(move: Move, progress: TransferProgress, watch: "_Watch", cloud: 
     await cloud.journal.note_progress(move.id, move.epoch, msgspec.json.encode(noted), watch.noted_at)
 
 
-async def _measure(move: Move, watch: "_Watch", cloud: Cloud) -> None:
-    """Note how a transfer went that this process has followed, if its source says so."""
-    live, source = live_of(move), source_of(move)
-    if not watch.followed or live.receiver is None:
-        return
+async def _measure(move: Move, watch: "_Watch", cloud: Cloud) -> bool:
+    """Note how a transfer went that this process has followed, if its source says so.
+
+    Return whether the source is in post-copy: then the guest runs at the target and needs the rest of its memory.
+    """
+    live = live_of(move)
+    if live.receiver is None or not (watch.followed or options_of(live.policy).post_copy):
+        return False
     with suppress(WorldError):
-        order, key = move.order, key_at(move, source)
-        progress = await agent_at(cloud, source).transfer(order, key, live.receiver, options_of(live.policy))
-        if progress.state == "arrived":
+        progress = await _order_transfer(move, cloud)
+        if progress.state == "arrived" and watch.followed:
             await _note(move, progress, watch, cloud)
+        return progress.is_post_copy
+    return False
 
 
 async def _steer(move: Move, steering: Steering, cloud: Cloud) -> str:

@@ -30,6 +30,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: Literal["active", "arrived", "failed"] = "active"
     suspended: bool = False  # paused until it has arrived
     power: Power = "running"  # of the guest when it left
+    rest_until: float = 0.0  # after a switch to post-copy: until then the target still needs this host
     trouble: str = ""
 
 

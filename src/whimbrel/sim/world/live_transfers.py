@@ -81,10 +81,12 @@ class LiveTransfers:
         memory = guest.spec.memory_mib * MIB
         disks = sum(disk.size_bytes for disk in guest.disks.values())
         left = int(self._remaining(guest, sending)) if sending.state == "active" else 0
+        is_post_copy = sending.state == "arrived" and self._clock.now() < sending.rest_until
         in_memory = min(left, memory)
         return TransferProgress(
-            state=sending.state,
+            state="active" if is_post_copy else sending.state,
             target=target,
+            is_post_copy=is_post_copy,
             memory_total=memory,
             memory_processed=memory - in_memory,
             memory_remaining=in_memory,
@@ -111,11 +113,13 @@ class LiveTransfers:
             options = replace(options, bandwidth_mib_s=steering.bandwidth_mib_s)
         if steering.max_pause_ms is not None:
             options = replace(options, max_pause_ms=steering.max_pause_ms)
+        now, remaining, rate = self._clock.now(), self._remaining(guest, sending), self._rate(sending)
         changed = replace(
             sending,
             options=options,
-            at=self._clock.now(),
-            remaining=0.0 if steering.post_copy else self._remaining(guest, sending),
+            at=now,
+            remaining=0.0 if steering.post_copy else remaining,
+            rest_until=now + remaining / rate if steering.post_copy and rate else sending.rest_until,
             suspended=sending.suspended or steering.suspend,
         )
         await self._guests.save(replace(guest, sending=changed))

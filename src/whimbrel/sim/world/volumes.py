@@ -114,6 +114,10 @@ class SimulatedVolumes(SimulatedVolumeProxies):
     def ids(self) -> list[str]:
         return list(self._volumes)
 
+    def written(self) -> list[str]:
+        """Return the volumes into which images are being written."""
+        return list(self._writing)
+
     # The port
 
     async def volume(self, volume_id: str) -> Volume:
