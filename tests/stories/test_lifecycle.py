@@ -37,6 +37,7 @@ from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud, Requester
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.cleanup.late_effects import clean_up
@@ -112,8 +113,8 @@ RUNNING, OFF = in_state("active", "running"), in_state("stopped", "stopped")
 
 SCENARIOS = (
     Scenario("create", create_it, running_on_its_target, refused=in_error, new=True),
-    create_with("create, a host has no room", ("h3", "reserve")),
-    create_with("create, a host has no disk and another no start", ("h3", "create_disk"), ("h1", "start")),
+    create_with("create, a host has no room", ("h2", "reserve")),
+    create_with("create, a host has no disk and another no start", ("h2", "create_disk"), ("h1", "start")),
     Scenario(
         "create with ports and volumes", create_it, running_on_its_target, refused=in_error, new=True, devices=True
     ),
@@ -121,7 +122,7 @@ SCENARIOS = (
         "create with ports and volumes, a host does not start it",
         create_it,
         running_on_its_target,
-        refusing=(("h3", "start"),),
+        refusing=(("h1", "start"),),
         refused=in_error,
         new=True,
         devices=True,
@@ -181,6 +182,15 @@ async def undisturbed(scenario: Scenario) -> Lifecycle:
     lifecycle = Lifecycle(scenario)
     await check(await lifecycle.play(), scenario, may_be_nothing=False)
     return lifecycle
+
+
+@pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one.refusing], ids=str)
+async def test_hosts_that_refuse_are_asked(scenario: Scenario) -> None:
+    ended = await Lifecycle(scenario).play()
+    runs = await ended.world.cloud.journal.find(RunFilter(subject=ended.server.id))
+    refused = [entry for run in runs for entry in run.log if (entry.way, entry.outcome) == ("do", "refused")]
+    assert len(refused) == len(scenario.refusing)
+    await ended.world.close()
 
 
 async def play(scenario: Scenario, plan: Plan) -> None:
