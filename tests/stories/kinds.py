@@ -11,6 +11,7 @@ from tests.older_agents import make_agent_old
 from tests.stories import (
     attaching,
     lifecycle,
+    passwords,
     test_build_failures,
     test_evacuations,
     test_groups,
@@ -23,8 +24,22 @@ from tests.stories import (
 from tests.stories.breaking import ADOPTED, CUT_OFF, MENDED
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.later import LATER, Later, every_look
-from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_misbound, watch
+from tests.stories.meanwhile import (
+    Books,
+    held,
+    held_by,
+    lets_go_a_port,
+    no_guest_is_misbound,
+    no_image_lacks_its_snapshots,
+    no_volume_is_written,
+    releases_a_port,
+    watch,
+)
 from tests.stories.plays import Group, Play, alone, every
+from tests.stories.test_cells import Away, test_a_cell_whose_database_is_away_is_noticed_before_a_host_of_it_is_used
+from tests.stories.test_refused_moves import (
+    test_a_host_that_cannot_bind_the_ports_is_given_up_before_anything_is_built,
+)
 from tests.stories.test_repair import a_scene
 from tests.stories.test_repair_older import OLDER, test_the_entry_of_a_deleted_server_is_marked_deleted
 from tools.scenarios import evacuations
@@ -36,7 +51,7 @@ from whimbrel.domain.ids import HostName, Slot
 from whimbrel.domain.operation_facts import OperationFacts, is_placed
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import shelve
+from whimbrel.servers.lifecycle import image_of_volumes, shelve
 from whimbrel.sim.checks.invariants import books, rows_of
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Fault, Plan, changes
@@ -77,6 +92,9 @@ LET_GO_LATER = {"attach_interface": ("ports",), "unshelve": ("claims", "ports", 
 
 The address of a requested interface is in the response, so that its port is older than the lock.
 """
+
+SILENT_S = 8.0
+"""How long hosts are silent: longer than a lease."""
 
 OF_SEVERAL = ("the rows of a claim were deleted",)
 """Breaks that are repaired by several runs: each part of them is a break by itself."""
@@ -232,6 +250,56 @@ async def _files(trial: Incarnations) -> tuple[str, ...]:
     return await trial.world.hypervisors[HostName(record.host or "")].files_of(key, equipment.VOLUME)
 
 
+async def _turned_back_while_it_is_written(owes: bool) -> None:
+    """Refuse to tell what comes of an image that is being written into a root volume. owes: nor is it said at once."""
+    name = "rebuild of one on a volume, made anew"
+    scenario = next(one for one in scenarios_of("rebuild") if one.name == name)
+    unheard: Plan = {(await _touches(scenario)).index("volumes.reimage"): Fault.LOST_ANSWER}
+    turned: Plan = {**unheard, (await _touches(scenario, unheard)).index("volumes.volume", max(unheard)): Fault.REFUSED}
+    if owes:
+        turned = {
+            **turned,
+            (await _touches(scenario, turned)).index("volumes.volume", max(turned) + 1): Fault.UNANSWERED,
+        }
+    await _struck(scenario, turned)
+
+
+async def _a_snapshot_fails() -> None:
+    """Make an image of a volume whose snapshot fails while it is made: there is no image."""
+    trial = lifecycle.Lifecycle(next(one for one in test_lifecycle.SCENARIOS if one.name == "image of volumes"))
+    await trial.set_the_scene()
+    volumes = trial.world.remains.volumes
+    volumes.taken_by_hosts.add(equipment.VOLUME)
+    _, cloud, engine = trial.next_incarnation()
+    await image_of_volumes.accept(
+        cloud, engine, trial.world.requester(), await lookup.find(cloud, trial.server.id), "of volumes", {}
+    )
+    for snapshot in volumes.snapshots():
+        await volumes.report_snapshot(snapshot.id, "creating", "error")
+    await trial.settle()
+    [run] = await cloud.journal.find(RunFilter(sagas=("snapshot_volumes",)))
+    assert run.state == "undone"
+    assert not volumes.snapshots()
+    await trial.world.close()
+
+
+async def _forgotten_before_it_is_shown() -> None:
+    """While the record of a changed password is not written, the run does not keep the password any more."""
+    [scenario] = scenarios_of("change_password")
+    shown = max(number for number, name in enumerate(await _touches(scenario)) if name.endswith(".servers.unlock"))
+    trial = scenario.begin({shown: Fault.UNANSWERED})
+
+    async def known() -> bool:
+        run = await trial.world.cloud.journal.open_run(trial.server.id)
+        return run is not None and run.at == "settle_password" and passwords.SECRET in str(run.facts)
+
+    seen = watch(trial, changes, known)
+    ended = await trial.play()
+    assert ended.fired
+    assert not any(seen), "the journal has the password after the guest"
+    await ended.world.close()
+
+
 async def _interrupted_repairs() -> None:
     """Run the stories in which something happens between the plan of a repair and its actions."""
     for name, test in vars(test_repair_ends).items():
@@ -273,7 +341,26 @@ ALSO: Mapping[str, Mapping[str, Callable[[], Awaitable[None]]]] = {
     "attach_volume": {"a volume of another zone": _volume_of_another_zone},
     "change_volume": {"detached before its turn": _detached_before_its_turn},
     "shelve_offload": {"its image is gone": _its_image_is_gone},
-    "unshelve": {"its image is gone": test_shelved.test_no_image_no_unshelve},
+    "evacuate": {
+        "a cell is away": partial(
+            test_a_cell_whose_database_is_away_is_noticed_before_a_host_of_it_is_used, "evacuate"
+        ),
+        "a host binds no port": partial(
+            test_a_host_that_cannot_bind_the_ports_is_given_up_before_anything_is_built, "evacuate"
+        ),
+    },
+    "rebuild": {
+        "turned back while its root volume is written": partial(_turned_back_while_it_is_written, owes=False),
+        "the same, and its end is not seen at once": partial(_turned_back_while_it_is_written, owes=True),
+    },
+    "unshelve": {
+        "its image is gone": test_shelved.test_no_image_no_unshelve,
+        "a cell is away": partial(
+            test_a_cell_whose_database_is_away_is_noticed_before_a_host_of_it_is_used, "unshelve"
+        ),
+    },
+    "snapshot_volumes": {"a snapshot fails": _a_snapshot_fails},
+    "change_password": {"its record is not written at once": _forgotten_before_it_is_shown},
     "take_volume_snapshot": {
         "given up by the service": partial(_given_up_by_the_service, "take_volume_snapshot", "creating", "error"),
         "at an older agent": partial(_at_an_older_agent, "take_volume_snapshot"),
@@ -305,6 +392,7 @@ def groups(saga: str, about: str = "") -> Iterator[Group]:
             yield alone(f"{operation}, twice", partial(_asked_for_twice, operation))
     yield from (alone(later.name, partial(_looks, later)) for later in LATER if later.saga == saga)
     long = [scenario for scenario in scenarios if not scenario.is_brief]
+    yield from (alone(f"{scenario}, {silent_hosts.__name__}", partial(silent_hosts, scenario)) for scenario in long)
     for plays in (every_refusal_with_a_debt, every_fault, every_late_call_refused_meanwhile, every_sleeper):
         yield from (every(plays, scenario) for scenario in long)
 
@@ -375,6 +463,13 @@ async def _late_and_refused(scenario: Scenario, touch: int) -> None:
 
 async def every_refusal_with_a_debt(scenario: Scenario) -> AsyncIterator[Play]:
     """Make the last call that can be refused happen unheard and then refused, and each of the way back unanswered."""
+    if found := await _last_refusal(scenario):
+        for play in _with_a_debt(scenario, *found):
+            yield play
+
+
+async def _last_refusal(scenario: Scenario) -> tuple[Plan, list[str]] | None:
+    """Return the plan after which the most is undone, and the touches of a run under it."""
     for touch, name in reversed(list(enumerate(await _touches(scenario)))):
         if name.endswith(DONE_AGAIN) or not _may_refuse(name):
             continue
@@ -383,9 +478,8 @@ async def every_refusal_with_a_debt(scenario: Scenario) -> AsyncIterator[Play]:
         runs = await ended.world.cloud.journal.find(RunFilter())
         await ended.world.close()
         if any(entry.way == "undo" for run in runs for entry in run.log):
-            for play in _with_a_debt(scenario, refusal, ended.incarnations[0].touches):
-                yield play
-            return
+            return refusal, ended.incarnations[0].touches
+    return None
 
 
 def _with_a_debt(scenario: Scenario, refusal: Plan, touches: list[str]) -> Iterator[Play]:
@@ -394,6 +488,20 @@ def _with_a_debt(scenario: Scenario, refusal: Plan, touches: list[str]) -> Itera
         if changes(touches[touch]):
             what = f"REFUSED at {refused} {touches[refused]}, UNANSWERED at {touch} {touches[touch]}"
             yield Play(what, partial(_struck, scenario, {**refusal, touch: Fault.UNANSWERED}))
+
+
+async def silent_hosts(scenario: Scenario) -> None:
+    """After the last call that can be refused was refused, no host answers for a while, so that each owes its undo."""
+    found = await _last_refusal(scenario)
+    if found is None:
+        return
+    [refusal, _], trial = found, scenario.begin()
+    first = max(refusal) + 1
+    trial.chaos = lambda plan: Away(trial.world, SILENT_S, first, ("agent ",), trial.after_each, refusal)  # type: ignore[method-assign]
+    idle = _watch(trial)
+    ended = await trial.play()
+    await _check_idle(scenario, ended, idle)
+    await scenario.check(trial, ended, True)
 
 
 async def _refusal(scenario: Scenario, touch: int) -> Plan:
@@ -411,8 +519,7 @@ async def _asked_again(scenario: Scenario, touch: int, silence: Fault) -> list[i
 async def _struck(scenario: Scenario, plan: Plan) -> None:
     """Run it under a plan of faults; late calls arrive at the end, and change nothing."""
     trial = scenario.begin(plan)
-    idle = watch(trial, lambda touch: touch.endswith(".servers.unlock"), lambda: held_by(trial.world))
-    watch(trial, lets_go_a_port, lambda: no_guest_is_misbound(trial.world))
+    idle = _watch(trial)
     ended = await trial.play()
     assert len(ended.fired) == len(plan), "the fault did not happen"
     if ended.incarnations[0].late:
@@ -424,11 +531,25 @@ async def _struck(scenario: Scenario, plan: Plan) -> None:
         await release_late_effects(ended)
         assert await books(ended.world) == after, "it came late and did harm"
     if len(plan) > 1:
-        at_last = await held_by(ended.world)
-        later = dict.fromkeys(scenario.let_go_later)
-        ends = [{**end, **later} for end in ({**at_last, **held(ended.before)}, at_last)]
-        assert all({**found, **later} in ends for found in idle), "it was free, and neither done nor as before"
+        await _check_idle(scenario, ended, idle)
     await scenario.check(trial, ended, True)
+
+
+def _watch(trial: Incarnations) -> list[Books]:
+    """Watch what is let go beneath guests, volumes and images. Return what is read whenever a server is unlocked."""
+    watch(trial, releases_a_port, lambda: no_guest_is_misbound(trial.world))
+    watch(trial, lambda touch: touch == "volumes.delete_snapshot", lambda: no_image_lacks_its_snapshots(trial.world))
+    watch(
+        trial, lambda touch: touch in ("volumes.connect", "volumes.detach"), lambda: no_volume_is_written(trial.world)
+    )
+    return watch(trial, lambda touch: touch.endswith(".servers.unlock"), lambda: held_by(trial.world))
+
+
+async def _check_idle(scenario: Scenario, ended: Result, idle: list[Books]) -> None:
+    at_last = await held_by(ended.world)
+    later = dict.fromkeys(scenario.let_go_later)
+    ends = [{**end, **later} for end in ({**at_last, **held(ended.before)}, at_last)]
+    assert all({**found, **later} in ends for found in idle), "it was free, and neither done nor as before"
 
 
 async def _slept(scenario: Scenario, touch: int) -> None:

@@ -1,8 +1,8 @@
 """Leave out an undo, a wait, a save, a line, a fence, a guard: is it noticed? `make mutants`, one alone: ONLY="name".
 
 Each mutant is run in stories of its kind until one goes wrong; a mutant that no story notices survives, and that is a
-hole in the stories; known holes are run only if ONLY names them. The stories that noticed are then run with nothing
-left out. Exit code 1 if a mutant survives, or if a story fails with nothing left out.
+hole in the stories. The stories that noticed are then run with nothing left out. Exit code 1 if a mutant survives, or
+if a story fails with nothing left out.
 
 mutant_hints.json has the play that noticed each mutant last. It is tried first, which saves most of the time; if it
 does not notice, all others are searched. Each run of this command updates the file; nothing else depends on it.
@@ -24,7 +24,7 @@ import structlog
 
 from tests.stories.leaving_out import Mutant
 from tests.stories.move_plays import TOLD, groups_of, undisturbed
-from tests.stories.mutations import UNNOTICED, mutants
+from tests.stories.mutations import mutants
 from tests.stories.plays import Notice, first_failure
 
 HINTS = Path(__file__).with_name("mutant_hints.json")
@@ -35,7 +35,7 @@ Hint = tuple[str, str]
 
 def main(arguments: Sequence[str]) -> int:
     asked = _parser().parse_args(arguments)
-    names = [name for name in by_name() if asked.only in name and (asked.only or name not in UNNOTICED)]
+    names = [name for name in by_name() if asked.only in name]
     chosen = names[asked.part % asked.one_in :: asked.one_in]
     asyncio.run(undisturbed(TOLD[0]))  # so that each process has compiled statements
     with get_context("fork").Pool(asked.processes, _be_quiet, maxtasksperchild=1) as pool:
@@ -45,7 +45,6 @@ def main(arguments: Sequence[str]) -> int:
     _remember(notices)
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} are noticed; no story notices: {survivors or 'none'}")
     print(f"stories that fail with nothing left out: {unfair or 'none'}")
-    print(f"left out, because no story notices them yet: {', '.join(sorted(UNNOTICED - set(chosen))) or 'none'}")
     return 1 if survivors or unfair else 0
 
 

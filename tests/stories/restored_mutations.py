@@ -24,8 +24,8 @@ RESTORED = "restored"
 
 
 def of_restored() -> Iterator[Mutant]:
-    yield _mutant("hosts compare no progress", partial(_no_progress_at, "host"))
-    yield _mutant("cells compare no progress", partial(_no_progress_at, "the cell"))
+    yield _mutant("hosts compare no progress", partial(no_progress_at, "host"))
+    yield _mutant("cells compare no progress", partial(no_progress_at, "the cell"))
     yield _mutant("placement compares no progress", _no_progress_at_placement)
     yield _mutant("a run is driven without a look at its lock", nothing((Engine, "_see_lock")))
     yield _mutant("no start compares the ledgers", lambda: mock.patch.object(ledgers, "check", _nothing_found))
@@ -38,7 +38,7 @@ def _mutant(name: str, patch: Any) -> Mutant:
     return Mutant(f"{RESTORED}: {name}", patch, kind=RESTORED)
 
 
-def _no_progress_at(where: str) -> AbstractContextManager[Any]:
+def no_progress_at(where: str) -> AbstractContextManager[Any]:
     check = Order.check
 
     def careless(self: Order, place: str, epoch: int, progress: int) -> None:

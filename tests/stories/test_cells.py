@@ -1,15 +1,18 @@
 """Moves between cells: known problems of Nova, obstacles, and many moves at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from random import Random
 from typing import Any
 
 import pytest
 
+from tests.stories import lifecycle, shelving
 from tests.stories.choosing import chosen
-from tests.stories.move_stories import STORIES
+from tests.stories.move_stories import LIVE_STORIES, STORIES
 from tests.stories.test_crashes import check
+from tools.scenarios import evacuations
+from tools.scenarios.incarnations import Incarnations
 from tools.scenarios.moves import WIDE, Story, Trial
 from whimbrel.domain.errors import NotFound, Unavailable, WorldError
 from whimbrel.domain.flavor import Flavor
@@ -25,7 +28,7 @@ from whimbrel.servers import edit, lookup
 from whimbrel.servers.lifecycle import create, delete, power
 from whimbrel.sim.checks.invariants import Invariants, books
 from whimbrel.sim.cloud.cloud import IMAGE, LARGE, PROJECT, SMALL, World
-from whimbrel.sim.faults.chaos import After, Chaos, Crash, Fault
+from whimbrel.sim.faults.chaos import After, Chaos, Crash, Fault, Plan
 
 ACROSS = tuple(story for story in STORIES if story.crosses and story.name.startswith("resize to another cell"))
 HERE, THERE = CellName("c1"), CellName("c2")
@@ -246,9 +249,15 @@ class Away(Chaos):
     """From a touch on, one part of the cloud does not answer for a while."""
 
     def __init__(
-        self, world: World, for_s: float, first: int, mine: tuple[str, ...], after_each: After | None = None
+        self,
+        world: World,
+        for_s: float,
+        first: int,
+        mine: tuple[str, ...],
+        after_each: After | None = None,
+        plan: Plan | None = None,
     ) -> None:
-        super().__init__({}, after_each)
+        super().__init__(plan or {}, after_each)
         self._clock = world.cloud.clock
         self._for_s = for_s
         self._first = first
@@ -320,6 +329,40 @@ async def test_a_cell_whose_database_is_away_is_noticed_before_the_guest_is_down
     assert result.fired
     assert run.state == "undone"
     assert "stop_on_source" not in {entry.step for entry in run.log}
+    await result.world.close()
+
+
+def _evacuating() -> Incarnations:
+    return evacuations.Trial(next(one for one in evacuations.STORIES if one.name == "evacuation to another cell"))
+
+
+def _live() -> Incarnations:
+    return Trial(next(story for story in LIVE_STORIES if story.name == "live migration to another cell"))
+
+
+def _unshelving() -> Incarnations:
+    return lifecycle.Lifecycle(
+        next(one for one in shelving.SCENARIOS if one.name == "unshelve in a group and a zone into another cell")
+    )
+
+
+INTO_ANOTHER_CELL: Mapping[str, Callable[[], Incarnations]] = {
+    "evacuate": _evacuating,
+    "live_migrate": _live,
+    "unshelve": _unshelving,
+}
+
+
+@pytest.mark.parametrize("saga", INTO_ANOTHER_CELL)
+async def test_a_cell_whose_database_is_away_is_noticed_before_a_host_of_it_is_used(saga: str) -> None:
+    trial = INTO_ANOTHER_CELL[saga]()
+    mine = (f"{THERE}.servers.stand", f"{THERE}.servers.insert")
+    trial.chaos = lambda plan: Away(trial.world, 1e6, 0, mine, trial.after_each)  # type: ignore[method-assign]
+    result = await trial.play()
+    [run] = await result.world.cloud.journal.find(RunFilter(subject=result.server.id, sagas=(saga,)))
+    assert result.fired
+    assert run.state == "undone"
+    assert "prepare_target" not in {entry.step for entry in run.log}
     await result.world.close()
 
 

@@ -1,7 +1,12 @@
 """Moves that are refused by name: nothing was touched, and the reason is in the journal."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
+
 import pytest
 
+from tools.scenarios import evacuations
+from tools.scenarios.incarnations import Incarnations
 from tools.scenarios.moves import Story, Trial
 from whimbrel.domain.ids import HostName
 from whimbrel.moves import live_requests
@@ -10,6 +15,7 @@ from whimbrel.scheduling.decision import DecisionTrace
 from whimbrel.servers import lookup
 from whimbrel.sim.checks.invariants import books
 from whimbrel.sim.cloud.cloud import CELL
+from whimbrel.sim.faults.chaos import Fault
 from whimbrel.sim.world.equipment import GPUS
 
 REFUSED = (
@@ -27,6 +33,26 @@ async def test_it_is_refused_and_as_before(story: Story) -> None:
     assert (run.state, run.turned) == ("undone", "refused")
     assert "PCI device" in (run.message or "")
     assert await books(result.world) == result.before
+    await result.world.close()
+
+
+WITH_PORTS: Mapping[str, Callable[..., Incarnations]] = {
+    "resize": partial(Trial, Story("resize with ports and volumes, confirm", "confirm", devices=True)),
+    "evacuate": partial(evacuations.Trial, evacuations.Evacuating("evacuation with ports and volumes", devices=True)),
+}
+
+
+@pytest.mark.parametrize("saga", WITH_PORTS)
+async def test_a_host_that_cannot_bind_the_ports_is_given_up_before_anything_is_built(saga: str) -> None:
+    undisturbed = await WITH_PORTS[saga]().play()
+    await undisturbed.world.close()
+    binding = undisturbed.incarnations[0].touches.index("network.create_binding")
+    result = await WITH_PORTS[saga]({binding: Fault.REFUSED}).play()
+    [run] = await result.world.cloud.journal.find(RunFilter(sagas=[saga]))
+    tried, touches = [str(host) for host in run.facts.tried], result.incarnations[0].touches
+    assert run.state == "done"
+    assert [host for host in tried if f"agent {host}.prepare" in touches] == tried[-1:]
+    assert len(tried) == 2
     await result.world.close()
 
 

@@ -11,6 +11,7 @@ from tools.scenarios.incarnations import Incarnations, Result, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.host import Zone
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.pci import ALIAS
 from whimbrel.domain.server import Server
@@ -28,6 +29,7 @@ from whimbrel.sim.faults.chaos import Plan
 from whimbrel.sim.world.equipment import GPU, GPUS, with_a_boot_volume, with_a_function, with_devices
 
 SOURCE = HostName("h1")
+NORTH = Zone(id="7", name="north")
 
 Death = Literal["lost power", "power cut, agent alive", "cut off", "cut off, has a fence"]
 
@@ -49,6 +51,7 @@ class Evacuating:
     boots_from_volume: bool = False
     local_disks: bool = False
     bound: bool = False  # in a server group, and pinned to its zone
+    leaves_zone: bool = False  # the other hosts are in another zone
 
     def __str__(self) -> str:
         return self.name
@@ -70,6 +73,7 @@ STORIES = (
     Evacuating("evacuation after its agent says that the guest is off", death="power cut, agent alive"),
     Evacuating("evacuation of a server whose host is cut off, by its fence device", death="cut off, has a fence"),
     Evacuating("evacuation with ports and volumes", devices=True),
+    Evacuating("evacuation with ports and volumes to another zone", devices=True, leaves_zone=True),
     Evacuating("evacuation with a virtual function", function=True),
     Evacuating("evacuation with devices of the flavor", alias=True),
     Evacuating("evacuation of a server on a volume", boots_from_volume=True),
@@ -132,10 +136,13 @@ async def _scene(story: Evacuating) -> tuple[World, Server]:
     cells = {"c1": ("h1",), "c2": ("h2", "h3")} if story.crosses else {"c1": ("h1", "h2", "h3")}
     fenced = story.death == "cut off, has a fence"
     rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, pci_alias=(GPU,), accept_forced_down=not fenced)
+    rules = with_(rules, az_on_move="free") if story.leaves_zone else rules
     equipped = story.devices or story.function or story.boots_from_volume
     world = await World.build(cells=cells, rules=rules, equipped=equipped, functions=story.function, fenced=fenced)
     for host, cell in world.plan.homes() if story.alias else ():
         await world.cloud.cell(cell).devices.register(host, GPUS)
+    if story.leaves_zone:
+        await _in_another_zone(world, [host for host, _ in world.plan.homes() if host != SOURCE])
     engine = world.engine("setup")
     server = with_(world.new_server("s"), flavor=story.flavor)
     server = with_devices(server) if story.devices else server
@@ -151,6 +158,14 @@ async def _scene(story: Evacuating) -> tuple[World, Server]:
         await edit.reset_state(world.cloud, world.requester(), await lookup.find(world.cloud, server.id), "error")
     await _die(world, story)
     return world, await lookup.find(world.cloud, server.id)
+
+
+async def _in_another_zone(world: World, hosts: list[HostName]) -> None:
+    cloud = world.cloud
+    await cloud.zones.ensure(NORTH)
+    aggregate = await cloud.aggregates.create("north", cloud.ids.uuid(), {"availability_zone": NORTH.id}, 1.0)
+    for host in hosts:
+        await cloud.aggregates.add_host(aggregate.id, host, 1.0)
 
 
 async def _die(world: World, story: Evacuating) -> None:
@@ -207,17 +222,18 @@ async def expected_after(result: Result, story: Evacuating) -> dict[str, Any]:
                 *stale_disks,
             ]
         ),
-        "ports": [_bound_at(target, port) for port in before["ports"]],
+        "ports": [_bound_at(target, port, story.leaves_zone) for port in before["ports"]],
         "attachments": sorted((who, volume, target.host, status) for who, volume, _, status in before["attachments"]),
         "pci": [(target.host, one, who, request) for _, one, who, request in before["pci"]],
         "records": [(target.cell, server.id, "whole", None)],
     }
 
 
-def _bound_at(target: Any, port: tuple[Any, ...]) -> tuple[Any, ...]:
+def _bound_at(target: Any, port: tuple[Any, ...], leaves_zone: bool) -> tuple[Any, ...]:
     port_id, device, owner, _host, profile, bindings = port
     if not device:
         return port
+    owner = f"compute:{NORTH.name}" if leaves_zone else owner
     now = dict(profile) | ({"allocation": dict(target.served)} if "allocation" in profile else {})
     return port_id, device, owner, target.host, now, bindings
 
