@@ -26,9 +26,10 @@ from whimbrel.adapters.bus.account_keys import AccountKeys, agent_logins
 from whimbrel.adapters.bus.account_store import push_accounts
 from whimbrel.adapters.bus.agent_client import HttpAgents
 from whimbrel.adapters.bus.agent_server import agents_app
+from whimbrel.adapters.bus.bus_servers import BusServers
 from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.bus.nats_agents import NatsAgents, serve_agent
-from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
+from whimbrel.adapters.bus.nats_connection import BusConnection
 from whimbrel.adapters.bus.nats_keys import new_key
 from whimbrel.adapters.bus.nats_subjects import cell_account
 from whimbrel.adapters.bus.server_configuration import ServerOptions, server_configuration

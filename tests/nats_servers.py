@@ -17,7 +17,8 @@ from tests.prerequisites import missing
 from tests.processes import HANG_S
 from whimbrel.adapters.bus.account_keys import AccountKeys, agent_logins
 from whimbrel.adapters.bus.account_store import push_accounts
-from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
+from whimbrel.adapters.bus.bus_servers import BusServers
+from whimbrel.adapters.bus.nats_connection import BusConnection
 from whimbrel.adapters.bus.nats_keys import Key, new_key
 from whimbrel.adapters.bus.nats_subjects import cell_account
 from whimbrel.adapters.bus.server_configuration import Hub, ServerOptions, server_configuration

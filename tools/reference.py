@@ -24,9 +24,9 @@ from tools.json_page import json_shapes
 from tools.metric_page import metrics
 from whimbrel.bootstrap.policy_rules import rule_requests, sections
 from whimbrel.cli import app, show_whole_help
+from whimbrel.settings.cell_sections import IpmiFence, LibvirtHost, SimulatedHost
 from whimbrel.settings.error_messages import HEADS, TABLES, must_be, named
 from whimbrel.settings.rules import OWN_TABLES
-from whimbrel.settings.sections import IpmiFence, LibvirtHost, SimulatedHost
 
 NOTE = "<!-- Made by `make docs`; do not edit. -->\n"
 

@@ -8,8 +8,9 @@ import pytest
 
 from tests.nats_servers import NatsServer, free_ports
 from whimbrel.adapters.bus.account_keys import AccountKeys, agent_logins
+from whimbrel.adapters.bus.bus_servers import BusServers
 from whimbrel.adapters.bus.bus_view import BusView
-from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
+from whimbrel.adapters.bus.nats_connection import BusConnection
 from whimbrel.adapters.bus.nats_keys import check_user_key, new_key
 from whimbrel.adapters.bus.server_configuration import Hub, ServerOptions
 from whimbrel.adapters.clock import SystemClock

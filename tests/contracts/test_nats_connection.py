@@ -16,9 +16,10 @@ from nats.aio.msg import Msg
 from tests.host_room import H1, Room, spec
 from tests.nats_servers import C1, CloudBus, cloud_bus, until
 from tests.processes import HANG_S
+from whimbrel.adapters.bus.bus_servers import BusServers
 from whimbrel.adapters.bus.compressed import LARGE, compress, decompress
 from whimbrel.adapters.bus.nats_agents import SENT_AT, TIMEOUT, NatsAgents, serve_agent
-from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers, NoResponders, check_version
+from whimbrel.adapters.bus.nats_connection import BusConnection, NoResponders, check_version
 from whimbrel.adapters.bus.nats_keys import Login, new_key
 from whimbrel.adapters.bus.nats_subjects import order_subject
 from whimbrel.adapters.clock import since_boot

@@ -19,8 +19,9 @@ from tests.host_room import H1, H2, Room, order, spec
 from tests.nats_servers import C1, C2, CloudBus, cloud_bus
 from tests.processes import HANG_S
 from whimbrel.adapters.bus.account_keys import agent_logins
+from whimbrel.adapters.bus.bus_servers import BusServers
 from whimbrel.adapters.bus.nats_agents import NatsAgents, serve_agent
-from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers, flush
+from whimbrel.adapters.bus.nats_connection import BusConnection, flush
 from whimbrel.adapters.bus.nats_keys import Key, Permissions, new_key, read_claims, sign_nonce, user_jwt
 from whimbrel.adapters.bus.nats_subjects import agent_inbox, cell_account
 from whimbrel.domain.errors import Unavailable

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from tests.stories.leaving_out import Mutant, nothing
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
-from whimbrel.adapters.sql.global_ import journal
+from whimbrel.adapters.sql.global_ import journal, run_leases
 from whimbrel.adapters.sql.global_.restores import may_go_on, read_state
 from whimbrel.adapters.sql.placement import store as placement
 from whimbrel.domain.guest import Order
@@ -30,8 +30,8 @@ def of_restored() -> Iterator[Mutant]:
     yield _mutant("a run is driven without a look at its lock", nothing((Engine, "_see_lock")))
     yield _mutant("no start compares the ledgers", lambda: mock.patch.object(ledgers, "check", _nothing_found))
     yield _mutant("held runs are accepted", lambda: mock.patch.object(journal, "check_not_held", _never_held))
-    yield _mutant("held runs are saved", partial(_without_hold, "_save"))
-    yield _mutant("held runs are taken", partial(_without_hold, "_due"))
+    yield _mutant("held runs are saved", partial(_without_hold, journal, "_save"))
+    yield _mutant("held runs are taken", partial(_without_hold, run_leases, "_due"))
 
 
 def _mutant(name: str, patch: Any) -> Mutant:
@@ -64,10 +64,10 @@ async def _never_held(tx: Tx, saga: str) -> CloudState:
     return await read_state(tx)
 
 
-def _without_hold(statement: str) -> AbstractContextManager[Any]:
+def _without_hold(module: Any, statement: str) -> AbstractContextManager[Any]:
     """Leave the condition out of a statement that no run is changed while all are held."""
-    known: sa.Select[Any] | sa.Update = getattr(journal, statement)
+    known: sa.Select[Any] | sa.Update = getattr(module, statement)
     careless = known._generate()
     careless._where_criteria = tuple(one for one in known._where_criteria if one is not may_go_on)
     assert len(careless._where_criteria) < len(known._where_criteria)
-    return mock.patch.object(journal, statement, fixed(careless))
+    return mock.patch.object(module, statement, fixed(careless))

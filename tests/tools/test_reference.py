@@ -8,7 +8,8 @@ import pytest
 
 from tools import event_page, json_page, metric_page, reference
 from whimbrel.bootstrap.policy_rules import list_rules
-from whimbrel.settings.sections import SettingsFile, SimulatedTimes
+from whimbrel.settings.cell_sections import SimulatedTimes
+from whimbrel.settings.sections import SettingsFile
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,8 +14,9 @@ from importlib.metadata import version
 import structlog
 
 from whimbrel.adapters.bus.account_keys import agent_logins
+from whimbrel.adapters.bus.bus_servers import BusServers
 from whimbrel.adapters.bus.nats_agents import serve_agent
-from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
+from whimbrel.adapters.bus.nats_connection import BusConnection
 from whimbrel.adapters.bus.nats_control_plane import NatsControlPlane
 from whimbrel.adapters.bus.nats_keys import read_claims
 from whimbrel.adapters.bus.nats_subjects import admits_agent

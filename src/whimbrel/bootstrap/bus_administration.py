@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from whimbrel.adapters.bus.account_keys import AccountKeys
 from whimbrel.adapters.bus.account_store import push_accounts
+from whimbrel.adapters.bus.bus_servers import BusServers
 from whimbrel.adapters.bus.bus_view import BusView, read_bus
-from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
+from whimbrel.adapters.bus.nats_connection import BusConnection
 from whimbrel.adapters.bus.nats_keys import check_user_key, new_key
 from whimbrel.adapters.bus.nats_subjects import cell_account
 from whimbrel.adapters.bus.server_configuration import Hub, ServerOptions, server_configuration

@@ -8,8 +8,9 @@ from typing import Any
 
 from whimbrel.adapters.bus.account_keys import AccountKeys
 from whimbrel.adapters.bus.account_store import keep_accounts, push_accounts
+from whimbrel.adapters.bus.bus_servers import BusServers
 from whimbrel.adapters.bus.nats_agents import NatsAgents
-from whimbrel.adapters.bus.nats_connection import BusConnection, BusServers
+from whimbrel.adapters.bus.nats_connection import BusConnection
 from whimbrel.adapters.bus.nats_control_plane import serve_control
 from whimbrel.adapters.bus.nats_subjects import cell_account
 from whimbrel.adapters.bus.nats_wake_ups import NatsWakeUps

@@ -9,7 +9,7 @@ from whimbrel.adapters.fencing.redfish import RedfishDevice
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.hosts.fencing import FenceDevice
 from whimbrel.settings import CloudConfig
-from whimbrel.settings.sections import IpmiFence, RedfishFence
+from whimbrel.settings.cell_sections import IpmiFence, RedfishFence
 
 
 @dataclass(frozen=True)

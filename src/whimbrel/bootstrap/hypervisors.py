@@ -15,8 +15,8 @@ from whimbrel.ports.hosts.hypervisor import Hypervisor
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.images import Images
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
+from whimbrel.settings.cell_sections import SimulatedTimes
 from whimbrel.settings.datadir import DataDir
-from whimbrel.settings.sections import SimulatedTimes
 from whimbrel.sim.world.hosts import SimulatedWorld
 from whimbrel.sim.world.hypervisor import SimulatedHypervisor
 from whimbrel.sim.world.phases import Times

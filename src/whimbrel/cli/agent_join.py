@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from whimbrel.adapters.bus.nats_connection import BusServers
+from whimbrel.adapters.bus.bus_servers import BusServers
 from whimbrel.adapters.bus.nats_keys import new_key
 from whimbrel.api.views.hosts import HostJoin, HostJoinAnswer
 from whimbrel.cli.client import NEWEST

@@ -24,8 +24,8 @@ from whimbrel.cli.service_command import run_until_stopped, say
 from whimbrel.cli.serving import Ports, listen, metadata_port, metrics_port, metrics_secret, serve, watch_of
 from whimbrel.cli.terminal import counted
 from whimbrel.settings import CloudConfig
+from whimbrel.settings.cell_sections import SimulatedTimes
 from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir, Running, default_path
-from whimbrel.settings.sections import SimulatedTimes
 
 if TYPE_CHECKING:
     from whimbrel.bootstrap.process import Process

@@ -1,6 +1,6 @@
 """Volumes and attachments: Cinder's beside the block device mappings of Nova, both ways."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -11,15 +11,11 @@ from whimbrel.doctor.record_words import evidence_of
 from whimbrel.doctor.rest import at_rest, is_gone
 from whimbrel.doctor.service_records import Attachment, Volume, VolumeRecords
 from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
+from whimbrel.doctor.volume_commands import attach_again, drop, look_first, record_instead, stop_first, undo
 
 TARGET = "target:"
 MESSAGE_STATES = ("reserved", "attaching", "detaching")
 """States of volumes that last as long as an attach or a detach; a shelved server reserves its volumes."""
-FIRST: Mapping[str, str] = {
-    "resized": "confirm or revert its move", "paused": "unpause it", "suspended": "resume it", "rescued": "unrescue it",
-    "shelved": "unshelve it", "soft-delete": "restore it",
-}  # fmt: skip
-"""What ends states in which Nova stops no server. Source: API.stop."""
 DETACHED_S = 24 * 3600.0
 """How long the copy of a volume that no server uses may take: nothing tells whether cinder-volume still writes it."""
 PIECE = 500
@@ -124,7 +120,7 @@ class VolumeChecks:
         else:
             return
         host = volume.hosts.get(each.id)
-        commands = [*_look_first(each, host, subject, server), mending.delete_attachment(each.id)]
+        commands = [*look_first(each, host, subject, server), mending.delete_attachment(each.id)]
         own = next((use for use in recorded if server and _is_used(each, use, volume, server)), None)
         if own and server:
             text = (
@@ -134,7 +130,7 @@ class VolumeChecks:
             cause = "a live migration was interrupted after the target's attachment had been recorded"
             other = volume.hosts.get(own.attachment or "")
             commands = [mending.ask_host(other, server.uuid)] if other else []
-            commands += _record_instead(each, own, self._volumes.attachments_of(volume.id))
+            commands += record_instead(each, own, self._volumes.attachments_of(volume.id))
         yield Finding(
             kind=kind,
             subject=each.id,
@@ -172,7 +168,7 @@ class VolumeChecks:
                 _is_used(other, each, volume, server) for other in self._volumes.attachments_of(volume.id)
             ):
                 continue  # the guest's own attachment is a finding, and mends this
-            commands = _attach_again(each, server) if volume else [_drop(each)] * (not each.is_root)
+            commands = attach_again(each, server) if volume else [drop(each)] * (not each.is_root)
             state = f"which is {volume.status}" if volume else "which does not exist"
             yield Finding(
                 kind="mapping_without_attachment",
@@ -189,7 +185,7 @@ class VolumeChecks:
                     "server": evidence_of(subjects[each.server], records.fleet),
                 },
                 commands=commands,
-                note=_stop_first(server, commands) if volume else "",
+                note=stop_first(server, commands) if volume else "",
             )  # fmt: skip
 
     def _has(self, use: VolumeUse) -> bool:
@@ -304,13 +300,13 @@ class VolumeChecks:
         if undone and mappings:
             commands = [
                 command for use in mappings
-                for command in _undo(use, next(each for each in servers if each and each.uuid == use.server), undone)
+                for command in undo(use, next(each for each in servers if each and each.uuid == use.server), undone)
             ]  # fmt: skip
             yield _stuck(
                 volume, attachments, evidence, f"is {volume.status} for server {names}, and nothing goes on",
                 "the message to nova-compute of the server's host was lost, or that process died in the attach; if it"
                 " is down, start it: it may end this itself",
-                commands, _stop_first(servers[0], commands))  # fmt: skip
+                commands, stop_first(servers[0], commands))  # fmt: skip
 
 
 def _goes_on(records: NovaRecords, server: Instance, now: float, limits: StuckLimits) -> bool:
@@ -328,24 +324,6 @@ def _is_recorded(attachment: Attachment, uses: Sequence[VolumeUse]) -> bool:
     )
 
 
-def _look_first(
-    attachment: Attachment, host: str | None, subject: Subject, server: Instance | None
-) -> Iterator[Command]:
-    """Ask the host of an attachment whether a guest uses it: to delete it would take the guest's disk away.
-
-    A guest has a volume before its attachment is complete. Source: ComputeManager._swap_volume.
-    """
-    if server and not host and attachment.status == "attaching":
-        host = server.host
-    if not host or (server is None and subject.is_known):
-        return
-    if server is None or server.host != host:
-        yield mending.ask_host(host, subject.id)
-    else:
-        xml = f"virsh -c qemu+ssh://{host}/system dumpxml {server.uuid} | grep {attachment.volume}"
-        yield Command(f"{xml}  # if it prints a line, the guest has the volume: stop here")
-
-
 def _is_used(attachment: Attachment, use: VolumeUse, volume: Volume, server: Instance) -> bool:
     """Check whether the guest has a volume by this attachment, and not by the one that Nova records.
 
@@ -359,57 +337,6 @@ def _is_used(attachment: Attachment, use: VolumeUse, volume: Volume, server: Ins
         and server.host is not None
         and hosts.get(attachment.id) == server.host != hosts.get(use.attachment or "")
     )
-
-
-def _undo(use: VolumeUse, server: Instance, undone: Sequence[Attachment]) -> list[Command]:
-    """End an attach that never began on the host. A move, too, leaves an incomplete attachment: of a volume in use."""
-    if use.is_root or use.was_connected:
-        return _attach_again(use, server)
-    own = [each for each in undone if each.server == use.server and use.attachment in (each.id, None)]
-    return [_drop(use), *(mending.delete_attachment(each.id) for each in own)]
-
-
-def _attach_again(use: VolumeUse, server: Instance) -> list[Command]:
-    """A server keeps the record of a volume that its guest may use, or that it boots from.
-
-    Nova has no command that makes another record for a root volume. The refresh needs a server that is stopped.
-    """
-    if not use.is_root and (not use.was_connected or server.host is None):
-        again = Command(f"openstack server add volume {use.server} {use.volume}  # if it needs it still")
-        return [_drop(use), again]
-    if server.host is None or server.vm_state in FIRST:
-        return []
-    is_off, connector = server.vm_state == "stopped", f"{server.host}.json"
-    status = f"openstack server show -f value -c status {use.server}"
-    wait = f'for i in $(seq 90); do [ "$({status})" = SHUTOFF ] && break; sleep 2; done'
-    off = (f"openstack server stop {use.server}", wait)  # the refresh is refused if it is not off by then
-    return [
-        Command(f"ssh {server.host} nova-manage volume_attachment get_connector --json > {connector}"),
-        *([] if is_off else map(Command, off)),
-        Command(f"nova-manage volume_attachment refresh {use.server} {use.volume} {connector}"),
-        *([] if is_off else [Command(f"openstack server start {use.server}")]),
-    ]
-
-
-def _stop_first(server: Instance | None, commands: Sequence[Command]) -> str:
-    """Return why no attachment is made anew, if that is so because the server cannot be stopped."""
-    first = FIRST.get(server.vm_state or "") if server else None
-    if commands or not first:
-        return ""
-    return (
-        f"Nova makes an attachment anew only for a server that is off, and this one cannot be: {first}, and look again"
-    )
-
-
-def _record_instead(attachment: Attachment, use: VolumeUse, others: Sequence[Attachment]) -> Iterator[Command]:
-    """Record the attachment that the guest has. Without this a reboot or a delete uses that of another host."""
-    row = f"instance_uuid = '{use.server}' AND volume_id = '{use.volume}' AND deleted = 0"
-    yield mending.sql(
-        use.cell,
-        f"UPDATE block_device_mapping SET attachment_id = '{attachment.id}' WHERE {row}"
-        + (f" AND attachment_id = '{use.attachment}';" if use.attachment else " AND attachment_id IS NULL;"),
-    )
-    yield from (mending.delete_attachment(other.id) for other in others if other.id == use.attachment)
 
 
 def _stuck(
@@ -434,11 +361,6 @@ def _stuck(
 
 def _evidence(volume: Volume | None) -> dict[str, object] | None:
     return {"status": volume.status, "written": volume.touched} if volume else None
-
-
-def _drop(use: VolumeUse) -> Command:
-    never_used = "" if use.was_connected else " AND COALESCE(connection_info, 'null') = 'null'"
-    return mending.drop_mapping(use, f"(boot_index IS NULL OR boot_index <> 0){never_used}")
 
 
 def _pieces(found: Iterable[T]) -> Iterator[list[T]]:

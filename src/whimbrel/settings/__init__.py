@@ -15,10 +15,11 @@ import msgspec
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.ports.cloud import Rules
+from whimbrel.settings.cell_sections import LibvirtHost, SimulatedHost
 from whimbrel.settings.error_messages import MUST_BE, sentence
 from whimbrel.settings.files_of_settings import with_files
 from whimbrel.settings.rules import limited_rules, under_new_names
-from whimbrel.settings.sections import CloudConfig, HttpTable, LibvirtHost, SettingsFile, SimulatedHost
+from whimbrel.settings.sections import CloudConfig, HttpTable, SettingsFile
 from whimbrel.settings.validation import check
 
 __all__ = ["CloudConfig", "HttpTable", "LibvirtHost", "SimulatedHost", "find", "http_limits", "load"]

@@ -11,8 +11,8 @@ import msgspec
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.hosts.control_plane import ANSWERED_WITHIN_S, BEAT_S, SHORTEST_LEASE_S
+from whimbrel.settings.cell_sections import LibvirtHost, SimulatedHost
 from whimbrel.settings.error_messages import sentence
-from whimbrel.settings.sections import LibvirtHost, SimulatedHost
 
 SYSTEM_LIBVIRT = "qemu:///system"
 FIRST_ZONE = "nova"

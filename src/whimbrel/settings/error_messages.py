@@ -13,19 +13,24 @@ from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciAlias, PciDevice
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.cloud import Rules
+from whimbrel.settings.cell_sections import (
+    CellTable,
+    IpmiFence,
+    LibvirtHost,
+    RedfishFence,
+    SimulatedHost,
+    SimulatedTimes,
+)
 from whimbrel.settings.rules import OWN_TABLES, not_there, rule_must_be, scheduler_rule_must_be
 from whimbrel.settings.sections import (
     BusTable,
-    CellTable,
     ConsolesTable,
     DatabaseTable,
     GuestsTable,
     HttpTable,
     IdentityTable,
     ImagesTable,
-    IpmiFence,
     KeystoneTable,
-    LibvirtHost,
     Listen,
     LiveTable,
     MetadataTable,
@@ -33,11 +38,8 @@ from whimbrel.settings.sections import (
     MovesTable,
     NotificationsTable,
     QuotaTable,
-    RedfishFence,
     ServicesTable,
     SettingsFile,
-    SimulatedHost,
-    SimulatedTimes,
     StorageTable,
     TlsTable,
     VolumesTable,

@@ -2,7 +2,8 @@
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ip_addresses import is_plain_beyond_loopback
-from whimbrel.settings.sections import CloudConfig, ImagesTable, KeystoneTable, LibvirtHost, VolumesTable
+from whimbrel.settings.cell_sections import LibvirtHost
+from whimbrel.settings.sections import CloudConfig, ImagesTable, KeystoneTable, VolumesTable
 
 
 def check_keystone(name: str, config: CloudConfig) -> None:

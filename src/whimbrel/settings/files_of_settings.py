@@ -13,15 +13,9 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.guest_settings import GuestRules
+from whimbrel.settings.cell_sections import IpmiFence, RedfishFence
 from whimbrel.settings.named_files import read_word
-from whimbrel.settings.sections import (
-    CloudConfig,
-    GuestsTable,
-    IpmiFence,
-    KeystoneTable,
-    NotificationsTable,
-    RedfishFence,
-)
+from whimbrel.settings.sections import CloudConfig, GuestsTable, KeystoneTable, NotificationsTable
 
 CREDENTIALS = "CREDENTIALS_DIRECTORY"
 """The variable in which systemd names the directory of a service's credentials."""

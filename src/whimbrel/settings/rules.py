@@ -13,7 +13,7 @@ from whimbrel.ports.cloud import Rules
 from whimbrel.scheduling.filters import by_name
 from whimbrel.scheduling.filters.ratios import ratios
 from whimbrel.scheduling.weighers import by_name as weighers
-from whimbrel.settings.sections import Table
+from whimbrel.settings.value_types import Table
 
 log = structlog.get_logger(__name__)
 

@@ -1,167 +1,44 @@
-"""The tables of cloud.toml: one Struct for each."""
+"""The tables of cloud.toml: one Struct for each. Those of cells and hosts: cell_sections."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, field
+from msgspec import Meta, field
 
 from whimbrel.adapters.sql.engine.urls import CONNECTIONS
-from whimbrel.domain.host_nics import HostNet, HostNic, Kbps
 from whimbrel.domain.live_policy import LivePolicy, LiveRules, Rung
 from whimbrel.domain.notification_rules import AuditPeriod, NotificationRules
-from whimbrel.domain.numa import NumaNode
-from whimbrel.domain.pci import PciDevice
 from whimbrel.domain.quota_settings import QuotaRules
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.services.images import ImageLimits
-
-CellNamed = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,30}$")]  # it names a schema in a database
-HostNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
-ZoneNamed = Annotated[str, Meta(pattern=r"^(?!internal$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
-TraitNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
-ClassNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
-DatabaseUrl = Annotated[str, Meta(pattern=r"^(sqlite:///.|postgresql(\+psycopg)?://)")]  # not in memory
-LimitNamed = Annotated[str, Meta(pattern=r"^(servers|server_[a-z_]+|class:[A-Z][A-Z0-9_]*)$")]
-PhysnetNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
-StorageNamed = Annotated[str, Meta(pattern=r"^[^@#\s]{1,255}$")]
-HttpUrl = Annotated[str, Meta(pattern=r"^https?://[^/\s]+")]
-VendorDataTarget = Annotated[str, Meta(pattern=r"^[^@/\s]+@https?://[^/\s]+")]
-BrokerUrl = Annotated[str, Meta(pattern=r"^(rabbit|amqp|kombu)://[^/\s]+")]
-BusUrl = Annotated[str, Meta(pattern=r"^(nats|tls)://[^/\s]+$")]
-OneAddress = Annotated[str, Meta(pattern=r"^(?!0\.0\.0\.0$|::$).+$")]  # other machines connect to it
-OriginHost = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
-Ipv4Address = Annotated[str, Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")]
-FileNamed = Annotated[str, Meta(min_length=1)]
-CloudIdentifier = Annotated[str, Meta(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
-Count = Annotated[int, Meta(ge=1, le=2**20)]
-MemoryMib = Annotated[int, Meta(ge=1, le=2**30)]
-DiskGib = Annotated[int, Meta(ge=1, le=2**30)]
-Seconds = Annotated[float, Meta(ge=0, le=86400)]
-Timeout = Annotated[float, Meta(ge=0.01, le=86400)]
-Port = Annotated[int, Meta(ge=0, le=65535)]
-Quota = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
-
-
-class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the file."""
-
-
-class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
-    name: HostNamed
-    zone: ZoneNamed
-    vcpus: Count
-    memory_mib: MemoryMib
-    disk_gib: DiskGib
-    dedicated_vcpus: Annotated[int, Meta(ge=0, le=2**20)] = 0  # besides `vcpus`: dedicated to one guest each
-    traits: tuple[TraitNamed, ...] = ()  # besides those that every host has
-    resources: dict[ClassNamed, Count] = {}  # resource class -> amount
-    kpps: Kbps = 0  # thousands of packets per second, both directions together; 0: not counted
-    egress_kpps: Kbps = 0
-    ingress_kpps: Kbps = 0
-    cards: tuple[HostNic, ...] = field(default=(), name="nic")
-    pci: tuple[PciDevice, ...] = ()  # devices for passthrough to servers
-    console_address: OneAddress = "127.0.0.1"  # the proxies of consoles connect here
-    console_port: Port = 0  # 0: a free one
-    self_fence_s: Timeout | None = None  # it stops its guests when it was cut off for so long; None: it does not
-
-    @property
-    def net(self) -> HostNet:
-        """Return the network service's data of the host."""
-        return HostNet(
-            host=self.name,
-            cards=self.cards,
-            kpps=self.kpps,
-            egress_kpps=self.egress_kpps,
-            ingress_kpps=self.ingress_kpps,
-        )
-
-
-class SimulatedHost(HostTable, frozen=True, kw_only=True, tag="simulated"):
-    """A simulated host, with guests that use no resources."""
-
-    numa: tuple[NumaNode, ...] = ()  # its NUMA nodes; empty: not reported
-    address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # hosts of other processes read moving disks here
-    witness: FileNamed | None = None  # directory that hosts share to report servers that run on two of them
-
-
-class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
-    """A host with a libvirt daemon."""
-
-    uri: Annotated[str, Meta(pattern=r"^[a-z+]+://")]
-    guests_dir: Annotated[str, Meta(min_length=1)] | None = None  # None: in the data directory
-    nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # the cell's hosts read moving disks here
-    virt_type: Literal["auto", "kvm", "qemu"] = "auto"  # auto: KVM if the processor has it, else emulation
-    guest_nics: Literal["tap", "bridge", "user"] = "tap"  # see docs/networks.md
-    tunnel_address: Ipv4Address | None = None  # of tunnels to the other hosts of a network; None: it has none
-    peer_uri: Annotated[str, Meta(pattern=r"^[a-z]+\+[a-z]+://")] | None = (
-        None  # by which other hosts reach this libvirt
-    )
-    migration_address: Annotated[str, Meta(min_length=1)] | None = (
-        None  # of live guests' memory and disks; None: libvirt's
-    )
-    migration_tls: bool = False
-    storage_address: Annotated[str, Meta(min_length=1)] | None = None  # in the storage network; None: nbd_address
-    storage_socket: Annotated[str, Meta(pattern=r"^/")] | None = None  # of `whimbrel storage`; None: run by the agent
-    storage_mounts: Annotated[str, Meta(pattern=r"^/")] = "/run/whimbrel-volumes"  # where the agent mounts shares
-    multipath: bool = False  # of iSCSI and Fibre Channel volumes, by multipathd
-    tcg_live_migration: Literal["suspend", "allow"] = "suspend"  # of emulated guests, if QEMU could lose their memory
-
-    @property
-    def net(self) -> HostNet:
-        if self.guest_nics == "tap":
-            return super().net
-        address = self.tunnel_address or UNSET
-        return msgspec.structs.replace(super().net, guest_nics=self.guest_nics, tunnel_address=address)
-
-    def guests_in(self, data_dir: Path) -> Path:
-        """Return the directory of its guests."""
-        return Path(self.guests_dir) if self.guests_dir else data_dir / "guests" / self.name
-
-
-class FenceTable(Table, frozen=True, kw_only=True, tag_field="driver"):
-    """The fence device of a host."""
-
-    host: HostNamed
-    user: Annotated[str, Meta(min_length=1)]
-    password_file: FileNamed  # of the user there
-    timeout_s: Timeout = 10.0  # for one answer
-
-
-class RedfishFence(FenceTable, frozen=True, kw_only=True, tag="redfish"):
-    address: HttpUrl
-    system: Annotated[str, Meta(pattern=r"^/")] | None = None  # such as "/redfish/v1/Systems/1"; None: the only one
-    ca_file: FileNamed | None = None  # of its certificate; None: those of the system
-    insecure: bool = False  # whatever its certificate is, and plain HTTP
-
-
-class IpmiFence(FenceTable, frozen=True, kw_only=True, tag="ipmi"):
-    address: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?$")]
-    cipher_suite: Annotated[int, Meta(ge=0, le=17)] | None = None  # None: the best of both sides
-
-
-class CellTable(Table, frozen=True, kw_only=True):
-    name: CellNamed
-    database: DatabaseUrl | None = None  # None: the cloud's own
-    enabled: bool = True
-    physnets: tuple[PhysnetNamed, ...] | None = None  # the physical networks that its hosts reach; None: all
-    storage: tuple[StorageNamed, ...] | None = None  # the storage back ends that its hosts reach; None: all
-    migration_network: PhysnetNamed | None = None  # shared with the cells to which servers can be migrated live
-    hosts: tuple[SimulatedHost | LibvirtHost, ...] = field(default=(), name="host")  # besides those that join
-
-
-class SimulatedTimes(Table, frozen=True, kw_only=True):
-    """Durations of operations on simulated hosts, so that users can observe them."""
-
-    reserve_s: Seconds = 0.0
-    build_disk_s: Seconds = 0.0
-    copy_disk_s: Seconds = 0.0
-    snapshot_s: Seconds = 0.0
-    start_s: Seconds = 0.0
-    stop_s: Seconds = 0.0
-    live_mib_s: Annotated[float, Meta(ge=0)] = 0.0  # speed of live transfers; 0: they take no time
-    faults: FileNamed | None = None  # a directory in which tests ask for faults, see whimbrel.testing
+from whimbrel.settings.cell_sections import (
+    CellTable,
+    IpmiFence,
+    LibvirtHost,
+    RedfishFence,
+    SimulatedHost,
+    SimulatedTimes,
+)
+from whimbrel.settings.value_types import (
+    BrokerUrl,
+    BusUrl,
+    CloudIdentifier,
+    Count,
+    DatabaseUrl,
+    FileNamed,
+    HttpUrl,
+    LimitNamed,
+    OriginHost,
+    Port,
+    Quota,
+    Seconds,
+    Table,
+    Timeout,
+    VendorDataTarget,
+    ZoneNamed,
+)
 
 
 class LiveTable(Table, frozen=True, kw_only=True):
@@ -175,7 +52,7 @@ class LiveTable(Table, frozen=True, kw_only=True):
     bandwidth_mib_s: Annotated[int, Meta(ge=0, le=2**20)] = 0
     at_once_per_host: Annotated[int, Meta(ge=0, le=1000)] = 1
     at_once_per_link: Annotated[int, Meta(ge=0, le=1000)] = 0
-    of_projects: dict[str, dict[str, Any]] = {}
+    of_projects: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def rules(self) -> LiveRules:
@@ -446,7 +323,7 @@ class SettingsFile(Table, frozen=True, kw_only=True):
     keystone: KeystoneTable | None = None  # None: all services are embedded
     bus: BusTable = BusTable()
     cloud: IdentityTable = IdentityTable()
-    host: dict[str, Any] = {}  # the host of the agent on this machine: `settings.agent_host`
+    host: dict[str, Any] = field(default_factory=dict)  # the host of the agent on this machine: `settings.agent_host`
 
 
 class CloudConfig(SettingsFile, frozen=True, kw_only=True):

@@ -11,9 +11,10 @@ from whimbrel.domain.live_policy import policy_of
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
 from whimbrel.placement import resource_names as names
 from whimbrel.ports.placement.placement import DISABLED
+from whimbrel.settings.cell_sections import HostTable, LibvirtHost, RedfishFence
 from whimbrel.settings.external import check_keystone
 from whimbrel.settings.rules import wrong_with
-from whimbrel.settings.sections import CloudConfig, HostTable, LibvirtHost, RedfishFence
+from whimbrel.settings.sections import CloudConfig
 from whimbrel.settings.transport import is_in
 
 

@@ -13,7 +13,7 @@ import uvicorn
 
 from tests.api.front import POLICY, Tokens, mounted
 from whimbrel.adapters.bus.account_keys import AccountKeys
-from whimbrel.adapters.bus.nats_connection import BusServers
+from whimbrel.adapters.bus.bus_servers import BusServers
 from whimbrel.adapters.bus.nats_keys import public_key, read_claims
 from whimbrel.adapters.private_ca import PrivateCa
 from whimbrel.adapters.sql.global_.bus_accounts import SqlBusAccounts

@@ -4,9 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
-import structlog
 from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam
 
@@ -16,15 +14,16 @@ from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.global_ import quota_usage, rounds
 from whimbrel.adapters.sql.global_.decision_evidence import add_evidence, read_evidence
 from whimbrel.adapters.sql.global_.maintenances import start_item
-from whimbrel.adapters.sql.global_.restores import check_not_held, may_go_on, read_state
+from whimbrel.adapters.sql.global_.restores import check_not_held, may_go_on
 from whimbrel.adapters.sql.global_.run_counts import SqlTally, stalled_rows
 from whimbrel.adapters.sql.global_.run_filter import asked
+from whimbrel.adapters.sql.global_.run_leases import SqlRunLeases
 from whimbrel.adapters.sql.global_.run_positions import read_end, read_news
 from whimbrel.adapters.sql.global_.run_progress import note_progress, read_progress
-from whimbrel.adapters.sql.global_.run_rows import COLUMNS, Sagas, read_run, run_values, source_host_of, unknown_part
+from whimbrel.adapters.sql.global_.run_rows import COLUMNS, Sagas, read_run, run_values, source_host_of
 from whimbrel.adapters.sql.global_.server_groups import join
-from whimbrel.adapters.sql.tables.global_ import actions, directory, runs, takeovers
-from whimbrel.domain.errors import Busy, Conflict, NotFound, Superseded, Unavailable
+from whimbrel.adapters.sql.tables.global_ import actions, runs
+from whimbrel.domain.errors import Busy, Conflict, NotFound, Superseded
 from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.domain.run import Action, Facts, Run, Verdict
 from whimbrel.domain.server import Server
@@ -41,10 +40,6 @@ from whimbrel.ports.stores.journal import (
     Takeover,
     Tally,
 )
-from whimbrel.ports.stores.processes import MARGIN_S
-from whimbrel.saga.engine import NEVER
-
-log = structlog.get_logger(__name__)
 
 _KEPT = (
     *("id", "number", "saga", "version", "subject", "created_at", "verdict", "action", "queued"),
@@ -85,33 +80,6 @@ _beside = runs.alias()
 _is_alone = ~sa.exists().where(
     _beside.c.subject == runs.c.subject, _beside.c.state == "open", _beside.c.id != runs.c.id
 )
-_is_before = sa.or_(~_beside.c.queued, _beside.c.number < runs.c.number)
-_is_its_turn = sa.or_(
-    ~runs.c.queued,
-    ~sa.or_(
-        sa.exists().where(_beside.c.subject == runs.c.subject, _beside.c.state == "open", _is_before),
-        sa.exists().where(
-            directory.c.server_id == runs.c.subject,
-            directory.c.delete_wanted_by.is_not(None),
-            directory.c.deleted_at.is_(None),
-        ),
-    ),
-)  # queued runs follow in order of their numbers; a delete comes before them
-_is_known = runs.c.id.not_in(bindparam("b_left_alone", expanding=True))
-_due = fixed(
-    sa.select(
-        runs.c.id, runs.c.owner, runs.c.epoch, *(runs.c[name] for name in ("saga", "version", "at", "facts", "log"))
-    )
-    .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"), _is_known, _is_its_turn, may_go_on)
-    .order_by(runs.c.due_at)
-    .limit(bindparam("b_limit"))
-    .with_for_update(skip_locked=True)
-)
-MOST_LEFT_ALONE = 1000
-"""How many runs of a newer program are remembered, so that they are not decoded again on each read."""
-
-_is_open = runs.c.state == "open"
-_is_leased = sa.and_(_is_open, runs.c.owner.is_not(None))
 _newest_ends = (
     sa.select(sa.func.max(runs.c.number))
     .where(runs.c.saga == bindparam("b_saga"), runs.c.source_host == bindparam("b_host"))
@@ -126,38 +94,6 @@ _newest_undone = fixed(
 )
 _highest_ticket = fixed(  # the end of an index
     sa.select(sa.func.max(runs.c.ticket)).where(runs.c.ticket.is_not(None), runs.c.finished_at.is_(None))
-)
-_due_times = fixed(  # of the first run and of the last lease: both are ends of an index
-    sa.select(
-        sa.select(sa.func.min(runs.c.due_at)).where(_is_open, _is_known, _is_its_turn).scalar_subquery().label("first"),
-        sa.select(sa.func.max(runs.c.due_at)).where(_is_leased).scalar_subquery().label("last_lease"),
-    )
-)
-_end_too_long = fixed(
-    sa.update(runs).where(_is_leased, runs.c.due_at > bindparam("b_latest")).values(due_at=bindparam("b_now"))
-)
-_take = fixed(
-    sa.update(runs)
-    .where(runs.c.id.in_(bindparam("b_ids", expanding=True)))
-    .values(owner=bindparam("b_owner"), due_at=bindparam("b_until"), epoch=runs.c.epoch + 1, queued=False)
-    .returning(runs)
-)
-_stand_still = fixed(
-    sa.update(runs)
-    .where(runs.c.id == bindparam("b_id"))
-    .values(problem=bindparam("b_problem"), owner=None, due_at=NEVER)
-)
-_renew = fixed(
-    sa.update(runs)
-    .where(runs.c.id.in_(bindparam("b_ids", expanding=True)), runs.c.owner == bindparam("b_owner"))
-    .where(runs.c.state == "open")
-    .values(due_at=bindparam("b_due_at"))
-)
-_insert_takeover = fixed(sa.insert(takeovers))
-_takeovers_of = fixed(
-    sa.select(takeovers)
-    .where(takeovers.c.run.in_(sa.select(runs.c.id).where(runs.c.subject == bindparam("b_subject"))))
-    .order_by(takeovers.c.number)
 )
 _is_unheard = runs.c.verdict.is_(None)
 _park = fixed(
@@ -216,7 +152,7 @@ class SqlJournal:
         self._db = db
         self._announces = announces
         self._sagas = sagas
-        self._left_alone: dict[RunId, None] = {}  # runs recognized as a newer program's
+        self._leases = SqlRunLeases(db, sagas)
         self._tally = SqlTally(db, announces)
         self._incarnation = 0  # as of the last accepted or taken run
 
@@ -346,74 +282,22 @@ class SqlJournal:
             done = await tx.run(_set_status, {"b_id": run_id, "b_was": was, "b_status": status, "b_now": now})
         return bool(done.rowcount == 1)
 
+    # Leases
+
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
-        latest = now + lease_s + MARGIN_S
-        async with self._db.read() as tx:
-            times = await tx.row(_due_times, {"b_left_alone": self._others})
-        has_too_long = times.last_lease is not None and times.last_lease > latest
-        if times.first is None or (times.first > now and not has_too_long):
-            return []
-        async with self._db.write() as tx:
-            if has_too_long:
-                await tx.run(_end_too_long, {"b_now": now, "b_latest": latest})
-            found = await tx.rows(_due, {"b_now": now, "b_limit": limit, "b_left_alone": self._others})
-            due = [row for row in found if not self._is_newer(row)]
-            if not due:
-                return []
-            taken = {"b_ids": [row.id for row in due], "b_owner": owner, "b_until": now + lease_s}
-            took = await tx.tell(_take, taken)
-            self._incarnation = (await read_state(tx)).incarnation
-            rows = took.all()
-            for row in due:
-                if row.owner not in (None, owner):
-                    epoch = row.epoch + 1
-                    values = {"run": row.id, "at": now, "was": row.owner, "by": owner, "epoch": epoch}
-                    await tx.run(_insert_takeover, values)
-            return await self._readable(tx, rows)
-
-    @property
-    def _others(self) -> list[str]:
-        return list(self._left_alone) or [""]
-
-    def _is_newer(self, row: sa.Row[Any]) -> bool:
-        """Check whether a run is for a newer program only; if so, this process skips it from now on."""
-        try:
-            unknown = unknown_part(row, self._sagas)
-        except msgspec.DecodeError:
-            return False  # it is damaged
-        if unknown is None:
-            return False
-        log.warning("a run is left to a conductor of a newer Whimbrel", run=row.id, unknown=unknown)
-        if len(self._left_alone) >= MOST_LEFT_ALONE:
-            self._left_alone.clear()
-        self._left_alone[row.id] = None
-        return True
-
-    async def _readable(self, tx: Tx, rows: Sequence[sa.Row[Any]]) -> list[Run]:
-        """Decode these rows. A run that cannot be decoded is marked and stops; it does not block others."""
-        found = []
-        for row in rows:
-            try:
-                found.append(self._run(row))
-            except Unavailable as trouble:
-                await tx.run(_stand_still, {"b_id": row.id, "b_problem": trouble.reason})
-        return found
+        taken = await self._leases.take(owner, now, lease_s, limit)
+        if taken:
+            self._incarnation = taken[0].incarnation
+        return taken
 
     async def takeovers(self, server_id: ServerId) -> list[Takeover]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(_takeovers_of, {"b_subject": server_id})
-        return [Takeover(run_id=row.run, at=row.at, was=row.was, by=row.by, epoch=row.epoch) for row in rows]
+        return await self._leases.takeovers(server_id)
 
     async def take_back(self, owner: str, now: float) -> int:
-        async with self._db.write() as tx:
-            done = await tx.run(
-                sa.update(runs).where(runs.c.state == "open", runs.c.owner == owner).values(owner=None, due_at=now)
-            )
-        return int(done.rowcount)
+        return await self._leases.take_back(owner, now)
 
     async def renew(self, owner: str, run_ids: Sequence[RunId], now: float, lease_s: float) -> None:
-        async with self._db.urgent.write() as tx:
-            await tx.run(_renew, {"b_ids": list(run_ids), "b_owner": owner, "b_due_at": now + lease_s})
+        await self._leases.renew(owner, run_ids, now, lease_s)
 
     # Verdicts and operators' commands
 
