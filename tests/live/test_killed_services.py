@@ -49,7 +49,10 @@ def without(request: pytest.FixtureRequest, cloud: ExternalCloud) -> Killed:
 
 @contextmanager
 def interrupted(cloud: ExternalCloud, service: str, url: str | None) -> Iterator[None]:
-    """Have a conductor begin what is requested inside while a service is away, until it has asked for it in vain."""
+    """Accept requests without a conductor, then kill the service and start one; leave when it has called in vain.
+
+    url: of the service; None: do not wait for the conductor's calls.
+    """
     with ExitStack() as ending:
         with cloud.without_conductor():
             yield

@@ -99,7 +99,7 @@ async def _bootstrap(start: "Start", home: DataDir | None) -> None:
         await name_cells(start.config, process.cloud)
         await process.cells.open()
         if home and process.own_accounts:
-            await _create_first_contents(process, start, home)
+            await _fill_and_report(process, start, home)
         else:
             from whimbrel.bootstrap.first_flavors import write_down_flavors
 
@@ -109,8 +109,8 @@ async def _bootstrap(start: "Start", home: DataDir | None) -> None:
         await process.close()
 
 
-async def _create_first_contents(process: "Process", start: "Start", home: DataDir) -> None:
-    """Create the initial contents of a cloud with accounts of its own."""
+async def _fill_and_report(process: "Process", start: "Start", home: DataDir) -> None:
+    """Create the initial contents that are missing, and print what was made; without an image if nothing takes it."""
     from whimbrel.bootstrap.initial_contents import IMAGE_NAME, create_first_accounts, create_first_image
 
     console = terminal.console()

@@ -158,7 +158,7 @@ async def _serve(up: Up, stop: asyncio.Event) -> None:
 
     process = await process_factory.open_process(up.start())
     try:
-        await _create_first_contents(process, up.home)
+        await _fill_if_new(process, up.home)
         services = apps.endpoints(process, up.home, up.policy)
         watch = watch_of(process) if up.config.metrics.enabled else None
         secret = metrics_secret(up.config, up.home) if watch else None
@@ -168,8 +168,8 @@ async def _serve(up: Up, stop: asyncio.Event) -> None:
         await process.close()
 
 
-async def _create_first_contents(process: "Process", home: DataDir) -> None:
-    """Create the initial contents of a new cloud with accounts of its own, if its image service answers."""
+async def _fill_if_new(process: "Process", home: DataDir) -> None:
+    """Create the initial contents of a cloud that has no accounts yet; an image only if this process has them."""
     if process.own_accounts is None or not await process.own_accounts.is_empty():
         return
     from whimbrel.bootstrap.initial_contents import create_first_accounts, create_first_image

@@ -88,7 +88,7 @@ def end_volume_migration(volume: str) -> Command:
 
 
 def replug(server: Instance) -> list[Command]:
-    """Have a guest use what its port or volume is bound to now, if Nova reboots it in its state."""
+    """Return what makes a guest use what its port or volume is bound to now; nothing if Nova would refuse it."""
     if server.vm_state == "shelved":
         return [offload(server.uuid)]
     return [] if server.vm_state in NOT_REBOOTED else [hard_reboot(server.uuid)]

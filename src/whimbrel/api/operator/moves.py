@@ -24,6 +24,7 @@ from whimbrel.api.views.moves import (
     MoveAnswer,
     MoveRow,
     Moves,
+    step_in_hand,
 )
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import HostName, RunId, ServerId
@@ -40,7 +41,6 @@ from whimbrel.moves.steps.disk_copies import disk_copy_of
 from whimbrel.moves.unshelve import UNSHELVE
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof import paged_reads
-from whimbrel.saga.engine import DEBTS
 from whimbrel.saga.ladder import Rung, ladder
 from whimbrel.saga.step import Saga, applies
 from whimbrel.scheduling.decision import from_bytes
@@ -218,10 +218,9 @@ def _fields(run: Run) -> dict[str, Any]:
     """Return the fields of a row; views ignore those that they do not have."""
     facts = run.facts if isinstance(run.facts, MoveFacts) else None
     source, target = (facts.source, facts.target) if facts else (None, None)
-    step = run.debts[0] if run.at == DEBTS and run.debts else run.at
     return asdict(run) | {
         "server_id": run.subject,
-        "doing": "" if run.is_over else sentence_of(step, _way_of(run)),
+        "doing": "" if run.is_over else sentence_of(step_in_hand(run.at, run.debts), _way_of(run)),
         "server_name": facts.name if facts else None,
         "source": source.host if source else None,
         "target": target.host if target else None,

@@ -7,6 +7,11 @@ import msgspec
 from whimbrel.api.views.decisions import StepDecision
 
 
+def step_in_hand(at: str, debts: list[str] | tuple[str, ...]) -> str:
+    """Return the step at which a run works; at its debts, the first one whose undo it repeats."""
+    return debts[0] if at == "debts" and debts else at
+
+
 class StepTaken(msgspec.Struct, kw_only=True):
     """A step or undo that was taken. sentence: what it does, without a subject."""
 
@@ -88,7 +93,7 @@ class MoveRow(msgspec.Struct, kw_only=True):
     @property
     def _why_not_undone(self) -> str:
         """Return which undo is repeated, on which host, and why."""
-        first, *others = self.debts
+        first, others = self.step, self.debts[1:]
         host = self.target if "target" in self.doing else self.source if "source" in self.doing else None
         why = (self.message or "no answer yet").removeprefix(f"undo of {first}: ")
         more = f" (then {len(others)} more)" if others else ""
@@ -96,8 +101,8 @@ class MoveRow(msgspec.Struct, kw_only=True):
 
     @property
     def step(self) -> str:
-        """Return the step that it is at; at its debts, the first step that it has to undo."""
-        return self.debts[0] if self.at == "debts" and self.debts else self.at
+        """Return the step at which it works."""
+        return step_in_hand(self.at, self.debts)
 
     @property
     def is_live(self) -> bool:
