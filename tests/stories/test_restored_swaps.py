@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from tests.stories import cutting_off
 from tests.stories.attaching import SCENARIOS, TARGET, Operation, Scenario, touches_of
 from tools.scenarios import restored
 from whimbrel.domain.guest import GuestKey
@@ -19,7 +20,7 @@ from whimbrel.repair.service import survey
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup import orphans
 from whimbrel.sim.cloud.cloud import World
-from whimbrel.sim.faults.chaos import Crash, Fault, changes
+from whimbrel.sim.faults.chaos import Fault, changes
 from whimbrel.sim.runs.operator_restore import restore
 from whimbrel.sim.world import equipment
 
@@ -29,21 +30,8 @@ EVERYTHING = ("global", *SERVERS_ONLY)
 PIVOT = "agent h1.swap_volume"
 
 
-class CutOff(Operation):
-    """Plays a scenario until its process dies, and keeps copies of the databases from before it."""
-
-    async def until_it_dies(self, which: Collection[str]) -> World:
-        """Return the cloud after a start with the copies."""
-        await self.set_the_scene()
-        databases = self.world.remains.databases
-        copies = {name: databases[name].copy() for name in databases if name.split("_")[0] in which}
-        _, cloud, engine = self.next_incarnation()
-        try:
-            await self.move(cloud, engine)
-            await self._finish()
-        except Crash:
-            pass
-        return restored._with(self.world, copies)
+class CutOff(cutting_off.CutOff, Operation):
+    """Plays a scenario until its process dies."""
 
 
 class End(NamedTuple):
