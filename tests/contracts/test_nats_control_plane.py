@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 import pytest
+from nats.aio.msg import Msg
 
 from tests.nats_servers import C1, CloudBus
 from tests.unit.hosts.descriptions import NEW, description
@@ -10,7 +11,7 @@ from whimbrel.adapters.bus.account_keys import agent_logins, key_of
 from whimbrel.adapters.bus.nats_connection import BusConnection
 from whimbrel.adapters.bus.nats_control_plane import NatsControlPlane, serve_control
 from whimbrel.adapters.bus.nats_keys import new_key, read_claims, user_jwt
-from whimbrel.adapters.bus.nats_subjects import admits_agent, cell_account, of_agent
+from whimbrel.adapters.bus.nats_subjects import CONTROL_GROUP, admits_agent, cell_account, of_agent
 from whimbrel.adapters.clock import SystemClock
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.host_description import HostDescription
@@ -68,6 +69,22 @@ async def test_a_host_may_have_any_name(bus: CloudBus, name: str) -> None:
             await control.guest_metadata(host, ServerId("server"), "/")
             await control.network_state(host, "")
     assert there.hosts == [host] * 6
+
+
+async def test_a_question_to_a_process_that_is_stopped_is_asked_again(bus: CloudBus) -> None:
+    """The bus has not noticed it yet, and gives it a share of the questions."""
+    there, kept = Named(), list[Msg]()
+
+    async def keep(message: Msg) -> None:
+        kept.append(message)
+
+    async with bus.cell() as stopped, bus.cell() as process, await bus.agent(NEW) as agent:
+        await stopped.connected()
+        await process.connected()
+        async with stopped.listen(f"beat.{NEW}", keep, CONTROL_GROUP), serve_control(process, there):
+            control = NatsControlPlane(agent, again_s=0.01)
+            while not kept or not there.hosts:
+                assert (await control.beat(NEW, Beat(session=1, digest="", answers=True))).session == 1
 
 
 async def test_without_a_process_that_answers_it_is_unavailable_at_once(bus: CloudBus) -> None:

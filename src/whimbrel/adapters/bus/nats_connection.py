@@ -124,9 +124,18 @@ class BusConnection:
         except TimeoutError:
             raise Unavailable(f"no connection to the bus at {' '.join(self._servers.urls)}: {self._problem}") from None
 
-    async def ask(self, subject: str, body: bytes, timeout_s: float, headers: Mapping[str, str] | None = None) -> Msg:
+    async def ask(
+        self,
+        subject: str,
+        body: bytes,
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
+        again_s: float | None = None,
+    ) -> Msg:
         """Send a question and return the answer.
 
+        again_s: send it again whenever no answer has come for so long: another member of a queue group may get it. The
+        first answer counts.
         Raises: NoResponders: no listener. Unavailable: no answer, it may have arrived. Refused: it is too large.
         """
         client = await self._present(timeout_s)
@@ -135,6 +144,8 @@ class BusConnection:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._publish(client, subject, body, f"{self._inbox}.{number}", headers)
+                while again_s is not None and not (await asyncio.wait([answer], timeout=again_s))[0]:
+                    await self._publish(client, subject, body, f"{self._inbox}.{number}", headers)
                 message: Msg = await answer
         except TimeoutError:
             raise Unavailable(f"no answer to {subject} in {timeout_s:.0f} s") from None

@@ -37,6 +37,10 @@ WANTS_CLAIMS = "Wants-Claims"
 CLAIMS = "Claims"
 """Headers: the agent's own claims end soon; new ones, in the answer."""
 
+AGAIN_S = 2.5
+"""After how long a question is asked again: the bus may have given it to a process that is stopped, and the servers
+notice that late. Some times within the time for which an agent waits for the answer to a heartbeat."""
+
 ENDS_S = 10.0
 """How long questions may take to be answered when a process ends."""
 
@@ -44,8 +48,9 @@ ENDS_S = 10.0
 class NatsControlPlane:
     """Implements ports.hosts.control_plane.ControlPlane for the agent of one host.
 
-    keep_claims: stores new claims of this agent's key (a JWT, see nats_keys). needs_claims: whether those that it has
-    end soon. Both None: claims are not renewed.
+    again_s: after how long a question that may be answered twice is asked again. keep_claims: stores new claims of this
+    agent's key (a JWT, see nats_keys). needs_claims: whether those that it has end soon. Both None: claims are not
+    renewed.
     """
 
     def __init__(
@@ -54,14 +59,16 @@ class NatsControlPlane:
         timeout_s: float = TIMEOUT_S,
         needs_claims: Callable[[], bool] | None = None,
         keep_claims: Callable[[str], None] | None = None,
+        again_s: float = AGAIN_S,
     ) -> None:
         self._bus = bus
         self._timeout_s = timeout_s
+        self._again_s = again_s
         self._needs_claims = needs_claims
         self._keep_claims = keep_claims
 
     async def register(self, host: HostName, hello: AgentHello) -> Welcome:
-        welcome: Welcome = await self._ask(host, "register", hello)
+        welcome: Welcome = await self._ask(host, "register", hello, again=False)  # each answer begins a session
         return welcome
 
     async def beat(self, host: HostName, beat: Beat) -> BeatAnswer:
@@ -78,21 +85,22 @@ class NatsControlPlane:
     async def guest_metadata(
         self, host: HostName, server: ServerId, path: str, method: str = "GET", body: bytes = b""
     ) -> MetadataAnswer:
-        told: MetadataAnswer = await self._ask(host, "guest_metadata", server, path, method, body)
+        again = method == "GET"  # a password is accepted once
+        told: MetadataAnswer = await self._ask(host, "guest_metadata", server, path, method, body, again=again)
         return told
 
     async def network_state(self, host: HostName, known: str) -> HostNetworks | None:
         state: HostNetworks | None = await self._ask(host, "network_state", known)
         return state
 
-    async def _ask(self, host: HostName, name: str, *arguments: object) -> Any:
+    async def _ask(self, host: HostName, name: str, *arguments: object, again: bool = True) -> Any:
         verb = CONTROL_VERBS[name]
         body, headers = compress(encode(verb.question(*arguments)))
         if self._needs_claims and self._needs_claims():
             headers = {**headers, WANTS_CLAIMS: "1"}
         subject = f"{CONTROL_SUBJECTS[name]}.{token(host)}"
         try:
-            message = await self._bus.ask(subject, body, self._timeout_s, headers)
+            message = await self._bus.ask(subject, body, self._timeout_s, headers, self._again_s if again else None)
         except NoResponders:
             raise Unavailable("no process of the control plane is connected to the bus") from None
         if self._keep_claims and message.headers and CLAIMS in message.headers:

@@ -15,6 +15,11 @@ from whimbrel.ports.stores.bus_accounts import BusAccount
 MAX_PAYLOAD = 8 * 1024 * 1024
 """Larger than NATS's default, 1 MiB, for the guests and ledgers of large hosts."""
 
+PING_S, PINGS = 10, 2
+"""How often a server asks a client whether it is there, and how often in vain. A process that is stopped, or whose
+machine is cut off, so loses its share of questions after half of the time after which hosts count as down, not after
+six minutes."""
+
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What differs between servers of one bus.
@@ -102,6 +107,8 @@ async def server_configuration(keys: AccountKeys, options: ServerOptions, hub: H
         f"listen: {_text(options.listen)}",
         *([f"server_name: {_text(options.name)}"] if options.name else []),
         f"max_payload: {MAX_PAYLOAD}",
+        f'ping_interval: "{PING_S}s"',
+        f"ping_max: {PINGS}",
         f"operator: {_text(operator.jwt)}",
         f"system_account: {_text(system.public_key)}",
         "resolver: {",
