@@ -11,7 +11,8 @@ from whimbrel.proof.violation import Kind, Violation
 NOTHING = "there is no known repair"
 
 _LEFT: Mapping[Kind, str] = {
-    Kind.GUEST_DIFFERS: "start or stop the server; if its size differs, move it",
+    Kind.GUEST_DIFFERS: "reboot the server hard if its record says active, start it if that says stopped; if its size"
+    " differs, move it",
     Kind.NO_RECORD: "restore the cell's row from a backup; if another cell has its record and its guest, set the cell"
     " in the directory's row to that one",
     Kind.NO_HOST: "restore the host, or delete the server",

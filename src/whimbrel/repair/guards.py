@@ -43,21 +43,24 @@ def undecided(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
             f" {record.host}: correct the directory's row to the cell of its guest"
         )
     if record.vm_state == VERDICT:
-        return _without_verdict(seen)
+        begin = "it waits for a verdict, and the journal has no move of it: restore the journal's row from a backup"
+        return f"{begin}; or {words}" if (words := choice(seen)) else begin
     return None
 
 
-def _without_verdict(seen: ServerEvidence) -> str:
-    """Return the choices for a server that waits for a verdict on a move that the journal does not have."""
-    begin = "it waits for a verdict, and the journal has no move of it: restore the journal's row from a backup"
-    whole = [f"{host} ({guest.power}, {guest.vcpus} cpus, {guest.memory_mib} MiB, guest {guest.key.slot})"
-             for host, guest in seen.guests if guests.is_whole(guest)]  # fmt: skip
+def choice(seen: ServerEvidence) -> str | None:
+    """Return what a person decides about a server with several whole guests, as of a move that the journal has lost."""
+    whole = [(host, guest) for host, guest in seen.guests if guests.is_whole(guest)]
     if len(whole) < 2:
-        return begin
+        return None
+    named = [f"{host} ({guest.power}, {guest.vcpus} cpus, {guest.memory_mib} MiB, guest {guest.key.slot})"
+             for host, guest in whole]  # fmt: skip
+    live = [host for host, guest in whole if guest.is_live]
+    newest = f" The one on {live[0]} runs, and has the newest data." if len(live) == 1 else ""
     return (
-        f"{begin}; or decide which of its whole guests to keep: {' or '.join(whole)}. Copy the disks of the other one,"
-        " remove it with the hypervisor's own tool, and repair again: the record is then rewritten from the guest"
-        " that remains"
+        f"decide which of its whole guests to keep: {' or '.join(named)}.{newest} Do not start or stop the server"
+        " before. Copy the disks of the other one, remove it with the hypervisor's own tool, and repair again: the"
+        " record is then rewritten from the guest that remains"
     )
 
 

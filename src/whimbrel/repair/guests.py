@@ -21,12 +21,22 @@ from whimbrel.repair.guards import stands_as_recorded
 
 def destroy_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if seen.is_alive:
-        if stands_as_recorded(seen) or adoptable(seen, snapshot):
+        if stands_as_recorded(seen):
+            return _newer_than_recorded(seen, violation)
+        if adoptable(seen, snapshot):
             return None
         return "it is unknown which of its guests is the right one; nothing is destroyed"
     if seen.is_ended:
         return None
     return "its owner is unknown: the directory never had such a server; nothing is destroyed"
+
+
+def _newer_than_recorded(seen: ServerEvidence, violation: Violation) -> str | None:
+    """Return what to decide if the guest runs, and the recorded one does not: a lost move may have made it."""
+    recorded = seen.guest(seen.record.host, seen.key) if seen.record else None
+    live = {f"{host}/{guest.key.slot}" for host, guest in seen.guests if guest.is_live}
+    is_newer = recorded is not None and not recorded.is_live and violation.about in live
+    return guards.choice(seen) if is_newer else None
 
 
 def destroy_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:

@@ -98,6 +98,9 @@ TABLE = (  # action, step, guard, proposal, violations
 )  # fmt: skip
 """Rows with a step are the steps of the saga, in this order: a new one needs a new version of it."""
 
+_OF_GUESTS = (Kind.GUEST_DIFFERS, Kind.MISSING_GUEST, Kind.ORPHAN_GUEST)
+"""Violations that a person resolves who chooses between two whole guests."""
+
 _ROW_OF = {kind: row for row in TABLE for kind in row.violations}
 
 
@@ -131,6 +134,8 @@ def _refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation
     if seen.runs and violation.kind is not Kind.LOST_LOCK:
         return _later(seen, snapshot, violation)
     if not seen.runs and (words := guards.undecided(seen, snapshot)):
+        return words
+    if violation.kind in _OF_GUESTS and not guards.stands_as_recorded(seen) and (words := guards.choice(seen)):
         return words
     if row is None:
         return advice.left(violation)
