@@ -136,6 +136,65 @@ def packet(sender: PlaneGuest, receiver: PlaneGuest, protocol: int, sum_at: int,
     return bytes.fromhex((receiver.port.mac + sender.port.mac).replace(":", "")) + b"\x86\xdd" + header + summed
 
 
+METADATA = "http://[fe80::a9fe:a9fe%eth0]/latest/user-data"
+
+
+def test_metadata_is_served_at_an_address_of_the_link(host: PlaneHost) -> None:
+    """A guest is known by its link-local address, before it has another one; by IPv4 it is served as before."""
+    host.apply(state("slaac", ONE, TWO, serves=False))
+    for each in (ONE, TWO):
+        guest = host.guest(each)
+        guest.shows(link_local(each.mac))
+        assert guest.fetch(METADATA) == f"GET /latest/user-data of {each.server}"
+    assert "address=10.5.0.12 " in guest.dhcp()
+    assert guest.fetch("http://10.5.0.2/") == "GET / of server-12"
+
+
+def test_no_guest_answers_for_the_metadata_service(host: PlaneHost) -> None:
+    ports = tuple(replace(each, is_secured=False) for each in (ONE, TWO))
+    host.apply(state("slaac", *ports, serves=False))
+    liar, other = (host.guest(each) for each in ports)
+    for guest in (liar, other):
+        guest.shows(GATEWAY)
+    targets = [ip_address(each).packed for each in ("fe80::a9fe:a9fe", link_local(liar.port.mac))]
+    marked = [b"\x88\0\0\0\x20\0\0\0" + target + MARKER + b"\0" * 3 for target in targets]
+    last = packet(liar, other, 58, 2, b"\x88\0\0\0\x20\0\0\0" + targets[1] + LAST)
+    assert liar.sends([*(packet(liar, other, 58, 2, each) for each in marked), last], other, MARKER) == 1
+
+
+def test_a_router_has_a_default_route_of_ipv6(host: PlaneHost) -> None:
+    """A guest reaches the outside with its own address: the outside has a route back."""
+    host.run("ip", "link", "add", "br-ex", "type", "bridge")
+    host.run("ip", "addr", "add", "2001:db8::1/64", "dev", "br-ex", "nodad")
+    host.run("ip", "addr", "add", "2001:db8:9::1/128", "dev", "lo")
+    host.run("ip", "link", "set", "br-ex", "up")
+    host.run("ip", "route", "add", CIDR, "via", "2001:db8::10", "dev", "br-ex")
+    outside = HostNetwork(
+        id="33333333-0000-4000-8000-000000000000", mtu=1500, uplink="br-ex",
+        subnets=(HostSubnet(id="x", version=6, cidr="2001:db8::/64", gateway="2001:db8::1"),),
+    )  # fmt: skip
+    outer = RouterLeg(port="55555555-1", network=outside.id, mac="fa:16:3e:55:00:01", addresses=("2001:db8::10/64",))
+    made = state("slaac", ONE, serves=False)
+    router = replace(
+        made.routers[0], gateway=outer, next_hops=("2001:db8::1",), routes=(("2001:db8:7::/48", "fd00:5::7"),)
+    )
+    both = replace(made, networks=(*made.networks, outside), routers=(router,))
+    try:
+        host.apply(both)
+        host.apply(both)  # the routes are there
+        guest = host.guest(ONE)
+        guest.shows(f"{ONE.addresses[0]}/64")
+        guest.shows(GATEWAY)
+        guest.run("busybox", "ping", "-6", "-c", "1", "-W", "60", "2001:db8:9::1")
+        inside = ("nsenter", "--net=/run/netns/wrtr-66666666-0000-4000-8000-000000000000", "ip", "-6", "route")
+        assert "2001:db8:7::/48 via fd00:5::7" in host.run(*inside)
+        host.apply(replace(both, routers=(replace(router, next_hops=(), routes=()),)))
+        assert "proto 187" not in host.run(*inside)
+    finally:
+        host.apply(HostNetworks())
+        host.run("ip", "link", "del", "br-ex")
+
+
 def test_a_router_that_announces_nothing_more_is_left_in_peace(host: PlaneHost) -> None:
     host.apply(state("slaac", ONE, serves=False))
     assert "routers/66666666" in host.run("ps", "axo", "args")

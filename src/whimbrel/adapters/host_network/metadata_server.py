@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from whimbrel.adapters.host_network.commands import NAMESPACES
+from whimbrel.adapters.host_network.packet_rules import link_local
 from whimbrel.domain.errors import Refused, Unavailable, WorldError
 from whimbrel.domain.host_networks import HostNetwork
 from whimbrel.domain.ids import ServerId
@@ -26,6 +27,9 @@ from whimbrel.domain.ids import ServerId
 log = structlog.get_logger(__name__)
 
 PORT = 80
+OF_IPV4 = "::ffff:"
+"""The prefix of an address of IPv4 that a socket of IPv6 shows."""
+
 MOST_BYTES = 1 << 16  # of a request
 CLONE_NEWNET = 0x40000000
 METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
@@ -92,14 +96,14 @@ class MetadataServers:
 
     def _app(self, network_id: str, servers: Mapping[str, ServerId]) -> Starlette:
         async def reply(request: Request) -> Response:
-            server = servers.get(request.client.host) if request.client else None
+            server = servers.get(request.client.host.removeprefix(OF_IPV4)) if request.client else None
             if server is None:
                 return Response("404 Not Found", 404)
             body = await _body(request)
             if body is None:
                 return Response("413 Content Too Large", 413)
             try:
-                told = await self._answer(server, request.url.path, request.method, body)
+                told = await self._answer(server, request.scope["path"], request.method, body)
             except Refused:
                 return Response("404 Not Found", 404)
             except WorldError as trouble:
@@ -122,8 +126,10 @@ async def _body(request: Request) -> bytes | None:
 
 
 def _servers(network: HostNetwork) -> dict[str, ServerId]:
-    """Return the server of each address."""
-    return {address: ServerId(port.server) for port in network.ports for address in port.addresses}
+    """Return the server of each address, also of those that guests make of their MACs."""
+    return {
+        address: ServerId(port.server) for port in network.ports for address in (*port.addresses, link_local(port.mac))
+    }
 
 
 def _socket_in(namespace: str) -> socket.socket:
@@ -131,15 +137,20 @@ def _socket_in(namespace: str) -> socket.socket:
     with open("/proc/thread-self/ns/net", "rb") as own, (NAMESPACES / namespace).open("rb") as other:
         _enter(other.fileno())
         try:
-            endpoint = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            endpoint.bind(("0.0.0.0", PORT))
+            endpoint = _endpoint()
             endpoint.setblocking(False)
             return endpoint
         except OSError as error:
             raise Unavailable(f"no metadata service in {namespace}: {os.strerror(error.errno or 0)}") from error
         finally:
             _enter(own.fileno())
+
+
+def _endpoint() -> socket.socket:
+    """Return a socket for IPv4 and IPv6, or for IPv4 on a machine without the other."""
+    if not socket.has_dualstack_ipv6():
+        return socket.create_server(("", PORT))
+    return socket.create_server(("", PORT), family=socket.AF_INET6, dualstack_ipv6=True)
 
 
 def _enter(namespace: int) -> None:

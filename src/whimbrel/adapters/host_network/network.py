@@ -10,7 +10,13 @@ from whimbrel.adapters.host_network import names, taps
 from whimbrel.adapters.host_network.commands import ip, links, make_namespace, run_inside, show
 from whimbrel.adapters.host_network.dhcp_files import dhcp_files, serves_v6
 from whimbrel.adapters.host_network.dhcp_server import DhcpServer
-from whimbrel.adapters.host_network.packet_rules import METADATA_IP, link_local, ruleset
+from whimbrel.adapters.host_network.packet_rules import (
+    METADATA_IP,
+    METADATA_IPV6,
+    has_metadata_v6,
+    link_local,
+    ruleset,
+)
 from whimbrel.adapters.host_network.uplinks import ensure_tunnel, ensure_uplink
 from whimbrel.domain.host_networks import HostNetwork, HostNetworks
 
@@ -62,11 +68,13 @@ async def _bridge(network: HostNetwork, namespace: str) -> None:
 
 
 async def _addresses(network: HostNetwork, namespace: str) -> None:
-    """Ensure that the bridge has exactly the addresses of the DHCP port, and that of the metadata service."""
+    """Ensure that the bridge has exactly the addresses of the DHCP port, and those of the metadata service."""
     bridge = names.bridge(network.id)
     wanted = {f"{METADATA_IP}/32"} if network.dhcp_mac else set()
     if serves_v6(network):
         wanted.add(f"{link_local(network.dhcp_mac)}/64")
+    if has_metadata_v6(network):
+        wanted.add(f"{METADATA_IPV6}/64")
     for subnet in network.subnets:
         address = subnet.dhcp_address or (subnet.dhcpv6_address if network.has_v6 else "")
         if address:

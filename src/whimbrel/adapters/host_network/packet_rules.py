@@ -15,6 +15,7 @@ from whimbrel.adapters.host_network.names import PORT_PREFIX, TABLE, inner
 from whimbrel.domain.host_networks import HostNetwork, HostPort, HostRule
 
 METADATA_IP = "169.254.169.254"
+METADATA_IPV6 = "fe80::a9fe:a9fe"
 SENT, RECEIVED = 1, 2  # bits of the mark
 BOTH = SENT | RECEIVED
 FAMILY = {4: "ip", 6: "ip6"}
@@ -99,8 +100,13 @@ def _input(network: HostNetwork) -> Iterator[str]:
     yield "  udp dport 67 accept"
     yield f"  ip daddr {{ {_here(network)} }} tcp dport 80 accept"
     yield f"  ip daddr {{ {_here(network)} }} icmp type echo-request accept"
-    if v6 := [subnet.dhcpv6_address for subnet in network.subnets if subnet.dhcpv6_address]:
+    v6 = [subnet.dhcpv6_address for subnet in network.subnets if subnet.dhcpv6_address]
+    if v6:
         yield "  ether type ip6 udp dport 547 accept"
+    if has_metadata_v6(network):
+        yield f"  ip6 daddr {METADATA_IPV6} tcp dport 80 accept"
+        v6.append(METADATA_IPV6)
+    if v6:
         yield "  icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
         yield f"  ip6 daddr {{ {', '.join(v6)} }} icmpv6 type echo-request accept"
     yield "  drop"
@@ -111,6 +117,11 @@ def _here(network: HostNetwork) -> str:
     """Return the addresses of the metadata service."""
     addresses = [METADATA_IP, *(subnet.dhcp_address for subnet in network.subnets if subnet.version == 4)]
     return ", ".join(filter(None, addresses))
+
+
+def has_metadata_v6(network: HostNetwork) -> bool:
+    """Check whether metadata is served at an address of IPv6, too."""
+    return bool(network.dhcp_mac) and network.has_v6 and any(subnet.version == 6 for subnet in network.subnets)
 
 
 def _forward(ports: Sequence[HostPort]) -> Iterator[str]:
@@ -131,7 +142,7 @@ def _forward(ports: Sequence[HostPort]) -> Iterator[str]:
 def _port_chains(network: HostNetwork, port: HostPort, rules: Mapping[str, tuple[HostRule, ...]]) -> Iterator[str]:
     """Yield the chains of a port: what it may send at all, and what its groups allow."""
     yield f" chain {_chain('from', port)} {{"
-    yield _own_metadata(network, port)
+    yield from _own_metadata(network, port)
     yield from (_anti_spoofing(port) if port.is_secured else ())
     yield " }"
     for direction, bit in (("egress", SENT), ("ingress", RECEIVED)):
@@ -170,11 +181,16 @@ def _anti_spoofing(port: HostPort) -> Iterator[str]:
     yield "  drop"
 
 
-def _own_metadata(network: HostNetwork, port: HostPort) -> str:
-    """Return the rule by which a port asks for no other's metadata, whatever else it may send."""
+def _own_metadata(network: HostNetwork, port: HostPort) -> Iterator[str]:
+    """Yield the rules by which a port asks for no other's metadata, whatever else it may send."""
     owned = _of_version([(port.mac, ip) for ip in port.addresses], 4)
     others = f" ether saddr . ip saddr != {{ {owned} }}" if owned else ""
-    return f"  ip daddr {{ {_here(network)} }}{others} drop"
+    yield f"  ip daddr {{ {_here(network)} }}{others} drop"
+    if has_metadata_v6(network):
+        owned = _of_version([(port.mac, ip) for ip in (*port.addresses, link_local(port.mac))], 6)
+        yield f"  ip6 daddr {METADATA_IPV6} ether saddr . ip6 saddr != {{ {owned} }} drop"
+        # The word "taddr" for the target of an advertisement is missing in nft before 1.0.8.
+        yield f"  icmpv6 type nd-neighbor-advert @th,64,128 {int(IPv6Address(METADATA_IPV6)):#x} drop"
 
 
 def _of_version(owned: Iterable[tuple[str, str]], version: int) -> str:

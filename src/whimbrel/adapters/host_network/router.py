@@ -3,7 +3,8 @@
 Its external address, and its floating IPs, are on the leg of the gateway.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from whimbrel.adapters.host_network import names
@@ -41,7 +42,7 @@ async def ensure_router(router: HostRouter, networks: Mapping[str, HostNetwork],
     for each in legs:
         floating = [f"{outer}/32" for outer, _ in router.floating] if each is router.gateway else []
         await _leg(each, [*each.addresses, *floating], networks[each.network], namespace)
-    await _routes(router, namespace)
+    await _routes(router, namespace, has_v6=all(networks[each.network].has_v6 for each in legs))
     await DhcpServer(namespace, directory).ensure_if(advertisement_files(router, networks, str(directory)))
 
 
@@ -76,22 +77,32 @@ async def _leg(leg: RouterLeg, addresses: list[str], network: HostNetwork, names
             await ip("addr", "add", address, "dev", name, *names.without_dad(address), namespace=namespace)
 
 
-async def _routes(router: HostRouter, namespace: str) -> None:
+async def _routes(router: HostRouter, namespace: str, *, has_v6: bool) -> None:
     """Ensure exactly these routes beside those of the legs."""
-    hops = [hop for hop in router.next_hops if ":" not in hop]
-    wanted = [("default", hop) for hop in hops[:1]] + [route for route in router.routes if ":" not in route[1]]
-    found = await show("route", "show", "proto", ROUTES, namespace=namespace)
+    for version in (4, 6) if has_v6 else (4,):
+        hops = [hop for hop in router.next_hops if ip_address(hop).version == version]
+        routes = [(to, hop) for to, hop in router.routes if ip_address(hop).version == version]
+        await _routes_of(f"-{version}", [*(("default", hop) for hop in hops[:1]), *routes], router.gateway, namespace)
+
+
+async def _routes_of(
+    version: str, wanted: Sequence[tuple[str, str]], gateway: RouterLeg | None, namespace: str
+) -> None:
+    found = await show(version, "route", "show", "proto", ROUTES, namespace=namespace)
     here = {(_destination(each["dst"]), each.get("gateway", "")) for each in found}
     for destination, hop in sorted(here - {(_destination(to), hop) for to, hop in wanted}):
-        await ip("route", "del", destination, "via", hop, "proto", ROUTES, namespace=namespace)
+        await ip(version, "route", "del", destination, "via", hop, "proto", ROUTES, namespace=namespace)
     # The gateway of an external subnet may be outside of it.
-    direct = ("dev", names.leg(router.gateway.port), "onlink") if router.gateway else ()
+    direct = ("dev", names.leg(gateway.port), "onlink") if gateway else ()
     for destination, hop in wanted:
         if (_destination(destination), hop) not in here:
             way = direct if destination == "default" else ()
-            await ip("route", "replace", destination, "via", hop, *way, "proto", ROUTES, namespace=namespace)
+            await ip(version, "route", "replace", destination, "via", hop, *way, "proto", ROUTES, namespace=namespace)
 
 
 def _destination(name: str) -> str:
     """Return a destination as `ip` shows it."""
-    return {"0.0.0.0/0": "default"}.get(name, name.removesuffix("/32"))
+    if name in ("default", "0.0.0.0/0", "::/0"):
+        return "default"
+    network = ip_network(name, strict=False)
+    return str(network.network_address) if network.prefixlen == network.max_prefixlen else str(network)

@@ -87,14 +87,25 @@ def test_a_port_sends_from_its_own_addresses_only() -> None:
 def test_ports_reach_the_host_by_ipv6_only_where_it_has_an_address() -> None:
     six = HostSubnet(id="six", version=6, cidr="fd00::/64", dhcpv6_address="fd00::2")
     rules = chain(ruleset(replace(NETWORK, subnets=(six,)), {}, {}), "input")
-    assert rules[-4:] == [
+    assert rules[-5:] == [
         "ether type ip6 udp dport 547 accept",
+        "ip6 daddr fe80::a9fe:a9fe tcp dport 80 accept",
         "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept",
-        "ip6 daddr { fd00::2 } icmpv6 type echo-request accept",
+        "ip6 daddr { fd00::2, fe80::a9fe:a9fe } icmpv6 type echo-request accept",
         "drop",
     ]
-    without = chain(ruleset(replace(NETWORK, subnets=(replace(six, dhcpv6_address=""),)), {}, {}), "input")
-    assert not [rule for rule in without if "ip6" in rule or "icmpv6" in rule]
+    without_dhcp = replace(NETWORK, subnets=(replace(six, dhcpv6_address=""),))
+    assert "ether type ip6 udp dport 547 accept" not in chain(ruleset(without_dhcp, {}, {}), "input")
+    for network in (replace(without_dhcp, dhcp_mac=""), replace(without_dhcp, mtu=1000), NETWORK):
+        rules = chain(ruleset(network, {}, {}), "input")
+        assert not [rule for rule in rules if "ip6" in rule or "icmpv6" in rule]
+
+
+def test_a_port_asks_for_its_own_metadata_by_ipv6() -> None:
+    six = HostSubnet(id="six", version=6, cidr="fd00::/64")
+    rules = chain(ruleset(replace(NETWORK, subnets=(six,)), {}, {}), f"from_{PORT.id}")
+    owned = f"{PORT.mac} . fd00::5, {PORT.mac} . {link_local(PORT.mac)}"
+    assert rules[1] == f"ip6 daddr fe80::a9fe:a9fe ether saddr . ip6 saddr != {{ {owned} }} drop"
 
 
 def test_a_port_without_security_sends_and_receives_all_but_the_metadata_of_others() -> None:
