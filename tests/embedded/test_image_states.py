@@ -52,6 +52,8 @@ async def test_a_staged_file_becomes_the_image_when_it_is_imported(services: Ope
     assert (await services.ask("ann", "GET", f"{path}/file")).content == b"contents"
     assert (await services.ask("ann", "GET", f"{path}/tasks")).json() == {"tasks": []}
     assert (await services.ask("bob", "GET", f"{path}/tasks")).status_code == 404
+    assert (await services.ask("root", "GET", "/image/v2/tasks")).json()["tasks"] == []
+    assert (await services.ask("ann", "GET", "/image/v2/tasks")).status_code == 403
     methods = (await services.ask("ann", "GET", "/image/v2/info/import")).json()["import-methods"]["value"]
     assert methods == ["glance-direct"]
     made = await services.ask("ann", "POST", IMAGES, {"name": "another"})

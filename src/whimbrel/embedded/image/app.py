@@ -32,6 +32,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", IMAGE + "/members/{project_id}", members.show),
     ("PUT", IMAGE + "/members/{project_id}", members.update),
     ("DELETE", IMAGE + "/members/{project_id}", members.delete),
+    ("GET", "/v2/tasks", imports.list_tasks),
     ("GET", "/v2/info/usage", usage.show),
     ("GET", "/v2/info/import", imports.show_methods),
     ("GET", "/v2/info/stores", imports.show_stores),

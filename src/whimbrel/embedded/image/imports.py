@@ -42,6 +42,13 @@ async def show_tasks(ask: Ask) -> Reply:
     return Reply({"tasks": []})
 
 
+async def list_tasks(ask: Ask) -> Reply:
+    """List the tasks of the service, for administrators: none, as of an image."""
+    if not ask.is_admin:
+        raise Problem(403, "Tasks are for administrators.")
+    return Reply({"tasks": [], "first": "/v2/tasks", "schema": "/v2/schemas/tasks"})
+
+
 async def show_methods(ask: Ask) -> Reply:
     methods: dict[str, Any] = {"description": "Import methods available.", "type": "array", "value": [DIRECT]}
     return Reply({"import-methods": methods})
