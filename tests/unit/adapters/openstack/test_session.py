@@ -136,7 +136,7 @@ async def test_requests_for_a_user_have_the_users_token_beside_ours() -> None:
 async def test_a_rejected_request_for_a_user_is_repeated_only_if_keystone_accepts_the_users_token(
     accepted: bool,
 ) -> None:
-    asked = []
+    asked: list[str] = []
 
     async def is_accepted(token: str) -> bool:
         asked.append(token)
