@@ -35,19 +35,23 @@ def test_volumes_of_servers_and_of_others(copy: NovaCopy, volumes: VolumesCopy) 
     assert kinds(copy, volumes) == []
 
 
-def test_a_volume_that_an_offloaded_server_shares_with_one_that_runs(copy: NovaCopy, volumes: VolumesCopy) -> None:
-    """Cinder calls it reserved for as long as the offloaded server's attachment waits."""
+def test_an_attach_that_stands_still_leaves_the_offloaded_server_its_volume(
+    copy: NovaCopy, volumes: VolumesCopy
+) -> None:
     copy.add_record(3, None, vm_state="shelved_offloaded")
     copy.add_mapping(3, "one")
     copy.add_spec(3)
     for number in (1, 3):
         copy.use_volume(number, "v", f"a{number}")
+        volumes.attach(f"a{number}", "v", server(number), "reserved")
     volumes.add("v", "reserved")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert found.key == ("stuck_volume", "v")
+    assert [
+        each for each in (found.text, *(each.line for each in found.commands)) if server(3) in each or "a3" in each
+    ] == []
     volumes.attach("a1", "v", server(1))
-    volumes.attach("a3", "v", server(3), "reserved")
     assert kinds(copy, volumes) == []
-    volumes.attach("a1", "v", server(1), "reserved")
-    assert kinds(copy, volumes) == [("stuck_volume", "v")]
 
 
 def test_an_attachment_of_a_server_that_is_gone(copy: NovaCopy, volumes: VolumesCopy) -> None:

@@ -279,34 +279,40 @@ class VolumeChecks:
             return  # the mapping is a finding
         if any(each and _goes_on(records, each, now, limits) for each in servers):
             return
-        names = ", ".join(f"{each.uuid} ({each.name})" for each in servers if each)
         evidence = [evidence_of(each, records.fleet) for each in subjects]
         if volume.status == "detaching":
             remove = [Command(f"openstack server remove volume {each.server} {each.volume}") for each in uses]
             yield _stuck(
-                volume, attachments, evidence, f"is detaching from server {names}, and nothing goes on",
+                volume, attachments, evidence, f"is detaching from server {_names(servers)}, and nothing goes on",
                 "the message to nova-compute of the server's host was lost, or that process died; if it is down, start"
                 " it: it may end this itself",
                 [Command(f"openstack volume set --state in-use {volume.id}"),
                  *(remove if len(uses) == 1 else [])])  # fmt: skip
             return
-        offloaded = {each.uuid for each in servers if each and each.vm_state == "shelved_offloaded"}
-        waiting = offloaded if volume.status == "reserved" else set()  # other servers may have the volume meanwhile
-        undone = [each for each in attachments if each.status != "attached" and each.server not in waiting]
+        waiting = {each.uuid for each in servers if each and each.vm_state == "shelved_offloaded"}
+        undone = [
+            each for each in attachments
+            if each.status != "attached" and not (each.status == "reserved" and each.server in waiting)
+        ]  # fmt: skip
         ids = {each.id for each in undone}
         mappings = [
-            each for each in uses if each.server not in waiting and (each.attachment in ids or not each.attachment)
-        ]
+            each for each in uses
+            if each.attachment in ids or (not each.attachment and each.server not in waiting)
+        ]  # fmt: skip
         if undone and mappings:
+            held_up = [next(each for each in servers if each and each.uuid == use.server) for use in mappings]
             commands = [
-                command for use in mappings
-                for command in undo(use, next(each for each in servers if each and each.uuid == use.server), undone)
-            ]  # fmt: skip
+                command for use, each in zip(mappings, held_up, strict=True) for command in undo(use, each, undone)
+            ]
             yield _stuck(
-                volume, attachments, evidence, f"is {volume.status} for server {names}, and nothing goes on",
+                volume, attachments, evidence, f"is {volume.status} for server {_names(held_up)}, and nothing goes on",
                 "the message to nova-compute of the server's host was lost, or that process died in the attach; if it"
                 " is down, start it: it may end this itself",
-                commands, stop_first(servers[0], commands))  # fmt: skip
+                commands, stop_first(held_up[0], commands))  # fmt: skip
+
+
+def _names(servers: Iterable[Instance | None]) -> str:
+    return ", ".join(f"{each.uuid} ({each.name})" for each in servers if each)
 
 
 def _goes_on(records: NovaRecords, server: Instance, now: float, limits: StuckLimits) -> bool:
