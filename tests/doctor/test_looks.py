@@ -1,5 +1,7 @@
 """Two looks at a whole Nova, and how its databases are read."""
 
+import socket
+
 import pytest
 import sqlalchemy as sa
 
@@ -7,7 +9,7 @@ from tests.doctor.nova_copy import OLD, YOUNG, NovaCopy, server
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.adapters.sql.nova_books.read_only import reading
 from whimbrel.doctor.stuck_limits import StuckLimits
-from whimbrel.domain.errors import Refused
+from whimbrel.domain.errors import Refused, Unavailable
 
 
 def test_a_healthy_cloud_has_no_findings(copy: NovaCopy) -> None:
@@ -65,3 +67,13 @@ def test_nothing_can_be_written(copy: NovaCopy) -> None:
         pytest.raises(sa.exc.OperationalError, match="readonly"),
     ):
         connection.execute(sa.delete(nova.instance_mappings))
+
+
+def test_a_database_that_is_silent_ends_the_look() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"mysql://root@127.0.0.1:{silent.getsockname()[1]}/nova"
+        with (
+            pytest.raises(Unavailable, match="timed out"),
+            reading("it", url, nova.API_VERSIONS, any_schema=False, silent_s=0.01),
+        ):
+            pass
