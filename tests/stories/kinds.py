@@ -40,7 +40,10 @@ from tests.stories.test_cells import Away, test_a_cell_whose_database_is_away_is
 from tests.stories.test_refused_moves import (
     test_a_host_that_cannot_bind_the_ports_is_given_up_before_anything_is_built,
 )
-from tests.stories.test_repair import a_scene
+from tests.stories.test_repair import (
+    a_scene,
+    test_the_deletion_of_a_snapshot_of_which_a_restore_lost_the_run_ends,
+)
 from tests.stories.test_repair_older import OLDER, test_the_entry_of_a_deleted_server_is_marked_deleted
 from tools.scenarios import evacuations
 from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, sleeping, watched
@@ -332,6 +335,13 @@ async def _entry_of_a_deleted_server() -> None:
     await scene.world.close()
 
 
+async def _lost_merge() -> None:
+    scene = await a_scene()
+    scene.world.registry = watched(SAGAS, scene.world)
+    await test_the_deletion_of_a_snapshot_of_which_a_restore_lost_the_run_ends(scene)
+    await scene.world.close()
+
+
 ALSO: Mapping[str, Mapping[str, Callable[[], Awaitable[None]]]] = {
     "create": {
         "the first host fails": test_build_failures.failed_over,
@@ -374,6 +384,7 @@ ALSO: Mapping[str, Mapping[str, Callable[[], Awaitable[None]]]] = {
     "repair": {
         "interrupted repairs": _interrupted_repairs,
         "the directory names a deleted server": _entry_of_a_deleted_server,
+        "the deletion of a snapshot was lost": _lost_merge,
     },
 }
 """Stories without faults of a kind that no scenario tells."""

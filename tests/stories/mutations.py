@@ -80,6 +80,8 @@ EQUIVALENT = {
     "unshelve: no undo of fetch_shelved": _UNDONE_BY_PREPARE,
     "unshelve: the undo of fetch_shelved waits for nothing": _UNDONE_BY_PREPARE,
     "unshelve: the undo of prepare_target waits for nothing": _LOOKS_ITSELF,
+    "the undo of carry_disk waits for nothing": _UNDONE_BY_PREPARE,
+    "the undo of prepare_target waits for nothing": _LOOKS_ITSELF,
     "swap_volume: no undo of swap_in_guest": _COPY_ENDED,
     "swap_volume: the undo of reserve_volume_later waits for nothing": _COPY_ENDED,
     "swap_volume: services are called without a look at the journal": "the id of a migration's target never comes back",
@@ -121,7 +123,7 @@ def _fences() -> Iterator[Mutant]:
     yield Mutant("no fence at the servers' records, told of cells", _no_fence(sql_servers, "pass_fence"), "cell")
     yield Mutant("no fence at the devices", _no_fence(sql_devices, "pass_fence"), "function")
     # What it books a resize cannot miss, for it books the same again; the switch between cells it can.
-    yield Mutant("no fence at the directory", nothing((SqlDirectory, "_fence")), "cell")
+    yield Mutant("no fence at the directory", lambda: mock.patch.object(SqlDirectory, "_check_epoch"), "cell")
     yield Mutant("no fence at placement", _no_fence(placement, "raise_fence"))
     yield Mutant("no fence at the hosts", _open_fence)
     yield Mutant("hosts look once only", lambda: mock.patch.object(Fence, "check", return_value=None), HELD_UP)

@@ -2,11 +2,12 @@
 
 import pytest
 
-from tests.stories import breaking
+from tests.stories import attaching, breaking
 from tests.stories.breaking import ADOPTED, LEFT, MENDED, Break, Scene
 from whimbrel.domain.errors import Conflict, Invalid
 from whimbrel.domain.ids import ServerId
 from whimbrel.proof.proof import prove
+from whimbrel.proof.violation import Kind
 from whimbrel.repair.service import Finding, repair, survey
 from whimbrel.sim.checks.invariants import Invariants, books
 
@@ -86,6 +87,15 @@ async def test_what_nobody_can_decide_is_left(scene: Scene, broken: Break) -> No
     with pytest.raises((Conflict, Invalid)):
         await repair_all(scene, findings)
     assert await books(scene.world) == before
+
+
+async def test_the_deletion_of_a_snapshot_of_which_a_restore_lost_the_run_ends(scene: Scene) -> None:
+    await attaching.unsnapshotting(scene.world, scene.rich)
+    assert {one.kind for one in (await prove(scene.world.cloud)).violations} == {Kind.LOST_MERGE}
+    _, findings = await survey(scene.world.cloud)
+    await repair_all(scene, findings)
+    assert [one.status for one in scene.world.remains.volumes.snapshots()] == ["error_deleting"]
+    assert (await prove(scene.world.cloud)).holds
 
 
 async def test_ports_of_servers_that_never_were_ours_are_not_our_business(scene: Scene) -> None:
