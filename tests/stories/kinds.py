@@ -403,7 +403,8 @@ def groups(saga: str, about: str = "") -> Iterator[Group]:
             yield alone(f"{operation}, twice", partial(_asked_for_twice, operation))
     yield from (alone(later.name, partial(_looks, later)) for later in LATER if later.saga == saga)
     long = [scenario for scenario in scenarios if not scenario.is_brief]
-    yield from (alone(f"{scenario}, {silent_hosts.__name__}", partial(silent_hosts, scenario)) for scenario in long)
+    for scenario in long if saga != "repair" else ():  # a repair takes nothing back
+        yield alone(f"{scenario}, {silent_hosts.__name__}", partial(silent_hosts, scenario))
     for plays in (every_refusal_with_a_debt, every_fault, every_late_call_refused_meanwhile, every_sleeper):
         yield from (every(plays, scenario) for scenario in long)
 
