@@ -21,7 +21,7 @@ from tests.stories import (
     test_repair_ends,
     test_shelved,
 )
-from tests.stories.breaking import ADOPTED, CUT_OFF, MENDED
+from tests.stories.breaking import ADOPTED, CUT_OFF, MENDED, Scene
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.later import LATER, Later, every_look
 from tests.stories.meanwhile import (
@@ -42,6 +42,7 @@ from tests.stories.test_refused_moves import (
 )
 from tests.stories.test_repair import (
     a_scene,
+    test_a_snapshot_of_which_a_restore_lost_the_run_is_reported,
     test_the_deletion_of_a_snapshot_of_which_a_restore_lost_the_run_ends,
 )
 from tests.stories.test_repair_older import OLDER, test_the_entry_of_a_deleted_server_is_marked_deleted
@@ -335,10 +336,10 @@ async def _entry_of_a_deleted_server() -> None:
     await scene.world.close()
 
 
-async def _lost_merge() -> None:
+async def _lost(test: Callable[[Scene], Awaitable[None]]) -> None:
     scene = await a_scene()
     scene.world.registry = watched(SAGAS, scene.world)
-    await test_the_deletion_of_a_snapshot_of_which_a_restore_lost_the_run_ends(scene)
+    await test(scene)
     await scene.world.close()
 
 
@@ -384,7 +385,10 @@ ALSO: Mapping[str, Mapping[str, Callable[[], Awaitable[None]]]] = {
     "repair": {
         "interrupted repairs": _interrupted_repairs,
         "the directory names a deleted server": _entry_of_a_deleted_server,
-        "the deletion of a snapshot was lost": _lost_merge,
+        "the deletion of a snapshot was lost": partial(
+            _lost, test_the_deletion_of_a_snapshot_of_which_a_restore_lost_the_run_ends
+        ),
+        "a snapshot was lost": partial(_lost, test_a_snapshot_of_which_a_restore_lost_the_run_is_reported),
     },
 }
 """Stories without faults of a kind that no scenario tells."""

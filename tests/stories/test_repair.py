@@ -5,11 +5,14 @@ import pytest
 from tests.stories import attaching, breaking
 from tests.stories.breaking import ADOPTED, LEFT, MENDED, Break, Scene
 from whimbrel.domain.errors import Conflict, Invalid
-from whimbrel.domain.ids import ServerId
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.proof.proof import prove
 from whimbrel.proof.violation import Kind
 from whimbrel.repair.service import Finding, repair, survey
 from whimbrel.sim.checks.invariants import Invariants, books
+from whimbrel.sim.world import equipment
+from whimbrel.sim.world.volumes import file_of
 
 _SCENE: list[Scene] = []
 
@@ -96,6 +99,17 @@ async def test_the_deletion_of_a_snapshot_of_which_a_restore_lost_the_run_ends(s
     await repair_all(scene, findings)
     assert [one.status for one in scene.world.remains.volumes.snapshots()] == ["error_deleting"]
     assert (await prove(scene.world.cloud)).holds
+
+
+async def test_a_snapshot_of_which_a_restore_lost_the_run_is_reported(scene: Scene) -> None:
+    world, key = scene.world, GuestKey(scene.rich.id, Slot(scene.rich.slot or ""))
+    await attaching.snapshotting(world, scene.rich)
+    taken = file_of(equipment.VOLUME, attaching.SNAPSHOT)
+    await world.hypervisors[HostName("h1")].take_volume_snapshot(key, equipment.VOLUME, taken)
+    assert {one.kind for one in (await prove(world.cloud)).violations} == {Kind.UNREPORTED_SNAPSHOT}
+    _, findings = await survey(world.cloud)
+    await repair_all(scene, findings)
+    assert (await prove(world.cloud)).holds
 
 
 async def test_ports_of_servers_that_never_were_ours_are_not_our_business(scene: Scene) -> None:
