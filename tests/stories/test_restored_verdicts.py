@@ -47,7 +47,7 @@ async def test_the_server_follows_the_guest_that_is_left(is_kept: bool) -> None:
     [other] = guests.keys() - {kept}
     [new] = [host for host, guest in guests.items() if guest.is_live]
     assert words
-    assert all(f"The one on {new} runs, and has the newest data" in each for each in words), words
+    assert all(f"The one on {new} runs: it probably has the newest data" in each for each in words), words
     world = scene.world
     await world.hypervisors[other].destroy(guests[other].key)
     await repair_all(scene, [one for one in (await survey(world.cloud))[1] if one.plan.actions])

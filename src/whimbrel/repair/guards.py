@@ -56,7 +56,7 @@ def choice(seen: ServerEvidence) -> str | None:
     named = [f"{host} ({guest.power}, {guest.vcpus} cpus, {guest.memory_mib} MiB, guest {guest.key.slot})"
              for host, guest in whole]  # fmt: skip
     live = [host for host, guest in whole if guest.is_live]
-    newest = f" The one on {live[0]} runs, and has the newest data." if len(live) == 1 else ""
+    newest = f" The one on {live[0]} runs: it probably has the newest data." if len(live) == 1 else ""
     return (
         f"decide which of its whole guests to keep: {' or '.join(named)}.{newest} Do not start or stop the server"
         " before. Copy the disks of the other one, remove it with the hypervisor's own tool, and repair again: the"
