@@ -147,7 +147,7 @@ class NovaCopy:
         row = {
             "uuid": server(number), "display_name": f"s{number}", "host": host, "node": host, "vm_state": "active",
             "vcpus": 1, "memory_mb": 512, "instance_type_id": 1, "hidden": False, "deleted": 0,
-            "launched_at": moment(OLD), **values,
+            "launched_at": moment(OLD), "image_ref": "image", **values,
         }  # fmt: skip
         cell = cell or HOSTS[host or "n1"]
         self.add(cell, nova.instances, at, **row)

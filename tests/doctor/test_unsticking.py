@@ -66,6 +66,13 @@ def test_a_restore_that_stands_still_never_leaves_a_deleted_server_without_a_tas
     assert copy.kinds() == []
 
 
+def test_a_server_that_boots_from_a_volume_is_not_rebuilt_again(copy: NovaCopy) -> None:
+    """Nova refuses it while the volume is reserved, as a rebuild that died leaves it."""
+    copy.add_server(3, task_state="rebuilding", image_ref="")
+    copy.add("one", nova.instance_actions, instance_uuid=server(3), action="rebuild", request_id="r", deleted=0)
+    assert commands(copy) == ["--state active", "--hard"]
+
+
 @pytest.mark.parametrize(("action", "verb"), [("evacuate", "--hard"), ("rebuild", "rebuild")])
 def test_an_evacuation_that_stands_still_never_makes_disks_anew(copy: NovaCopy, action: str, verb: str) -> None:
     """Its record has ended, as when its source has come back: only the action shows that it is no rebuild of a user."""

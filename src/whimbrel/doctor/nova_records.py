@@ -31,6 +31,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     is_hidden: bool
     is_deleted: bool
     is_launched: bool
+    boots_from_volume: bool
     touched: float
 
     @property

@@ -165,9 +165,9 @@ def _start(subject: Subject, server: Instance) -> Iterator[Command]:
     elif any(each.type == "evacuation" for each in moves):
         yield Command(f"openstack server evacuate {server.uuid}  # if {server.host} is down; otherwise reboot --hard")
     elif server.task_state in OF_REBUILDS:
-        if subject.action and subject.action.name == "rebuild":
+        if subject.action and subject.action.name == "rebuild" and not server.boots_from_volume:
             yield Command(f"openstack server rebuild{wait} {server.uuid}  # erases its disk, as was asked for")
-        else:  # evacuated, its record has ended because the source came back; or its actions are gone
+        else:  # evacuated, its record has ended because the source came back; its actions are gone; or Nova refuses it
             yield mending.hard_reboot(server.uuid, wait, "if its disk was shared or is a volume; otherwise rebuild")
     elif server.task_state == "migrating":
         yield mending.hard_reboot(server.uuid, wait, f"if virsh shows it neither on {server.host} nor elsewhere")

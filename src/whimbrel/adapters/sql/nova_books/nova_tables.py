@@ -45,7 +45,7 @@ aggregate_metadata = _table("aggregate_metadata", aggregate_id=N, key=S, value=S
 
 instances = _table(
     "instances", uuid=S, display_name=S, host=S, node=S, vm_state=S, task_state=S, vcpus=N, memory_mb=N,
-    instance_type_id=N, hidden=B, deleted=N, launched_at=D,
+    instance_type_id=N, image_ref=S, hidden=B, deleted=N, launched_at=D,
 )  # fmt: skip
 migrations = _table(
     "migrations", uuid=S, instance_uuid=S, migration_type=S, status=S, source_compute=S, source_node=S, dest_compute=S,
