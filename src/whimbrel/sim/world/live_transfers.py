@@ -113,7 +113,10 @@ class LiveTransfers:
             options = replace(options, bandwidth_mib_s=steering.bandwidth_mib_s)
         if steering.max_pause_ms is not None:
             options = replace(options, max_pause_ms=steering.max_pause_ms)
-        now, remaining, rate = self._clock.now(), self._remaining(guest, sending), self._rate(sending)
+        now, remaining = self._clock.now(), self._remaining(guest, sending)
+        if steering.post_copy:
+            options = replace(options, bandwidth_mib_s=0)  # QEMU limits the rest by another figure, which is not set
+        rate = self._rate(replace(sending, options=options))
         changed = replace(
             sending,
             options=options,
