@@ -74,6 +74,6 @@ def test_a_database_that_is_silent_ends_the_look() -> None:
         url = f"mysql://root@127.0.0.1:{silent.getsockname()[1]}/nova"
         with (
             pytest.raises(Unavailable, match="timed out"),
-            reading("it", url, nova.API_VERSIONS, any_schema=False, silent_s=0.01),
+            reading("it", url, nova.API_VERSIONS, any_schema=False, answer_timeout_s=0.01),
         ):
             pass

@@ -9,7 +9,7 @@ from whimbrel.adapters.sql.engine.urls import without_password
 from whimbrel.domain.errors import Invalid, Refused, Unavailable
 
 TIMEOUT_S = 10
-SILENT_S = 300.0
+ANSWER_TIMEOUT_S = 300.0
 """After which a database that does not answer a statement is given up. PostgreSQL: one whose host does not answer."""
 _MARIADB, _POSTGRES = "mysql+pymysql", "postgresql+psycopg"
 _DRIVERS = {"mysql": _MARIADB, "mariadb": _MARIADB, "postgresql": _POSTGRES, "postgres": _POSTGRES, "sqlite": "sqlite"}
@@ -19,14 +19,14 @@ _version = sa.table("alembic_version", sa.column("version_num"))
 
 @contextmanager
 def reading(
-    title: str, url: str, versions: Sequence[str], *, any_schema: bool, silent_s: float = SILENT_S
+    title: str, url: str, versions: Sequence[str], *, any_schema: bool, answer_timeout_s: float = ANSWER_TIMEOUT_S
 ) -> Iterator[sa.Connection]:
     """Open a snapshot. title: of the database, for errors. versions: of its schema that are known.
 
     Raises: Invalid: the URL, or its driver is not installed. Refused: another schema. Unavailable.
     """
     try:
-        with _engine(title, url, silent_s).connect() as connection:
+        with _engine(title, url, answer_timeout_s).connect() as connection:
             _begin(connection)
             if not any_schema:
                 _check_version(title, connection, versions)
@@ -36,7 +36,7 @@ def reading(
         raise Unavailable(f"{title} cannot be read: {' '.join(str(error.orig).split())}") from error
 
 
-def _engine(title: str, url: str, silent_s: float) -> sa.Engine:
+def _engine(title: str, url: str, answer_timeout_s: float) -> sa.Engine:
     shown = without_password(url)
     try:
         parsed = sa.make_url(url)
@@ -44,19 +44,19 @@ def _engine(title: str, url: str, silent_s: float) -> sa.Engine:
         if driver is None:
             raise Invalid(f"{title}: {shown} is not supported: use mysql://... or postgresql://...")
         made = parsed.set(drivername=driver).difference_update_query(_OF_OSLO)
-        return sa.create_engine(made, poolclass=sa.pool.NullPool, connect_args=_patience(driver, silent_s))
+        return sa.create_engine(made, poolclass=sa.pool.NullPool, connect_args=_timeouts(driver, answer_timeout_s))
     except sa.exc.ArgumentError:
         raise Invalid(f"{title}: {shown} is no database URL: use mysql://USER:PASSWORD@HOST/NAME") from None
     except ModuleNotFoundError:
         raise Invalid("MariaDB and MySQL need the driver PyMySQL: pip install 'whimbrel[mariadb]'") from None
 
 
-def _patience(driver: str, silent_s: float) -> dict[str, float]:
+def _timeouts(driver: str, answer_timeout_s: float) -> dict[str, float]:
     """Return how long the driver waits, as arguments of its connect."""
     if driver == "sqlite":
         return {}
-    silent = {"keepalives_idle": int(silent_s)} if driver == _POSTGRES else {"read_timeout": silent_s}
-    return {"connect_timeout": TIMEOUT_S, **silent}
+    answer = {"keepalives_idle": int(answer_timeout_s)} if driver == _POSTGRES else {"read_timeout": answer_timeout_s}
+    return {"connect_timeout": TIMEOUT_S, **answer}
 
 
 def _begin(connection: sa.Connection) -> None:
