@@ -55,8 +55,9 @@ def _timeouts(driver: str, answer_timeout_s: float) -> dict[str, float]:
     """Return how long the driver waits, as arguments of its connect."""
     if driver == "sqlite":
         return {}
-    answer = {"keepalives_idle": int(answer_timeout_s)} if driver == _POSTGRES else {"read_timeout": answer_timeout_s}
-    return {"connect_timeout": TIMEOUT_S, **answer}
+    if driver == _POSTGRES:
+        return {"connect_timeout": TIMEOUT_S, "keepalives_idle": int(answer_timeout_s)}
+    return {"connect_timeout": TIMEOUT_S, "read_timeout": answer_timeout_s}
 
 
 def _begin(connection: sa.Connection) -> None:
