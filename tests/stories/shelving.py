@@ -193,7 +193,7 @@ SCENARIOS = (
              (shelved, its_cell_full), two_cells=True, function=True),
     Scenario("unshelve in a group and a zone into another cell", unshelve_anywhere, built_again,
              (shelved, its_cell_full), two_cells=True, bound=True),
-    Scenario("unshelve where a host does not start it", unshelve, built_again, (shelved,), refusing=EVERYWHERE[-1:],
+    Scenario("unshelve where a host does not start it", unshelve, built_again, (shelved,), refusing=(("h2", "start"),),
              refused=as_before, devices=True),
     Scenario("unshelve where no host starts it", unshelve, built_again, (shelved,), refusing=EVERYWHERE,
              refused=as_before, devices=True),

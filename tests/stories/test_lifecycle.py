@@ -184,9 +184,7 @@ async def undisturbed(scenario: Scenario) -> Lifecycle:
     return lifecycle
 
 
-@pytest.mark.parametrize(
-    "scenario", [one for one in SCENARIOS if one.refusing and one not in shelving.SCENARIOS], ids=str
-)
+@pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one.refusing], ids=str)
 async def test_hosts_that_refuse_are_asked(scenario: Scenario) -> None:
     ended = await Lifecycle(scenario).play()
     runs = await ended.world.cloud.journal.find(RunFilter(subject=ended.server.id))

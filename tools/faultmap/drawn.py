@@ -3,8 +3,9 @@
 from collections.abc import AsyncIterator
 from zlib import crc32
 
-from tools.faultmap.outcomes import Outcome, Unfired, first_result, play
+from tools.faultmap.outcomes import Outcome, Unfired, cuts_a_copy, first_result, play
 from tools.faultmap.points import find
+from tools.faultmap.rows import Row
 from tools.faultmap.troubles import Trouble
 from tools.faultmap.variants import AnyVariant
 
@@ -23,16 +24,25 @@ async def draw(variant: AnyVariant, one_in: int = 1, part: int = 0) -> Rows:
     """
     drawn: Rows = {}
     async for row, trouble, cell in _cells(variant, one_in, part):
-        drawn.setdefault(row, {})[trouble.value] = cell
+        cells = drawn.setdefault(row, {})
+        if word_of(cells.get(trouble.value, "")) != "red":  # a step that is done for several hosts has one row
+            cells[trouble.value] = cell
     return drawn
 
 
 async def _cells(variant: AnyVariant, one_in: int, part: int) -> AsyncIterator[tuple[str, Trouble, str]]:
     story = variant.story
     rows, touches = await first_result(story)
-    for row in rows:
+    slow: tuple[list[Row], list[str]] | None = (
+        None  # of a run whose copies take time: the orders of copies are repeated
+    )
+    for number, row in enumerate(rows):
         for trouble in Trouble:
             found = find(row, trouble, touches)
+            if not isinstance(found, str) and cuts_a_copy(found[1]):
+                slow = slow or await first_result(story, copying=True)
+                assert slow[0][number].name == row.name
+                found = find(slow[0][number], trouble, slow[1])
             if isinstance(found, str):
                 yield row.name, trouble, NOT_HERE + found
             elif crc32(f"{variant.name}|{row.name}|{trouble.value}".encode()) % one_in != part:

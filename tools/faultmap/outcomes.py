@@ -247,9 +247,12 @@ async def _deliver(result: Result) -> None:
         raise Violation("what came late did harm")
 
 
-async def first_result(told: Told) -> tuple[list[Row], list[str]]:
-    """Run it without faults; return its steps and touches. Raises: Violation: it fails."""
-    outcome, trial = await play(told, {})
+async def first_result(told: Told, copying: bool = False) -> tuple[list[Row], list[str]]:
+    """Run it without faults; return its steps and touches. copying: disk copies take time.
+
+    Raises: Violation: it fails.
+    """
+    outcome, trial = await play(told, {}, copying=copying)
     is_refused = isinstance(told, Scenario) and told.refused is not None and outcome.word == "undone"
     if outcome.word != "done" and not is_refused:
         raise Violation(f"{told} without any trouble: {outcome}")

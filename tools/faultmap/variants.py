@@ -131,7 +131,6 @@ class EvacuationVariant:
 LEFT_OUT = (
     *("tidy", "confirm", "follow_power of a guest that went off", "follow_power of a paused one"),  # begun by a round
     "delete of one that waits for its verdict",  # another run ends first, so that its touches are not always the same
-    "unshelve where no host starts it",  # one of its faults strikes nothing
 )
 """How the names of scenarios begin that the map does not have."""
 

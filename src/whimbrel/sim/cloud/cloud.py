@@ -180,8 +180,9 @@ class World:
         world.simulated.dirty_rates |= self.simulated.dirty_rates
         for host in self.disconnected:
             world.disconnect(host)
-        for hypervisor in world.hypervisors.values():
+        for host, hypervisor in world.hypervisors.items():
             await hypervisor.guests()  # a hypervisor reads its store on first use
+            hypervisor.refusing |= self.hypervisors[host].refusing
         world.simulated.off |= self.simulated.off
         return world
 
