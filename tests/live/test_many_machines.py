@@ -75,6 +75,7 @@ class Disturber:
             self._pause,
             self._disconnect,
             self._kill_bus,
+            self._pause_bus,
         ]
         self.done.append(self._rng.choice(kinds)())
 
@@ -109,6 +110,13 @@ class Disturber:
         time.sleep(LASTS_S)
         program.start()
         return f"killed {program.name}"
+
+    def _pause_bus(self) -> str:
+        program = self._rng.choice(self._cloud.bus)
+        program.pause()
+        time.sleep(LASTS_S)
+        program.resume()
+        return f"paused {program.name}"
 
 
 def test_nothing_is_lost_whatever_dies(cloud: ManyMachines) -> None:
