@@ -29,6 +29,7 @@ DIRECTORY: Final = Path("/run/whimbrel-networks")
 """The files of DHCP servers, which are made again after a boot."""
 
 OTHERS: Final = {
+    "ovs": "the bridge of Open vSwitch that their ports name (guest_nics = 'ovs')",
     "tap": "taps that others connect (guest_nics = 'tap')",
     "user": "QEMU's user network, without addresses of ports, security groups or metadata (guest_nics = 'user')",
 }

@@ -28,6 +28,7 @@ URL = "/whimbrel/hosts"
 AS_USUAL = Where()
 GUEST_NICS = {
     "bridge": "the networks of the cloud (guest_nics = 'bridge')",
+    "ovs": "the bridge of Open vSwitch that their ports name (guest_nics = 'ovs')",
     "tap": "taps that others connect (guest_nics = 'tap')",
     "user": "QEMU's user network: no address of the port, no security groups (guest_nics = 'user')",
 }

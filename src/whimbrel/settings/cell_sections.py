@@ -77,7 +77,7 @@ class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
     guests_dir: Annotated[str, Meta(min_length=1)] | None = None  # None: in the data directory
     nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # the cell's hosts read moving disks here
     virt_type: Literal["auto", "kvm", "qemu"] = "auto"  # auto: KVM if the processor has it, else emulation
-    guest_nics: Literal["tap", "bridge", "user"] = "tap"  # see docs/networks.md
+    guest_nics: Literal["tap", "ovs", "bridge", "user"] = "tap"  # see docs/networks.md
     tunnel_address: Ipv4Address | None = None  # of tunnels to the other hosts of a network; None: it has none
     peer_uri: Annotated[str, Meta(pattern=r"^[a-z]+\+[a-z]+://")] | None = (
         None  # by which other hosts reach this libvirt

@@ -82,7 +82,7 @@ MUST_BE = {
     "host.guests_dir": "a directory in which the guests' disks lie",
     "host.nbd_address": "an address of this host at which the cell's other hosts reach it",
     "host.virt_type": "'auto', 'kvm' or 'qemu'",
-    "host.guest_nics": "'tap', 'bridge' or 'user'",
+    "host.guest_nics": "'tap', 'ovs', 'bridge' or 'user'",
     "host.peer_uri": "the URI by which other hosts reach this libvirt, such as 'qemu+tls://n1.example.org/system'",
     "host.migration_address": "an address of this host at which other hosts reach it",
     "host.migration_tls": "true or false; true encrypts what live migrations copy, by libvirt's certificates",

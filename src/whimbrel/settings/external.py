@@ -72,5 +72,5 @@ def _check_services(name: str, config: CloudConfig, table: KeystoneTable) -> Non
         if "network" in table.services and isinstance(host, LibvirtHost) and host.guest_nics == "bridge":
             raise Invalid(
                 f"{name}: host '{host.name}' has guest_nics = 'bridge', the networks of the embedded network service;"
-                " with an external one its own agents make the networks: write guest_nics = 'tap'"
+                " with an external one its own agents make the networks: write guest_nics = 'ovs' or 'tap'"
             )

@@ -91,7 +91,7 @@ def test_one_table_says_where_the_identity_service_is(tmp_path: Path) -> None:
 
 
 def test_hosts_do_not_make_the_networks_of_an_external_service(tmp_path: Path) -> None:
-    assert "write guest_nics = 'tap'" in refusal(tmp_path, f"[keystone]\n{LOGIN}{HOST.format('bridge')}")
+    assert "write guest_nics = 'ovs' or 'tap'" in refusal(tmp_path, f"[keystone]\n{LOGIN}{HOST.format('bridge')}")
     load(tmp_path, f"[keystone]\n{LOGIN}{HOST.format('tap')}")
     load(tmp_path, f'[keystone]\n{LOGIN}services = ["image"]\n{HOST.format("bridge")}')
 

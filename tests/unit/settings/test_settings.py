@@ -123,7 +123,7 @@ def test_the_old_name_of_a_rule_is_read_beside_no_new_one(tmp_path: Path) -> Non
             '"simulated"',
             '"libvirt"\nuri="x://"\nguest_nics="macvtap"',
             "'guest_nics' is 'macvtap'",
-            "'tap', 'bridge' or 'user'",
+            "'tap', 'ovs', 'bridge' or 'user'",
         ),
         (GOOD, GOOD + NIC.replace("ens5", "e 5"), f"{CARD} ('e 5') of {HOST}: 'name' is 'e 5'", "such as 'ens5'"),
         (GOOD, GOOD + NIC + "egress_kbps = -1\n", "'egress_kbps' is -1", "0 has it not counted"),

@@ -11,13 +11,17 @@ from typing import Literal, NamedTuple
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.server_devices import GuestNic, tap_name
 
-Plugging = Literal["tap", "bridge", "user"]
+Plugging = Literal["tap", "ovs", "bridge", "user"]
 """tap: libvirt creates a tap device per NIC, named as Neutron's agents expect; requires root's libvirtd.
+ovs: as tap; libvirt adds it to the bridge of Open vSwitch that the port's binding names, if that is of this type.
 bridge: the tap device is made by our data plane, and is there before the guest; see adapters.host_network.
 user: QEMU's user-mode network, outbound only; requires no privileges.
 """
 
 TAPPED = ("ovs", "bridge", "tap", "distributed", "midonet")
+
+INTEGRATION_BRIDGE = "br-int"
+"""The bridge of Open vSwitch if the port's binding names none."""
 
 NIC_ALIAS = "ua-nic-"
 
@@ -54,12 +58,32 @@ def nic_xml(nic: GuestNic, plugging: Plugging | None) -> ET.Element:
 
 
 def _tap(nic: GuestNic, plugging: Plugging) -> ET.Element:
-    interface = ET.Element("interface", type="ethernet")
+    if plugging == "ovs" and nic.vif_type == "ovs":
+        interface = _on_open_vswitch(nic)
+    else:
+        interface = ET.Element("interface", type="ethernet")
     target = ET.SubElement(interface, "target", dev=tap_name(nic.port_id))
     if plugging == "bridge":
         target.set("managed", "no")
     if nic.mtu:
         ET.SubElement(interface, "mtu", size=str(nic.mtu))
+    return interface
+
+
+def _on_open_vswitch(nic: GuestNic) -> ET.Element:
+    """Return a NIC that libvirt adds to a bridge, with the port's id in `external_ids`, where Neutron's agent reads it.
+
+    Raises: Refused: the binding asks for a Linux bridge before the port, for filtering by iptables.
+    """
+    if nic.vif_details.get("ovs_hybrid_plug"):
+        raise Refused(
+            f"port {nic.port_id} is bound with ovs_hybrid_plug, which this host does not support: let Neutron's agent"
+            " filter by Open vSwitch ([securitygroup] firewall_driver = openvswitch)"
+        )
+    interface = ET.Element("interface", type="bridge")
+    ET.SubElement(interface, "source", bridge=nic.vif_details.get("bridge_name") or INTEGRATION_BRIDGE)
+    port = ET.SubElement(interface, "virtualport", type="openvswitch")
+    ET.SubElement(port, "parameters", interfaceid=nic.port_id)
     return interface
 
 

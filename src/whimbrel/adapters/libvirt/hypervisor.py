@@ -114,7 +114,7 @@ class LibvirtHypervisor:
         self._virt_type = virt_type
         self._host = host or platform.node()
         self._address = nbd_address
-        plugging = None if nics == "tap" and urlsplit(uri).path == "/session" else nics
+        plugging = None if nics in ("tap", "ovs") and urlsplit(uri).path == "/session" else nics
         self._slots = Slots(self._directory)
         tools, connection = Tools(self._slots.owner), Connection(uri)
         self._uri = uri

@@ -37,6 +37,22 @@ def test_a_nic_is_a_tap_with_the_name_that_the_network_service_looks_for(vif_typ
     assert nic_xml(replace(NIC, mtu=None), "tap").find("mtu") is None
 
 
+def test_a_nic_is_added_to_the_bridge_of_open_vswitch_that_its_binding_names() -> None:
+    nic = nic_xml(replace(NIC, vif_details={"bridge_name": "br-vms", "ovs_hybrid_plug": False}), "ovs")
+    assert nic.get("type") == "bridge"
+    assert found(nic, "source") == {"bridge": "br-vms"}
+    assert found(nic, "virtualport") == {"type": "openvswitch"}
+    assert found(nic, "virtualport/parameters") == {"interfaceid": NIC.port_id}
+    assert found(nic, "target") == {"dev": "tap6a0d1e2c-11"}
+    assert found(nic_xml(NIC, "ovs"), "source") == {"bridge": "br-int"}
+    assert nic_xml(replace(NIC, vif_type="bridge"), "ovs").get("type") == "ethernet"
+
+
+def test_a_bridge_for_iptables_before_open_vswitch_is_refused() -> None:
+    with pytest.raises(Refused, match="firewall_driver = openvswitch"):
+        nic_xml(replace(NIC, vif_details={"ovs_hybrid_plug": True}), "ovs")
+
+
 def test_a_nic_of_a_host_without_rights_is_qemus_own() -> None:
     nic = nic_xml(NIC, "user")
     assert (nic.get("type"), nic.find("target"), nic.find("mtu")) == ("user", None, None)

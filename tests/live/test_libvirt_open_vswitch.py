@@ -1,0 +1,113 @@
+"""A nic of a real guest is a port of Open vSwitch, with the port's id, as long as the guest runs and has it."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from tests.contracts.hypervisors import CAPACITY, SMALL_IMAGE, new_nic, new_spec, quiet
+from tests.live.root_hosts import RootHost, root_hosts  # noqa: F401
+from tests.prerequisites import missing
+from whimbrel.adapters.libvirt import LibvirtHypervisor
+from whimbrel.domain.guest import GuestSpec
+from whimbrel.domain.server_devices import GuestNic
+from whimbrel.embedded.tick_guest import image
+from whimbrel.sim.world.images import MemoryImages
+
+NO_TIME_S = 0.0
+BRIDGE = "br-int"
+SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+
+# Without the kernel's module: the data path of a bridge in user space opens the taps by itself.
+START = """\
+mkdir -p /run/openvswitch /etc/openvswitch
+mount -t tmpfs none /etc/openvswitch
+ovsdb-tool create /etc/openvswitch/conf.db {schema}
+ovsdb-server --detach --pidfile --remote=punix:/run/openvswitch/db.sock /etc/openvswitch/conf.db
+ovs-vsctl --no-wait init
+ovs-vswitchd --detach --pidfile
+ovs-vsctl --timeout=60 add-br {bridge} -- set bridge {bridge} datapath_type=netdev
+"""
+
+
+@pytest.fixture
+def hosts(root_hosts: dict[str, RootHost]) -> Iterator[dict[str, RootHost]]:  # noqa: F811
+    if not shutil.which("ovs-vswitchd"):
+        missing("Open vSwitch is missing", "apt-get install openvswitch-switch")
+    for host in root_hosts.values():
+        host.run("sh", "-ec", START.format(schema=SCHEMA, bridge=BRIDGE))
+    yield root_hosts
+    for host in root_hosts.values():
+        host.run("ovs-vsctl", "--timeout=60", "del-br", BRIDGE)
+        host.run("ovs-appctl", "-t", "ovs-vswitchd", "exit", "--cleanup")
+        host.run("ovs-appctl", "-t", "ovsdb-server", "exit")
+        host.run("umount", "/etc/openvswitch")
+
+
+def hypervisor(host: RootHost) -> LibvirtHypervisor:
+    return LibvirtHypervisor(host.uri, host.guests_dir, MemoryImages({SMALL_IMAGE: image()}), **CAPACITY, nics="ovs")
+
+
+async def running(host: LibvirtHypervisor, spec: GuestSpec) -> None:
+    await host.reserve(spec)
+    await host.create_disk(spec, quiet)
+    await host.define(spec)
+    await host.start(spec.key)
+
+
+async def ports(host: RootHost) -> dict[str, str]:
+    """Return the ports of the bridge: the port of the network service -> its MAC."""
+    found = {}
+    for name in (await _vsctl(host, "list-ports", BRIDGE)).split():
+        said = [
+            await _vsctl(host, "get", "Interface", name, f"external_ids:{key}") for key in ("iface-id", "attached-mac")
+        ]
+        port, mac = (value.strip().strip('"') for value in said)
+        found[port] = mac
+    return found
+
+
+async def _vsctl(host: RootHost, *words: str) -> str:
+    return await asyncio.to_thread(host.run, "ovs-vsctl", "--timeout=60", *words)
+
+
+def expected(*nics: GuestNic) -> dict[str, str]:
+    return {nic.port_id: nic.mac for nic in nics}
+
+
+async def test_a_nic_is_in_the_bridge_while_the_guest_has_it(hosts: dict[str, RootHost]) -> None:
+    place, host = hosts["a"], hypervisor(hosts["a"])
+    first, second = new_nic(), new_nic()
+    spec = replace(new_spec(), nics=(first,))
+    await running(host, spec)
+    assert await ports(place) == expected(first)
+    await host.plug(spec.key, second)
+    assert await ports(place) == expected(first, second)
+    await host.unplug(spec.key, first.port_id)
+    assert await ports(place) == expected(second)
+    await host.stop(spec.key, NO_TIME_S)
+    assert await ports(place) == {}
+    await host.start(spec.key)
+    assert await ports(place) == expected(second)
+    await host.destroy(spec.key)
+    assert await ports(place) == {}
+
+
+async def test_a_guest_that_was_moved_is_in_the_bridge_of_its_host(hosts: dict[str, RootHost]) -> None:
+    source, target, nic = hypervisor(hosts["a"]), hypervisor(hosts["b"]), new_nic()
+    old = replace(new_spec(), nics=(nic,))
+    new = replace(new_spec(old.key.server, root_gib=2), nics=(nic,))
+    await running(source, old)
+    await source.stop(old.key, NO_TIME_S)
+    await target.reserve(new)
+    await target.import_disk(new, await source.export_disk(old.key), quiet)
+    await source.unexport_disk(old.key)
+    await target.define(new)
+    await target.start(new.key)
+    assert (await ports(hosts["a"]), await ports(hosts["b"])) == ({}, expected(nic))
+    await target.destroy(new.key)
+    await source.start(old.key)
+    assert (await ports(hosts["a"]), await ports(hosts["b"])) == (expected(nic), {})
+    await source.destroy(old.key)
