@@ -5,11 +5,14 @@ import socket
 import pytest
 import sqlalchemy as sa
 
+from tests.contracts.databases import own_postgres, postgres
 from tests.doctor.nova_copy import OLD, YOUNG, NovaCopy, server
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.adapters.sql.nova_books.read_only import reading
 from whimbrel.doctor.stuck_limits import StuckLimits
 from whimbrel.domain.errors import Refused, Unavailable
+
+__all__ = ["own_postgres", "postgres"]  # fixtures
 
 
 def test_a_healthy_cloud_has_no_findings(copy: NovaCopy) -> None:
@@ -77,3 +80,11 @@ def test_a_database_that_is_silent_ends_the_look() -> None:
             reading("it", url, nova.API_VERSIONS, any_schema=False, answer_timeout_s=0.01),
         ):
             pass
+
+
+def test_a_statement_that_postgresql_does_not_answer_ends_the_look(own_postgres: str) -> None:
+    with (
+        pytest.raises(Unavailable, match="no answer within"),
+        reading("it", own_postgres, nova.API_VERSIONS, any_schema=True, answer_timeout_s=0.01) as connection,
+    ):
+        connection.exec_driver_sql("SELECT pg_sleep(3600)")

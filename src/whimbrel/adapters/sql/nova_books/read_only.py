@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from selectors import DefaultSelector
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -10,7 +13,7 @@ from whimbrel.domain.errors import Invalid, Refused, Unavailable
 
 TIMEOUT_S = 10
 ANSWER_TIMEOUT_S = 300.0
-"""After which a database that does not answer a statement is given up. PostgreSQL: one whose host does not answer."""
+"""After which a database that does not answer a statement is given up."""
 _MARIADB, _POSTGRES = "mysql+pymysql", "postgresql+psycopg"
 _DRIVERS = {"mysql": _MARIADB, "mariadb": _MARIADB, "postgresql": _POSTGRES, "postgres": _POSTGRES, "sqlite": "sqlite"}
 _OF_OSLO = ("plugin",)
@@ -44,7 +47,10 @@ def _engine(title: str, url: str, answer_timeout_s: float) -> sa.Engine:
         if driver is None:
             raise Invalid(f"{title}: {shown} is not supported: use mysql://... or postgresql://...")
         made = parsed.set(drivername=driver).difference_update_query(_OF_OSLO)
-        return sa.create_engine(made, poolclass=sa.pool.NullPool, connect_args=_timeouts(driver, answer_timeout_s))
+        engine = sa.create_engine(made, poolclass=sa.pool.NullPool, connect_args=_timeouts(driver, answer_timeout_s))
+        if driver == _POSTGRES:
+            sa.event.listen(engine, "do_connect", partial(_connect_postgres, answer_timeout_s))
+        return engine
     except sa.exc.ArgumentError:
         raise Invalid(f"{title}: {shown} is no database URL: use mysql://USER:PASSWORD@HOST/NAME") from None
     except ModuleNotFoundError:
@@ -56,8 +62,34 @@ def _timeouts(driver: str, answer_timeout_s: float) -> dict[str, float]:
     if driver == "sqlite":
         return {}
     if driver == _POSTGRES:
-        return {"connect_timeout": TIMEOUT_S, "keepalives_idle": int(answer_timeout_s)}
+        return {"connect_timeout": TIMEOUT_S}  # see _connect_postgres
     return {"connect_timeout": TIMEOUT_S, "read_timeout": answer_timeout_s}
+
+
+def _connect_postgres(answer_timeout_s: float, _dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
+    """Connect by psycopg, and give up a server that keeps its connection open and does not answer.
+
+    libpq has no timeout for an answer, and the kernel of a frozen server still acknowledges what it gets.
+    """
+    from psycopg import Connection, OperationalError  # imported only if used
+
+    class BoundedConnection(Connection[Any]):
+        def wait(self, gen: Any, *_: Any, **__: Any) -> Any:
+            """Run a generator of psycopg: it yields for what it waits, and is sent what the socket is ready for."""
+            try:
+                events = next(gen)
+                while True:
+                    with DefaultSelector() as selector:
+                        selector.register(self.pgconn.socket, events)
+                        ready = selector.select(answer_timeout_s)
+                    if not ready:
+                        self.close()
+                        raise OperationalError(f"no answer within {answer_timeout_s:g} s")
+                    events = gen.send(ready[0][1])
+            except StopIteration as ended:
+                return ended.value
+
+    return BoundedConnection.connect(*arguments, **options)
 
 
 def _begin(connection: sa.Connection) -> None:
