@@ -130,6 +130,14 @@ class HypervisorPair(ABC):
         """Return the files that a guest's volume consists of, from the active one down."""
 
     @abstractmethod
+    async def enlarge(self, volume: GuestVolume, size_gib: int) -> None:
+        """Make a volume larger, as its service does, and serve it as before."""
+
+    @abstractmethod
+    async def size_gib(self, host: Hypervisor, key: GuestKey, volume: GuestVolume) -> int:
+        """Return the size of which a live guest knows for a volume that became larger; 0: it knows of none."""
+
+    @abstractmethod
     async def mounted(self, host: Hypervisor) -> bool:
         """Check whether a host has mounted the share."""
 
@@ -231,6 +239,13 @@ class SimulatedPair(HypervisorPair):
     async def files(self, host: Hypervisor, key: GuestKey, volume: GuestVolume) -> list[str]:
         assert isinstance(host, SimulatedHypervisor)
         return list(await host.files_of(key, volume.volume_id))
+
+    async def enlarge(self, volume: GuestVolume, size_gib: int) -> None:
+        pass  # guests are told
+
+    async def size_gib(self, host: Hypervisor, key: GuestKey, volume: GuestVolume) -> int:
+        assert isinstance(host, SimulatedHypervisor)
+        return (await host.extended(key)).get(volume.volume_id, 0)
 
     async def mounted(self, host: Hypervisor) -> bool:
         return any(guest.is_live and guest.volumes for guest in await host.guests())
@@ -392,6 +407,23 @@ class LibvirtPair(HypervisorPair):
         said = await asyncio.to_thread(lambda: subprocess.run(command, check=True, capture_output=True))
         return [Path(file["filename"]).name for file in json.loads(said.stdout)]
 
+    async def enlarge(self, volume: GuestVolume, size_gib: int) -> None:
+        """Let its server be away for a moment, as it is when its file becomes larger."""
+        data = volume.connection["data"]
+        if volume.connection["driver_volume_type"] == "nfs":
+            os.truncate(self._share / data["name"], size_gib * GIB)
+            return
+        file = self._volumes / data["export"]
+        await own_processes.end(await own_processes.at_work("qemu-nbd", file))
+        os.truncate(file, size_gib * GIB)
+        assert await asyncio.to_thread(lambda: _serve(file, data["port"])), "the port was taken meanwhile"
+
+    async def size_gib(self, host: Hypervisor, key: GuestKey, volume: GuestVolume) -> int:
+        with self.hosts.connection("a" if host is self.a else "b") as connection:
+            domain = connection.lookupByUUIDString(key.server)
+            capacity: int = domain.blockInfo(volume.device.removeprefix("/dev/"))[0]
+            return capacity // GIB
+
     async def mounted(self, host: Hypervisor) -> bool:
         mounts = self._mounts("a" if host is self.a else "b")
         return mounts.exists() and any(mounts.iterdir())
@@ -442,16 +474,20 @@ def _volume(connection: dict[str, Any], device: str, boot_index: int | None) -> 
 
 def _served(file: Path) -> dict[str, Any]:
     """Serve a file over NBD, and return the connection to it."""
-    serve = ["qemu-nbd", "--fork", "--persistent", "--shared", "0", "--format", "raw", "--export-name", file.name]
     for _ in range(PORT_TRIES):
         with socket.socket() as free:
             free.bind((LOCALHOST, 0))
             port = free.getsockname()[1]
-        done = subprocess.run([*serve, "--bind", LOCALHOST, "--port", str(port), file], check=False)
-        if done.returncode == 0:
+        if _serve(file, port):
             data = {"server": LOCALHOST, "port": port, "export": file.name}
             return {"driver_volume_type": "nbd", "data": data}
     raise AssertionError("no port is free")
+
+
+def _serve(file: Path, port: int) -> bool:
+    """Serve a file over NBD at a port, unless that is taken."""
+    serve = ["qemu-nbd", "--fork", "--persistent", "--shared", "0", "--format", "raw", "--export-name", file.name]
+    return subprocess.run([*serve, "--bind", LOCALHOST, "--port", str(port), file], check=False).returncode == 0
 
 
 ALSO_REAL = pytest.mark.parametrize("pair", ["simulated", "libvirt"], indirect=True)

@@ -183,6 +183,8 @@ async def test_every_changing_call_may_be_repeated(way: Assignment) -> None:
             with pytest.raises(Refused, match="new volume"):
                 await agent.end_volume_swap(by, OLD.key, VOLUME.volume_id, TARGET.attachment_id)
         for _ in range(2):
+            await agent.extend_volume(by, OLD.key, VOLUME.volume_id, 2)
+        for _ in range(2):
             await agent.take_volume_snapshot(by, OLD.key, VOLUME.volume_id, "file")
         for _ in range(2):
             assert (await agent.merge_volume_files(by, OLD.key, VOLUME.volume_id, Merge())).finished

@@ -102,6 +102,13 @@ async def test_what_cannot_be_connected_is_refused(connector: VolumeConnector, k
         await connector.disconnect(kind, data, {})
 
 
+async def test_files_of_a_share_are_extended_by_their_service_alone(connector: VolumeConnector) -> None:
+    found = await connector.connect("nfs", volume())
+    with pytest.raises(Refused, match="file"):
+        await connector.extend("nfs", volume())
+    await connector.disconnect("nfs", volume(), found.device)
+
+
 # os-brick's program alone
 
 

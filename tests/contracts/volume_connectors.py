@@ -6,6 +6,7 @@ Invariant: both keep what is connected in the file system only, as the kernel do
 import hashlib
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,6 +57,9 @@ class FakeConnector:
             raise Refused(f"the share has no file {data['name']}")
         return Connected(path=str(link / data["name"]), device={"path": "x"})
 
+    async def extend(self, kind: str, data: Mapping[str, Any]) -> int:
+        raise Refused("a file of a share has no size in the kernel")
+
     async def disconnect(self, kind: str, data: Mapping[str, Any], device: Mapping[str, Any]) -> None:
         self._link(kind, data).unlink(missing_ok=True)
 
@@ -63,6 +67,43 @@ class FakeConnector:
         if kind != "nfs":
             raise Refused(f"connections of kind {kind!r} are not known here")
         return self._mounts / hashlib.md5(data["export"].encode(), usedforsecurity=False).hexdigest()
+
+
+class LoopDevices:
+    """Implements VolumeConnector for files that are targets of iSCSI: a connected one is a loop device of this machine.
+
+    owner: the user who opens the devices.
+    """
+
+    def __init__(self, files: Mapping[str, Path], owner: str) -> None:
+        self._files = files
+        self._owner = owner
+
+    async def abilities(self) -> Abilities:
+        return Abilities(connector={"host": HOST, "ip": ADDRESS, "multipath": False}, kinds={"iscsi": ""})
+
+    async def connect(self, kind: str, data: Mapping[str, Any]) -> Connected:
+        device = self.device(data) or _run("losetup", "--find", "--show", str(self._files[data["target_iqn"]]))
+        shutil.chown(device, self._owner)
+        return Connected(path=device)
+
+    async def extend(self, kind: str, data: Mapping[str, Any]) -> int:
+        device = self.device(data)
+        _run("losetup", "--set-capacity", device)
+        return int(_run("blockdev", "--getsize64", device))
+
+    async def disconnect(self, kind: str, data: Mapping[str, Any], device: Mapping[str, Any]) -> None:
+        if path := self.device(data):
+            _run("losetup", "--detach", path)
+
+    def device(self, data: Mapping[str, Any]) -> str:
+        """Return the device of a volume; "": it is not connected."""
+        said = _run("losetup", "--noheadings", "--output", "NAME", "--associated", str(self._files[data["target_iqn"]]))
+        return said.split("\n")[0]
+
+
+def _run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 class PlayedShares:

@@ -193,6 +193,10 @@ class HostAgent:
         async with self._turn(order, key):
             await self._hypervisor.detach_volume(key, volume_id)
 
+    async def extend_volume(self, order: Order, key: GuestKey, volume_id: str, size_gib: int) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.extend_volume(key, volume_id, size_gib)
+
     async def take_volume_snapshot(self, order: Order, key: GuestKey, volume_id: str, file: str) -> None:
         async with self._turn(order, key):
             await self._hypervisor.take_volume_snapshot(key, volume_id, file)

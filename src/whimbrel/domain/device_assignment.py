@@ -91,6 +91,14 @@ def with_volume(spec: GuestSpec, volume: GuestVolume) -> GuestSpec:
     return changed
 
 
+def volume_of(spec: GuestSpec, volume_id: str) -> GuestVolume:
+    """Return a volume of a guest. Raises: Refused: it has no such volume."""
+    for volume in spec.volumes:
+        if volume.volume_id == volume_id:
+            return volume
+    raise Refused(f"the guest has no volume {volume_id}")
+
+
 def without_volume(spec: GuestSpec, volume_id: str) -> GuestSpec:
     return replace(spec, volumes=tuple(volume for volume in spec.volumes if volume.volume_id != volume_id))
 

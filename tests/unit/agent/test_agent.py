@@ -54,6 +54,7 @@ async def test_every_changing_verb_is_fenced() -> None:
         agent.detach_volume(late, ONE.key, VOLUME.volume_id),
         agent.swap_volume(late, ONE.key, VOLUME.volume_id, VOLUME),
         agent.end_volume_swap(late, ONE.key, VOLUME.volume_id, VOLUME.attachment_id),
+        agent.extend_volume(late, ONE.key, VOLUME.volume_id, 2),
         agent.take_volume_snapshot(late, ONE.key, VOLUME.volume_id, "file"),
         agent.merge_volume_files(late, ONE.key, VOLUME.volume_id, Merge()),
         agent.destroy(late, ONE.key),

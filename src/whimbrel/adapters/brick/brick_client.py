@@ -71,6 +71,9 @@ class BrickClient:
             raise Unavailable("the program of os-brick did not name the device")
         return answer.connected
 
+    async def extend(self, kind: str, data: Mapping[str, Any]) -> int:
+        return (await self._ask(BrickRequest(verb="extend", kind=kind, data=dict(data), **self._of_host()))).size_bytes
+
     async def disconnect(self, kind: str, data: Mapping[str, Any], device: Mapping[str, Any]) -> None:
         await self._ask(
             BrickRequest(verb="disconnect", kind=kind, data=dict(data), device=dict(device), **self._of_host())

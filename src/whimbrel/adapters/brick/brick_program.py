@@ -68,10 +68,19 @@ def _carried_out(request: BrickRequest, mounts: Path) -> BrickAnswer:
         if request.verb == "connect":
             device = connector.connect_volume(dict(request.data))
             return BrickAnswer(connected=Connected(path=device["path"], device=_plain(device)))
+        if request.verb == "extend":
+            return BrickAnswer(size_bytes=_extended(connector.extend_volume(dict(request.data))))
         connector.disconnect_volume(
             dict(request.data), dict(request.device), force=not request.device, ignore_errors=not request.device
         )
     return BrickAnswer()
+
+
+def _extended(size_bytes: int | None) -> int:
+    """Return the size of a device. Raises: Refused: os-brick could not read it."""
+    if not size_bytes:
+        raise Refused("os-brick does not see the new size of the device")
+    return size_bytes
 
 
 # What this host can
@@ -119,6 +128,8 @@ def _share(request: BrickRequest, mounts: Path) -> BrickAnswer:
     share, name = str(request.data["export"]), str(request.data["name"])
     if Path(name).name != name:
         raise Refused(f"{name!r} is not the name of a file of a share")
+    if request.verb == "extend":
+        raise Refused("a file of a share has no size in the kernel")
     with _alone(mounts, "shares"):
         connector = _connector(PROTOCOLS["nfs"], request, mounts)
         if request.verb == "disconnect":

@@ -29,7 +29,7 @@ def general_shortfall() -> str:
 class BrickRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """device: of a disconnect. The others describe the host, see `whimbrel.settings`."""
 
-    verb: Literal["abilities", "connect", "disconnect"]
+    verb: Literal["abilities", "connect", "disconnect", "extend"]
     kind: str = ""
     data: dict[str, Any] = {}
     device: dict[str, Any] = {}
@@ -39,8 +39,9 @@ class BrickRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class BrickAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """refused: why it failed; "": it was done."""
+    """refused: why it failed; "": it was done. size_bytes: of an extended volume."""
 
     refused: str = ""
     abilities: Abilities | None = None
     connected: Connected | None = None
+    size_bytes: int = 0

@@ -148,6 +148,13 @@ def volume_in(domain_xml: str, volume_id: str) -> ET.Element | None:
     return next((disk for disk in disks if disk.findtext("serial") == volume_id), None)
 
 
+def target_of(disk: ET.Element) -> str:
+    """Return the name of a disk in the guest, by which libvirt knows it in orders."""
+    target = disk.find("target")
+    assert target is not None, "each disk has a target"
+    return target.get("dev", "")
+
+
 def port_of(nic: ET.Element) -> str | None:
     """Return the port of a NIC; None: it is none of a port."""
     alias = nic.find("alias")

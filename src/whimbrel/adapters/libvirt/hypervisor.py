@@ -45,6 +45,7 @@ from whimbrel.adapters.libvirt.saved_memory import SavedMemory
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
 from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
 from whimbrel.adapters.libvirt.volume_files import VolumeFiles
+from whimbrel.adapters.libvirt.volume_growth import VolumeGrowth
 from whimbrel.adapters.qemu import durable_files
 from whimbrel.adapters.qemu.durable_files import in_thread
 from whimbrel.adapters.qemu.tools import Tools
@@ -147,6 +148,7 @@ class LibvirtHypervisor:
         self._files = VolumeFiles(
             connection, self._domains, self._slots, self._memory, self._definitions, self._volumes, tools
         )
+        self._growth = VolumeGrowth(connection, self._domains, self._slots, self._memory, self._volumes)
         self._rescues = Rescues(self._domains, self._slots, self._definitions)
         self._transfers = LiveTransfers(connection, uri, self._domains, self._slots, migration)
         self._incoming = IncomingGuests(
@@ -341,6 +343,10 @@ class LibvirtHypervisor:
     async def end_volume_swap(self, key: GuestKey, volume_id: str, attachment_id: str) -> None:
         async with self._alone(key.server):
             await self._copies.end(key, volume_id, attachment_id)
+
+    async def extend_volume(self, key: GuestKey, volume_id: str, size_gib: int) -> None:
+        async with self._alone(key.server):
+            await self._growth.extend(key, volume_id, size_gib)
 
     async def take_volume_snapshot(self, key: GuestKey, volume_id: str, file: str) -> None:
         async with self._alone(key.server):

@@ -41,9 +41,9 @@ def set_bandwidth(domain: Libvirt, mib_s: int) -> None:
     domain in libvirt's log.
     """
     domain.migrateSetMaxSpeed(mib_s or UNLIMITED_MIB_S)
-    for job in _monitor(domain, "query-block-jobs"):
+    for job in ask_qemu(domain, "query-block-jobs"):
         if job["type"] == "mirror":
-            _monitor(domain, "block-job-set-speed", device=job["device"], speed=mib_s << 20)
+            ask_qemu(domain, "block-job-set-speed", device=job["device"], speed=mib_s << 20)
 
 
 def remove_leftovers(domain: Libvirt) -> None:
@@ -51,12 +51,13 @@ def remove_leftovers(domain: Libvirt) -> None:
 
     libvirt forgets them if it is killed while it copies, and then each further transfer fails, because they exist.
     """
-    names = {node["node-name"] for node in _monitor(domain, "query-named-block-nodes")}
+    names = {node["node-name"] for node in ask_qemu(domain, "query-named-block-nodes")}
     for name in sorted(name for name in names if LEFTOVER.fullmatch(name)):  # a format before its storage
-        _monitor(domain, "blockdev-del", **{"node-name": name})
+        ask_qemu(domain, "blockdev-del", **{"node-name": name})
 
 
-def _monitor(domain: Libvirt, command: str, **arguments: Any) -> Any:
+def ask_qemu(domain: Libvirt, command: str, **arguments: Any) -> Any:
+    """Send a command to the monitor of a live guest's QEMU."""
     order = msgspec.json.encode({"execute": command, "arguments": arguments}).decode()
     said = importlib.import_module("libvirt_qemu").qemuMonitorCommand(domain, order, 0)
     return msgspec.json.decode(said).get("return", [])  # none: the job has just ended

@@ -172,6 +172,22 @@ class VolumeConnections:
         changed = msgspec.structs.replace(record, data=dict(_connection(new)[1]), connected=connected)
         await in_thread(lambda: self._write(path, changed))
 
+    async def extend(self, server: ServerId, volume: GuestVolume) -> int | None:
+        """Let the host see the new size of a connected block device, and return it in bytes.
+
+        None: it is no such device, and QEMU sees the size by itself. Raises: Refused; Unavailable.
+        """
+        kind = _connection(volume)[0]
+        if CONNECTED_AS.get(kind) != "block":
+            return None
+        record = await in_thread(lambda: self._read(self._path(server, volume.volume_id)))
+        if record is None or record.connected is None or not record.is_same_as(volume):
+            raise Refused(f"volume {volume.volume_id} is not connected to this host")
+        if self._connector is None:
+            raise Refused(f"volume {volume.volume_id} cannot be extended: {NOTHING}")
+        async with self._alone(record):
+            return await self._connector.extend(record.kind, record.data)
+
     async def servers(self) -> set[ServerId]:
         """Return the servers for which something may be connected."""
         return {record.server for record in await in_thread(self._all)}

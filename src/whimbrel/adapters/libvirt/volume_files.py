@@ -135,7 +135,7 @@ class VolumeFiles:
         if active.name == name:
             self._thaw(domain, has_agent)  # a killed process may have left it frozen
             return
-        order = _snapshot_xml(domain.XMLDesc(0), _device(disk), active.with_name(name))
+        order = _snapshot_xml(domain.XMLDesc(0), device_xml.target_of(disk), active.with_name(name))
         trouble = "it has no agent"
         if has_agent:
             trouble = self._take(domain, order, self._libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
@@ -172,7 +172,7 @@ class VolumeFiles:
 
     def _carry_on(self, libvirtd: Libvirt, key: GuestKey, volume_id: str, merge: Merge, begun: bool) -> int | None:
         domain, disk = self._disk(libvirtd, key, volume_id)
-        device = _device(disk)
+        device = device_xml.target_of(disk)
         job = domain.blockJobInfo(device)
         chain = _chain(self._disk(libvirtd, key, volume_id)[1])  # read last: a job that has ended has changed it
         names = [file.path.name for file in chain]
@@ -207,12 +207,6 @@ def _of(spec: GuestSpec, volume_id: str) -> Any:
     return (volume for volume in spec.volumes if volume.volume_id == volume_id)
 
 
-def _device(disk: ET.Element) -> str:
-    target = disk.find("target")
-    assert target is not None, "each disk has a target"
-    return target.get("dev", "")
-
-
 def _chain(disk: ET.Element) -> list[File]:
     """Return the files of a disk, from the active one down."""
     found: list[File] = []
@@ -228,7 +222,7 @@ def _snapshot_xml(domain_xml: str, device: str, file: Path) -> str:
     root = ET.Element("domainsnapshot")
     disks = ET.SubElement(root, "disks")
     for disk in ET.fromstring(domain_xml).iterfind("devices/disk"):
-        if (name := _device(disk)) != device:
+        if (name := device_xml.target_of(disk)) != device:
             ET.SubElement(disks, "disk", name=name, snapshot="no")
     mine = ET.SubElement(disks, "disk", name=device, snapshot="external", type="file")
     ET.SubElement(mine, "driver", type="qcow2")

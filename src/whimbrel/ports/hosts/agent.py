@@ -153,6 +153,10 @@ class Agent(Protocol):
         """
         ...
 
+    async def extend_volume(self, order: Order, key: GuestKey, volume_id: str, size_gib: int) -> None:
+        """Let a live guest see that one of its volumes has become larger; one that is off sees it when it starts."""
+        ...
+
     async def take_volume_snapshot(self, order: Order, key: GuestKey, volume_id: str, file: str) -> None:
         """Let a guest write to another file of its volume, which the volume service has made for a snapshot."""
         ...

@@ -276,6 +276,14 @@ class Hypervisor(Protocol):
         """
         ...
 
+    async def extend_volume(self, key: GuestKey, volume_id: str, size_gib: int) -> None:
+        """Let a live guest see that one of its volumes has become larger; one that is off sees it when it starts.
+
+        size_gib: of the volume, as its service has it. It never becomes smaller for a guest. Repeatable.
+        Raises: NotFound; Refused: it has no such volume; it is suspended; the host does not see the new size.
+        """
+        ...
+
     async def take_volume_snapshot(self, key: GuestKey, volume_id: str, file: str) -> None:
         """Let a guest write to another file of its volume from now on; the one before keeps what it has.
 

@@ -54,6 +54,7 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     rescue_disk: Disk | None = None
     in_rescue: bool = False
     passwords: dict[str, str] = {}  # user -> password
+    extended: dict[str, int] = {}  # volume -> its size in GiB, if it became larger while the guest was live
     chains: dict[str, tuple[str, ...]] = {}  # volume -> its files, from the active one down, if it got some here
 
     @property

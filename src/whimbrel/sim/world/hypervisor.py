@@ -383,6 +383,17 @@ class SimulatedHypervisor(ObservedHost):
         if guest and device_assignment.uses(guest.spec, volume_id, attachment_id):
             raise Refused(f"guest {path_of(key)} uses the new volume for {volume_id}")
 
+    async def extend_volume(self, key: GuestKey, volume_id: str, size_gib: int) -> None:
+        self._may("extend_volume")
+        guest = await self._guests.get_defined(key)
+        device = device_assignment.volume_of(guest.spec, volume_id).device
+        if guest.power == "suspended":
+            raise Refused(f"guest {path_of(key)} is suspended")
+        if guest.is_live and size_gib > guest.extended.get(volume_id, 0):
+            said = f"{device}: detected capacity change to {size_gib} GiB"
+            extended = {**guest.extended, volume_id: size_gib}
+            await self._guests.change(key, extended=extended, console=(*guest.console, said))
+
     async def take_volume_snapshot(self, key: GuestKey, volume_id: str, file: str) -> None:
         self._may("take_volume_snapshot")
         await self._chains.add(key, volume_id, file)

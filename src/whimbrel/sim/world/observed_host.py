@@ -47,6 +47,10 @@ class ObservedHost:
         """Return the files that a guest's volume consists of, from the active one down."""
         return volume_chains.files(await self._guests.get(key), volume_id)
 
+    async def extended(self, key: GuestKey) -> dict[str, int]:
+        """Return the volumes that became larger while the guest was live: volume -> its size in GiB."""
+        return (await self._guests.get(key)).extended
+
     async def runs(self, server: ServerId) -> bool:
         await self._guests.opened()
         return any(guest.is_live for guest in self._guests.of(server))
