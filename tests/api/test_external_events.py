@@ -43,6 +43,18 @@ async def test_a_port_that_was_deleted_leaves_the_guest(front: Front) -> None:
     assert await tell(front, event) == [200]  # it is done
 
 
+async def test_several_ports_of_a_server_leave_it_by_one_request(front: Front) -> None:
+    a = network(front)
+    ports = [port(front, a) for _ in "ab"]
+    server_id = await front.boot(networks=[{"port": each.id} for each in ports])
+    for each in ports:
+        await front.world.cloud.network.delete_port(each.id)
+    events = [{"name": "network-vif-deleted", "server_uuid": server_id, "tag": each.id} for each in ports]
+    assert await tell(front, *events) == [200, 200]
+    await front.settle()
+    assert (await front.guest(server_id)).ports == ()
+
+
 async def test_every_event_has_its_own_code(front: Front) -> None:
     server_id = await front.boot()
     unplaced = await front.boot("waits", settle=False, flavorRef="1")

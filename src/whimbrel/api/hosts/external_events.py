@@ -7,11 +7,14 @@ a move between cells copies that record unchanged in both directions, so every c
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from whimbrel.api.http.call import Call
 from whimbrel.domain.errors import Conflict, NotFound, Unavailable
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
 from whimbrel.http.reply import Reply
+from whimbrel.ports.cloud import Requester
 from whimbrel.servers import lookup
 from whimbrel.servers.devices import interfaces
 
@@ -22,18 +25,27 @@ WITH_TAG = frozenset({"volume-extended", "power-update", "accelerator-request-bo
 
 async def create(call: Call) -> Reply:
     """Process events; 207 if some fail."""
-    heard = [await _hear(call, event) for event in call.body["events"]]
+    acting: set[str] = set()
+    heard = [await _hear(call, event, acting) for event in call.body["events"]]
     status = 200 if all(event["code"] == OK for event in heard) else 207
     return Reply(body={"events": heard}, status=status)
 
 
-async def _hear(call: Call, event: dict[str, Any]) -> dict[str, Any]:
-    code = await _code(call, event)
+async def _hear(call: Call, event: dict[str, Any], acting: set[str]) -> dict[str, Any]:
+    """acting: the servers on which this request has acted."""
+    code = await _code(call, event, _requester(call, event["server_uuid"], acting))
     status = event.get("status", "completed") if code == OK else "failed"
     return {**event, "status": status, "code": code}
 
 
-async def _code(call: Call, event: dict[str, Any]) -> int:
+def _requester(call: Call, server_id: str, acting: set[str]) -> Requester:
+    """Return who acts on a server: a request has one action of each kind on it, further ones have ids of their own."""
+    is_first = server_id not in acting
+    acting.add(server_id)
+    return call.requester if is_first else replace(call.requester, request_id=f"req-{call.cloud.ids.uuid()}")
+
+
+async def _code(call: Call, event: dict[str, Any], requester: Requester) -> int:
     name, tag = event["name"], event.get("tag")
     try:
         server = await _server(call, ServerId(event["server_uuid"]))
@@ -48,7 +60,7 @@ async def _code(call: Call, event: dict[str, Any]) -> int:
     if name == "network-changed":
         return await _refresh(call, server)
     if name == "network-vif-deleted":
-        return await _unplug(call, server, tag)
+        return await _unplug(call, server, tag, requester)
     if name == "network-vif-plugged":
         return await _hasten(call, server)
     if name == "volume-extended" and server.vm_state != "stopped":
@@ -85,12 +97,12 @@ async def _refresh(call: Call, server: Server) -> int:
     return OK
 
 
-async def _unplug(call: Call, server: Server, port_id: str | None) -> int:
+async def _unplug(call: Call, server: Server, port_id: str | None, requester: Requester) -> int:
     """Detach from the guest a port that its owner has deleted."""
     if port_id is None or all(nic.port_id != port_id for nic in server.nics):
         return OK
     try:
-        await interfaces.detach(call.cloud, call.engine, call.requester, server, port_id)
+        await interfaces.detach(call.cloud, call.engine, requester, server, port_id)
     except Conflict:
         return NOT_NOW
     return OK
