@@ -25,7 +25,14 @@ from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup.late_effects import clean_up_waiting
-from whimbrel.servers.devices import file_snapshots, interfaces, volume_changes, volume_swaps, volumes
+from whimbrel.servers.devices import (
+    file_snapshots,
+    interfaces,
+    volume_changes,
+    volume_extensions,
+    volume_swaps,
+    volumes,
+)
 from whimbrel.servers.lifecycle import create, delete
 from whimbrel.sim.checks.invariants import Invariants, Violation, books
 from whimbrel.sim.cloud.cloud import PROJECT, World
@@ -39,6 +46,8 @@ FREE_VOLUME = "77777777-7777-4777-8777-777777777778"
 TARGET = "77777777-7777-4777-8777-777777777779"
 """The volume to which the service migrates the server's."""
 SNAPSHOT = "77777777-7777-4777-8777-777777777780"
+EXTENDED_GIB = 7
+"""To what the volume is extended."""
 Books = dict[str, Any]
 Meant = Callable[[Result, Run], Books]
 Seen = Callable[[Result, Sequence[Run]], Awaitable[None]]
@@ -78,6 +87,10 @@ async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
 async def change(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     device = _device(server)
     await volume_changes.in_turn(cloud, engine, requester, server, device, not device.delete_on_termination)
+
+
+async def extend(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await volume_extensions.extend(cloud, engine, requester, server, _device(server))
 
 
 async def swap(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
@@ -128,6 +141,11 @@ async def give_back(cloud: Cloud, engine: Engine, requester: Requester, server: 
 async def misbound(world: World, server: Server) -> None:
     """Make a port of it be active at the host from which it was moved, as was asked for on an earlier way back."""
     await world.remains.network.activate_binding(equipment.PORT, HostName("h1"))
+
+
+async def extended(world: World, server: Server) -> None:
+    """Make the volume of it larger at the volume service."""
+    world.remains.volumes.extend(equipment.VOLUME, EXTENDED_GIB)
 
 
 async def migrating(world: World, server: Server) -> None:
@@ -197,6 +215,19 @@ def changed(result: Result, run: Run) -> Books:
         for one in record.volumes
     )
     return {**result.before, "servers": {run.subject: with_(record, volumes=now)}}
+
+
+def unchanged(result: Result, run: Run) -> Books:
+    return result.before
+
+
+async def sees_the_size(result: Result, runs: Sequence[Run]) -> None:
+    """See that a live guest knows the new size, if that was done."""
+    record = await lookup.find(result.world.cloud, result.server.id)
+    host, slot = HostName(record.host or ""), Slot(record.slot or "")
+    sizes = await result.world.hypervisors[host].extended(GuestKey(record.id, slot))
+    if any(run.state == "done" for run in runs):
+        assert sizes == {equipment.VOLUME: EXTENDED_GIB}
 
 
 def swapped(result: Result, run: Run) -> Books:
@@ -298,6 +329,10 @@ SCENARIOS = (
     Scenario("change a volume", "change_volume", change, changed),
     Scenario("change a volume of one on no host", "change_volume", change, changed, (shelved,)),
     Scenario("change a volume while a move waits", "change_volume", change, changed, (resized,)),
+    Scenario("extend a volume", "extend_volume", extend, unchanged, (extended,), sees_the_size),
+    Scenario(
+        "extend a volume while a move waits", "extend_volume", extend, unchanged, (resized, extended), sees_the_size
+    ),
     Scenario("swap a volume", "swap_volume", swap, swapped, (migrating,), uses_the_right_one),
     Scenario(
         "swap a volume while a move waits", "swap_volume", swap, swapped, (resized, migrating), uses_the_right_one

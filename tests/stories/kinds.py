@@ -90,7 +90,7 @@ ALSO_NAMED = {
 }
 """What scenarios of a server's life call a kind."""
 
-DONE_BEFORE = ("take_volume_snapshot", "merge_volume_files", "change_volume")
+DONE_BEFORE = ("take_volume_snapshot", "merge_volume_files", "change_volume", "extend_volume")
 """Kinds of which a second request changes nothing: at its turn, it finds what it was to do done already."""
 
 LET_GO_LATER = {"attach_interface": ("ports",), "unshelve": ("claims", "ports", "attachments")}
@@ -236,19 +236,35 @@ async def _at_an_older_agent(saga: str) -> None:
         raise AssertionError("an agent was given an order that it does not know")
 
 
-async def _detached_before_its_turn() -> None:
+async def _detached_before_its_turn(saga: str) -> None:
     """Change a volume behind its detachment: the change is turned back, and leaves the server unlocked."""
-    trial = attaching.Operation(next(one for one in attaching.SCENARIOS if one.saga == "change_volume"))
+    operation = next(one for one in attaching.SCENARIOS if one.saga == saga)
+    trial = attaching.Operation(operation)
     await trial.set_the_scene()
     _, cloud, engine = trial.next_incarnation()
     record = await lookup.find(cloud, trial.server.id)
-    for ask in (attaching.detach, attaching.change):
+    for ask in (attaching.detach, operation.ask):
         await ask(cloud, engine, trial.world.requester(), record)
     await trial.settle()
-    [change] = await cloud.journal.find(RunFilter(sagas=("change_volume",)))
+    [change] = await cloud.journal.find(RunFilter(sagas=(saga,)))
     assert change.state == "undone"
     assert (await lookup.find(cloud, trial.server.id)).task_state is None
     await attaching.delete_and_see_nothing(Result(trial.world, {}, trial.server, trial.incarnations))
+
+
+async def _at_an_agent_that_is_older_at_its_turn() -> None:
+    """While the extension of a volume waits for its turn, its host gets an agent that does not know the order."""
+    trial = attaching.Operation(next(one for one in attaching.SCENARIOS if one.saga == "extend_volume"))
+    await trial.set_the_scene()
+    _, cloud, engine = trial.next_incarnation()
+    record = await lookup.find(cloud, trial.server.id)
+    for ask in (attaching.attach(at_once=False), attaching.extend):
+        await ask(cloud, engine, trial.world.requester(), record)
+    await make_agent_old(cloud, record, "look")
+    await trial.settle()
+    [run] = await cloud.journal.find(RunFilter(sagas=("extend_volume",)))
+    assert run.state == "undone"
+    await trial.world.close()
 
 
 async def _files(trial: Incarnations) -> tuple[str, ...]:
@@ -353,7 +369,12 @@ ALSO: Mapping[str, Mapping[str, Callable[[], Awaitable[None]]]] = {
         "of a group, chosen anew": test_groups.chosen_anew,
     },
     "attach_volume": {"a volume of another zone": _volume_of_another_zone},
-    "change_volume": {"detached before its turn": _detached_before_its_turn},
+    "change_volume": {"detached before its turn": partial(_detached_before_its_turn, "change_volume")},
+    "extend_volume": {
+        "detached before its turn": partial(_detached_before_its_turn, "extend_volume"),
+        "at an older agent": partial(_at_an_older_agent, "extend_volume"),
+        "at an agent that is older at its turn": _at_an_agent_that_is_older_at_its_turn,
+    },
     "shelve_offload": {"its image is gone": _its_image_is_gone},
     "evacuate": {
         "a cell is away": partial(

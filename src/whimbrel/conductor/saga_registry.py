@@ -14,6 +14,7 @@ from whimbrel.servers.devices.file_snapshots import MERGE_VOLUME_FILES, TAKE_VOL
 from whimbrel.servers.devices.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from whimbrel.servers.devices.lists_1 import LISTS_1
 from whimbrel.servers.devices.volume_changes import CHANGE_VOLUME
+from whimbrel.servers.devices.volume_extensions import EXTEND_VOLUME
 from whimbrel.servers.devices.volume_swaps import SWAP_VOLUME
 from whimbrel.servers.devices.volumes import ATTACH_VOLUME, DETACH_VOLUME
 from whimbrel.servers.lifecycle.change_password import CHANGE_PASSWORD
@@ -49,7 +50,7 @@ SAGAS = SagaRegistry(
     LOST_RUN,
     *LISTS_1,
     *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, SWAP_VOLUME, CLEANUP, HEAL_PORTS, FOLLOW_POWER),
-    *(CHANGE_VOLUME, TAKE_VOLUME_SNAPSHOT, MERGE_VOLUME_FILES),
+    *(CHANGE_VOLUME, EXTEND_VOLUME, TAKE_VOLUME_SNAPSHOT, MERGE_VOLUME_FILES),
     *(SHELVE, SHELVE_OFFLOAD, UNSHELVE_IN_PLACE, UNSHELVE),
     *(REPAIR_1, REPAIR_2, REPAIR_3, REPAIR),
     *(REBUILD, PAUSE, UNPAUSE, SUSPEND, RESUME),

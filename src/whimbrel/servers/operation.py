@@ -54,8 +54,19 @@ def key(run: Operation) -> GuestKey:
 
 async def check_agent(run: Operation, cloud: Cloud, orders: Collection[str]) -> None:
     """Raises: Refused: the agent is too old for these orders."""
-    hosts = cloud.cell(cell_of(run)).hosts
-    host = await hosts.get(host_of(run))
+    await _check_agent(cell_of(run), host_of(run), cloud, orders)
+
+
+async def check_agent_of(server: Server, cloud: Cloud, orders: Collection[str]) -> None:
+    """Check the agent of a server that is on a host, as `check_agent` does."""
+    assert server.cell, "the server is in a cell"
+    assert server.host, "the server is on a host"
+    await _check_agent(server.cell, server.host, cloud, orders)
+
+
+async def _check_agent(cell: CellName, name: HostName, cloud: Cloud, orders: Collection[str]) -> None:
+    hosts = cloud.cell(cell).hosts
+    host = await hosts.get(name)
     if not host.session:  # an agent without a session is of this release
         return
     info = await hosts.agent(host)

@@ -7,16 +7,19 @@ a move between cells copies that record unchanged in both directions, so every c
 from contextlib import suppress
 from typing import Any
 
+import structlog
 from msgspec.structs import replace
 
 from whimbrel.api.http.call import Call
-from whimbrel.domain.errors import Conflict, NotFound, Unavailable
+from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
 from whimbrel.http.reply import Reply
 from whimbrel.ports.cloud import Requester
 from whimbrel.servers import lookup
-from whimbrel.servers.devices import interfaces
+from whimbrel.servers.devices import interfaces, volume_extensions, volumes
+
+log = structlog.get_logger(__name__)
 
 OK, NO_TAG, UNKNOWN, NOT_NOW = 200, 400, 404, 422
 
@@ -63,8 +66,8 @@ async def _code(call: Call, event: dict[str, Any], requester: Requester) -> int:
         return await _unplug(call, server, tag, requester)
     if name == "network-vif-plugged":
         return await _hasten(call, server)
-    if name == "volume-extended" and server.vm_state != "stopped":
-        return NOT_NOW  # a guest has the new size from its next start on
+    if name == "volume-extended":
+        return await _extend(call, server, tag, requester)
     # Nothing waits for the others: no server is a bare-metal machine or has accelerators of Cyborg, and a rebuild looks
     # at its volume by itself.
     return OK
@@ -104,5 +107,22 @@ async def _unplug(call: Call, server: Server, port_id: str | None, requester: Re
     try:
         await interfaces.detach(call.cloud, call.engine, requester, server, port_id)
     except Conflict:
+        return NOT_NOW
+    return OK
+
+
+async def _extend(call: Call, server: Server, volume_id: str | None, requester: Requester) -> int:
+    """Let the guest see the new size of a volume, in the background. Nothing is done for one that it does not have."""
+    try:
+        for device in await volumes.with_arriving(call.cloud, server):
+            if device.volume_id == volume_id:
+                await volume_extensions.extend(call.cloud, call.engine, requester, server, device)
+    except (Refused, Conflict, Unavailable) as trouble:
+        log.warning(
+            "a guest does not see the new size of a volume before it starts again",
+            server=server.id,
+            volume=volume_id,
+            reason=trouble.reason,
+        )
         return NOT_NOW
     return OK

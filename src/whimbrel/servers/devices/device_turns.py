@@ -16,8 +16,8 @@ from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
 
 SAGAS = (
-    "attach_volume", "detach_volume", "change_volume", "swap_volume", "take_volume_snapshot", "merge_volume_files",
-    "attach_interface", "detach_interface",
+    "attach_volume", "detach_volume", "change_volume", "extend_volume", "swap_volume",
+    "take_volume_snapshot", "merge_volume_files", "attach_interface", "detach_interface",
 )  # fmt: skip
 
 ASKING_FOR_SNAPSHOTS = ("snapshot_volumes",)

@@ -66,6 +66,10 @@ class SimulatedVolumes(SimulatedVolumeProxies):
     def add_volume(self, volume: Volume) -> None:
         self._volumes[volume.id] = volume
 
+    def extend(self, volume_id: str, size_gib: int) -> None:
+        """Make a volume larger, as its user requests of the service."""
+        self._volumes[volume_id] = replace(self._volumes[volume_id], size_gib=size_gib)
+
     def add_attachment(self, attachment: Attachment, host: str) -> None:
         """host: that uses it."""
         self._attachments[attachment.id] = attachment
