@@ -269,6 +269,7 @@ async def test_a_volume_in_use_is_enlarged_from_3_42(cloud: VolumeCloud) -> None
     await cloud.refused(400, "ann", "POST", path, requested, version="3.41")
     await cloud.done("ann", "POST", path, requested, version="3.42")
     assert ((await cloud.show(volume))["size"], await cloud.status(volume)) == (2, "in-use")
+    assert cloud.events == [("volume-extended", ONE, volume)]
     snapshot = {"snapshot": {"volume_id": volume}}
     await cloud.refused(400, "ann", "POST", "/snapshots", snapshot, version="3.65")
     await cloud.done("ann", "POST", "/snapshots", {"snapshot": {**snapshot["snapshot"], "force": True}}, version="3.65")

@@ -282,6 +282,7 @@ async def test_a_volume_is_enlarged_and_never_made_smaller(cloud: VolumeCloud) -
     assert ((await cloud.show(volume))["size"], await cloud.status(volume)) == (3, "available")
     assert cloud.service.files.volume(volume).stat().st_size == 3 * GIB
     assert cloud.content(volume).startswith(b"kept")
+    assert cloud.events == [], "no server has it"
 
 
 async def test_actions(cloud: VolumeCloud) -> None:

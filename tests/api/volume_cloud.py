@@ -11,6 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from tests.api.network_service import Events
 from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.volumes import SqlVolumes
@@ -63,6 +64,7 @@ class VolumeCloud:
     worker: VolumeWorker
     exports: SimulatedExports
     clock: JumpingClock
+    events: Events
 
     async def ask(
         self, who: str, method: str, path: str, body: Any = None, *, version: str = LATEST, **query: str
@@ -122,7 +124,7 @@ async def volume_cloud(directory: Path, url: str = "sqlite://", **more: Any) -> 
     """Open a cloud whose volumes lie in the directory. more: fields of the service."""
     database = open_database(url, "volumes")
     await create_all(database, "volumes")
-    exports, clock = SimulatedExports(), JumpingClock()
+    exports, clock, events = SimulatedExports(), JumpingClock(), Events()
     fields: dict[str, Any] = {
         "store": SqlVolumes(database),
         "files": VolumeFiles(directory, on_the_spot),
@@ -132,6 +134,7 @@ async def volume_cloud(directory: Path, url: str = "sqlite://", **more: Any) -> 
         "converter": None,
         "clock": clock,
         "ids": SeededIds(1),
+        "events": events,
         "zones": two_zones,
         "limits": {**DEFAULT_LIMITS, "volumes": 20},
         **more,
@@ -141,7 +144,7 @@ async def volume_cloud(directory: Path, url: str = "sqlite://", **more: Any) -> 
     app = Starlette(routes=[Mount("/volume", volume_app(service))])
     transport = httpx.ASGITransport(app, raise_app_exceptions=True)
     async with httpx.AsyncClient(transport=transport, base_url="http://cloud/volume") as client:
-        yield VolumeCloud(client, service, VolumeWorker(service), exports, clock)
+        yield VolumeCloud(client, service, VolumeWorker(service), exports, clock, events)
     await database.close()
 
 

@@ -21,6 +21,7 @@ from whimbrel.adapters.qemu.storage_daemon import PROGRAM
 from whimbrel.cli.client import Api, Login
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest
+from whimbrel.domain.local_disks import GIB
 from whimbrel.embedded.tick_guest import Tick, ticks
 from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD
 
@@ -61,6 +62,12 @@ class Cloud:
     def volume_status(self, volume: str) -> str:
         status: str = self.member.get("block-storage", f"/volumes/{volume}")["volume"]["status"]
         return status
+
+    def extend(self, volume: str, size_gib: int) -> None:
+        """Extend a volume, which may be in use from 3.42 on."""
+        url = self.member._url("block-storage", f"/volumes/{volume}/action")
+        body, headers = {"os-extend": {"new_size": size_gib}}, {"openstack-api-version": "volume 3.42"}
+        self.member._send("POST", url, body, headers=headers)
 
     def network(self) -> str:
         network: str = self.member.post("network", "/v2.0/networks", {"network": {"name": "n"}})["network"]["id"]
@@ -111,6 +118,17 @@ class Cloud:
         """List the guests that there are, each with its host, asked of the hosts themselves."""
         found = ((name, asyncio.run(self._pair.host(name).guests())) for name in ("a", "b"))
         return [(name, guest) for name, guests in found for guest in guests]
+
+    def size_gib(self, server: str, device: str) -> int:
+        """Return the size that a running guest sees of a disk."""
+        [(name, _)] = self.guests()
+        with self._pair.hosts.connection(name) as connection:
+            capacity: int = connection.lookupByUUIDString(server).blockInfo(device)[0]
+            return capacity // GIB
+
+    def newest_action(self, server: str) -> tuple[str, str | None]:
+        found = self.member.get("compute", f"/servers/{server}/os-instance-actions")["instanceActions"][0]
+        return found["action"], found["message"]
 
 
 @pytest.fixture
@@ -167,6 +185,18 @@ def test_a_server_moves_with_its_port_and_its_volume_and_lets_them_go(cloud: Clo
     cloud.until(lambda: cloud.volume_status(volume) == "available")
     [(_, bare)] = cloud.guests()
     assert (bare.power, bare.ports, bare.volumes) == ("running", before.ports, ())
+
+
+def test_a_volume_is_extended_under_a_running_guest(cloud: Cloud) -> None:
+    volume = cloud.volume()
+    server = cloud.boot(imageRef=cloud.tick_image())
+    cloud.member.post("compute", f"/servers/{server}/os-volume_attachments", {"volumeAttachment": {"volumeId": volume}})
+    cloud.until(lambda: cloud.volume_status(volume) == "in-use")
+    assert cloud.size_gib(server, "vdb") == 1
+    cloud.extend(volume, 3)
+    cloud.until(lambda: cloud.size_gib(server, "vdb") == 3)
+    cloud.until(lambda: cloud.newest_action(server) == ("extend_volume", None))
+    cloud.until_status(server, "ACTIVE")
 
 
 def test_a_server_moves_live_with_its_memory_its_port_and_its_volume(cloud: Cloud) -> None:

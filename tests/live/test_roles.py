@@ -121,6 +121,18 @@ def until(connection: Any, server_id: str, status: str) -> None:
     wait_for(lambda: connection.compute.get_server(server_id).status, lambda now: now == status, f"{status}")
 
 
+def extend_a_volume(connection: Any, server_id: str) -> None:
+    """Extend a volume that a server has, and wait until the volume service has told the server."""
+    storage, compute = connection.block_storage, connection.compute
+    disk = storage.create_volume(size=1, name="disk")
+    storage.wait_for_status(disk, interval=0.1)
+    compute.create_volume_attachment(server_id, volume_id=disk.id)
+    wait_for(lambda: storage.get_volume(disk.id).status, lambda now: now == "in-use", "in-use")
+    path, body = f"/volumes/{disk.id}/action", {"os-extend": {"new_size": 2}}
+    assert storage.post(path, json=body, microversion="3.42").status_code == 202
+    wait_for(lambda: "2 GiB" in compute.get_server_console_output(server_id)["output"], bool, "the guest sees it")
+
+
 def test_a_server_is_resized_while_processes_are_killed(roles: Roles) -> None:
     """The hosts are simulated ones of an `up`, which has no other part."""
     path, home = roles.path, roles.path / "up"
@@ -230,6 +242,7 @@ def test_a_cloud_without_up(roles: Roles) -> None:
     [picture] = cloud.image.images()
     server = cloud.compute.create_server(name="one", flavor_id="1", image_id=picture.id, networks="auto")
     until(cloud, server.id, "ACTIVE")
+    extend_a_volume(cloud, server.id)
     cloud.compute.resize_server(server.id, "2")
     roles.programs["c1"].kill()
     roles.start("c2", "conductor", "--settings", settings, says=" is ready ")

@@ -102,14 +102,16 @@ def endpoints(process: Process, data: DataDir | None, policy_file: Path | None) 
     }
     if process.own_accounts:
         apps["identity"] = identity_app(process.own_accounts, cloud.clock, cloud.ids, process.urls.catalog)
+    hears = compute_app(replace(context, identity=ServiceLogin()))
     if process.embedded_network:
-        process.embedded_network.hear(compute_app(replace(context, identity=ServiceLogin())))
+        process.embedded_network.hear(hears)
         apps["network"] = process.embedded_network.app(identity)
     if process.image_service:
         apps["image"] = image_app(process.image_service, identity, cloud.ids, process.secret_of_grants)
     if process.bus:
         apps |= image_relay(process.external, cloud.clock, process.secret_of_grants)
     if process.embedded_volumes:
+        process.embedded_volumes.hear(hears)
         apps["volume"] = process.embedded_volumes.app
     if data and process.agents:
         apps[INTERNAL] = cells_app({name: cell.agents for name, cell in cloud.cells.items()}, data.agents_secret())

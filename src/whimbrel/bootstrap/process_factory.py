@@ -109,7 +109,9 @@ async def _opened(base: ProcessBase) -> Process:
     if role.has_volumes:
         users = RecordedVolumes(SqlDirectory(global_), cells)
         volumes = SqlVolumes(database("volumes"))
-        embedded = embedded_volumes(config, base.start.home, volumes, images, auth.identity, clock, ids, users, zones)
+        embedded = await embedded_volumes(
+            config, base.start.home, volumes, images, auth.identity, clients, clock, ids, users, zones
+        )
     meter = Meter()
     cloud = Cloud(
         clock=clock,

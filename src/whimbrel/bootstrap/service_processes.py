@@ -99,8 +99,8 @@ async def _volume(base: ProcessBase) -> ServiceProcess:
     users = RecordedVolumes(SqlDirectory(base.global_), cells)
     images = await distant_images(auth.clients, auth.external)
     store = SqlVolumes(base.database("volumes"))
-    service = embedded_volumes(
-        config, base.start.home, store, images, auth.identity, clock, ids, users, SqlZones(base.global_)
+    service = await embedded_volumes(
+        config, base.start.home, store, images, auth.identity, auth.clients, clock, ids, users, SqlZones(base.global_)
     )
     await service.start()
 

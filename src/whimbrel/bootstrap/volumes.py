@@ -5,11 +5,14 @@ is not mounted: there is one volume adapter, and nothing between it and the serv
 use HTTP.
 """
 
+import asyncio
 from dataclasses import dataclass, replace
+from random import Random
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
+from whimbrel.adapters.openstack.server_events import HttpServerEvents
 from whimbrel.adapters.openstack.volumes import HttpVolumes
 from whimbrel.adapters.qemu.convert import QemuConverter
 from whimbrel.adapters.qemu.storage_daemon import StorageDaemon
@@ -42,6 +45,7 @@ class EmbeddedVolumes:
 
     client: Volumes
     service: VolumeService
+    events: HttpServerEvents
 
     @property
     def app(self) -> ASGIApp:
@@ -53,20 +57,30 @@ class EmbeddedVolumes:
         await self.service.files.prepare()
 
     async def run(self) -> None:
-        """Run the worker, until cancelled."""
-        await VolumeWorker(self.service).run()
+        """Run the worker and deliver events, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(VolumeWorker(self.service).run())
+            group.create_task(self.events.run())
+
+    def hear(self, compute: ASGIApp) -> None:
+        """Send the events of volumes to the compute API of this process. compute: an application that admits every
+        request.
+        """
+        self.events.reach(inside(compute, "/v2.1"))
 
 
-def embedded_volumes(
-    config: CloudConfig, data: DataDir, store: SqlVolumes, images: Images, identity: Identity, clock: Clock,
-    ids: IdSource, users: VolumeUsers, zones: Zones,
+async def embedded_volumes(
+    config: CloudConfig, data: DataDir, store: SqlVolumes, images: Images, identity: Identity, clients: ServiceClients,
+    clock: Clock, ids: IdSource, users: VolumeUsers, zones: Zones,
 ) -> EmbeddedVolumes:  # fmt: skip
-    """Create the service. zones: of the cloud."""
+    """Create the service. zones: of the cloud. clients: of the compute API, for processes without one."""
 
     async def list_zones() -> tuple[str, ...]:
         default = config.rules.default_availability_zone
         return config.volume_zones([zone.name for zone in await zones.all() if zone.id != default])
 
+    compute = await clients.service("compute", "/v2.1", TIMEOUT_S)
+    events = HttpServerEvents(compute, clock, Random(), "volumes")
     service = VolumeService(
         store=store,
         files=VolumeFiles(data.volumes, reserved_bytes=config.storage.reserved_bytes),
@@ -76,12 +90,13 @@ def embedded_volumes(
         converter=QemuConverter(),
         clock=clock,
         ids=ids,
+        events=events,
         users=users,
         zones=list_zones,
         limits=config.volumes.limits,
     )
     own = inside(volume_app(replace(service, identity=ServiceLogin())), "/v3")
-    return EmbeddedVolumes(HttpVolumes(own), service)
+    return EmbeddedVolumes(HttpVolumes(own), service, events)
 
 
 async def distant_volumes(clients: ServiceClients, external: "ExternalServices | None" = None) -> HttpVolumes:

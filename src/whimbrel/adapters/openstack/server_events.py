@@ -1,4 +1,4 @@
-"""Port events for the compute service: POST os-server-external-events, in the background, until they are accepted.
+"""Events of ports or volumes for the compute service: POST os-server-external-events, until they are accepted.
 
 Invariant: the sender never waits; events that the compute service rejects are dropped, and those that could not be
 delivered are sent again.
@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from random import Random
+from typing import Literal
 
 import msgspec
 import structlog
@@ -21,6 +22,7 @@ from whimbrel.saga.backoff import pause_s
 
 log = structlog.get_logger(__name__)
 
+HEADERS = {"OpenStack-API-Version": "compute 2.51"}  # the first one with `volume-extended`
 MOST_AT_ONCE = 100
 MOST_WAITING = 10_000
 
@@ -35,9 +37,15 @@ class _Sent(msgspec.Struct):
 
 
 class HttpServerEvents:
-    """Implements ports.services.server_events.ServerEvents. service: the compute API, paths relative to `/v2.1`."""
+    """Implements ports.services.server_events.ServerEvents. service: the compute API, paths relative to `/v2.1`.
 
-    def __init__(self, service: Service, clock: Clock, rng: Random) -> None:
+    subjects: of the events.
+    """
+
+    def __init__(
+        self, service: Service, clock: Clock, rng: Random, subjects: Literal["ports", "volumes"] = "ports"
+    ) -> None:
+        self._subjects = subjects
         self._service = service
         self._clock = clock
         self._rng = rng
@@ -70,14 +78,24 @@ class HttpServerEvents:
             except Unavailable as error:
                 tries += 1
                 if tries == 1:
-                    log.warning("the compute service does not accept events of ports", error=error.reason)
+                    self._warn(error.reason)
                 await self._clock.sleep(pause_s(tries, self._rng))
+
+    def _warn(self, reason: str) -> None:
+        if self._subjects == "ports":
+            log.warning("the compute service does not accept events of ports", error=reason)
+        else:
+            log.warning("the compute service does not accept events of volumes", error=reason)
 
     async def _send(self, events: list[ServerEvent]) -> None:
         """Raises: Unavailable: the service reports a failure."""
         sent = [_Sent(name=e.name, server_uuid=e.server_id, status=e.status, tag=e.tag) for e in events]
-        answer = await self._service.ask("POST", "/os-server-external-events", body={"events": sent})
+        answer = await self._service.ask("POST", "/os-server-external-events", body={"events": sent}, headers=HEADERS)
         if answer.status in OUR_OWN_TROUBLE or answer.status >= 500:
             raise Unavailable(f"the compute service answers {answer.status}: {answer.text}")
-        if not answer.is_yes:  # 404: none of the servers exists
+        if answer.is_yes:
+            return
+        if self._subjects == "ports":  # 404: none of the servers exists
             log.info("the compute service refuses events of ports", status=answer.status, said=answer.text)
+        else:
+            log.info("the compute service refuses events of volumes", status=answer.status, said=answer.text)

@@ -14,6 +14,7 @@ from whimbrel.embedded.volume.service import Change, VolumeService
 from whimbrel.embedded.volume.volume_states import by_claims, is_written_anew
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, SnapshotRecord, VolumeRecord
 from whimbrel.ports.services.images import Image
+from whimbrel.ports.services.server_events import ServerEvent
 
 GIB = 1 << 30
 RAW = ("raw", "iso", "ami", "ari", "aki")  # formats whose bytes are the disk's
@@ -92,6 +93,16 @@ async def grow(service: VolumeService, volume: VolumeRecord) -> None:
     else:
         await service.files.grow(path, size_bytes)
     await _done(service, volume)
+    await _tell_extended(service, volume.id)
+
+
+async def _tell_extended(service: VolumeService, volume_id: str) -> None:
+    """Tell the servers of a volume that has its new size. Source: Cinder's VolumeManager.extend_volume."""
+    servers = {claim.server_id for claim in await service.store.attachments(volume_ids=[volume_id])}
+    told = [
+        ServerEvent(name="volume-extended", server_id=each, tag=volume_id) for each in sorted(filter(None, servers))
+    ]
+    service.events.tell(told)
 
 
 async def upload(service: VolumeService, volume: VolumeRecord) -> None:

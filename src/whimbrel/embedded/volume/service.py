@@ -21,6 +21,7 @@ from whimbrel.ports.embedded.volume_store import (
 )
 from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.images import Images
+from whimbrel.ports.services.server_events import ServerEvents, UnheardEvents
 from whimbrel.ports.services.volume_users import AnyServer, VolumeUsers
 
 DEFAULT_TYPE = "__DEFAULT__"  # Cinder's name of it
@@ -63,6 +64,7 @@ class VolumeService:
     converter: ImageConverter | None
     clock: Clock
     ids: IdSource
+    events: ServerEvents = field(default_factory=UnheardEvents)
     users: VolumeUsers = field(default_factory=AnyServer)
     zones: ListZones = one_zone
     limits: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_LIMITS))
