@@ -1,7 +1,7 @@
 """Lets a live guest see that one of its volumes has become larger: libvirt's block resize.
 
-Invariant: QEMU says how large the guest sees a disk, and nothing else is asked whether something is done; a disk never
-becomes smaller. The caller holds the lock of the server's guests.
+Invariant: a disk never becomes smaller: QEMU says how large it is. Resizing to the same size is harmless. The caller
+holds the lock of the server's guests.
 Source: https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainBlockResize
 """
 
@@ -69,8 +69,8 @@ class VolumeGrowth:
         if disk is None:
             raise Refused(f"guest {key.slot} of server {key.server} does not have volume {volume.volume_id} now")
         device = device_xml.target_of(disk)
-        if domain.blockInfo(device)[0] >= size_bytes:
-            return ""
+        if domain.blockInfo(device)[0] > size_bytes:
+            return ""  # else also if they are equal, as after a live transfer: it is the resize that tells the guest
         try:
             domain.blockResize(device, size_bytes, self._libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
         except self._libvirt.libvirtError as error:
