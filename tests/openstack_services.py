@@ -4,6 +4,7 @@ WHIMBREL_TEST_OPENSTACK is the path of a clouds.yaml with four clouds: `demo` (m
 `demo-admin` (admin in it), `admin` (admin in the project admin), and `service` (admin and service in the project
 service: the login of a compute service). Where it is not set, the tests that need it are skipped.
 WHIMBREL_TEST_OPENSTACK_SHARE is the directory with the volumes of Cinder's NFS driver, for tests with real guests.
+Volumes of its type "growing" can be extended while they are attached, and retyped to "shared", of another share.
 WHIMBREL_TEST_OPENSTACK_PROCESSES has the process ids of the services, for a test that ends them.
 
 `python -m tests.openstack.start` starts such services. Tests that use them have the marker `openstack`, or a parameter

@@ -40,6 +40,9 @@ url = "{url}"
 """
 FLAVORS = ("m1.tiny", "m1.small", "m1.medium")  # a disk cannot shrink
 IMAGE = "tick"
+DEFAULT, GROWING = "shared", "growing"
+"""Types of volumes, each of a back end of its own; see tests.openstack.growing_nfs."""
+
 MEMBER, ADMIN = "demo", "demo-admin"
 
 
@@ -286,6 +289,90 @@ def test_a_volume_is_made_for_the_user_and_moves_with_the_server(
         check_one_binding(cloud, volume_server, port)
         [attachment] = until(lambda: cloud.attachments(volume_server), lambda seen: len(seen) == 1)
         assert (attachment["volume_id"], attachment["status"]) == (attached["id"], "attached")
+
+
+def attached(cloud: ExternalCloud, server: str, kind: str) -> Iterator[str]:
+    """Yield a volume of 1 GiB of a type that the server uses."""
+    made = cloud.openstack("volume", "create", "--size", "1", "--type", kind, f"ext-{cloud.suffix}")["id"]
+    until(partial(volume_of, cloud, made), lambda seen: seen["status"] == "available")
+    cloud.say("server", "add", "volume", server, made)
+    until(partial(volume_of, cloud, made), lambda seen: seen["status"] == "in-use")
+    yield made
+    cloud.say("server", "remove", "volume", server, made)
+    until(partial(volume_of, cloud, made), lambda seen: seen["status"] == "available")
+    cloud.say("volume", "delete", made)
+    until(partial(cloud.has_volume, made), lambda there: not there)
+
+
+@pytest.fixture
+def growing_volume(cloud: ExternalCloud, server: str) -> Iterator[str]:
+    """A volume of the server, of a back end that extends it meanwhile."""
+    if GROWING not in {each["Name"] for each in cloud.openstack("volume", "type", "list")}:
+        pytest.skip(f"this Cinder has no type {GROWING}, with a back end that extends volumes in use")
+    yield from attached(cloud, server, GROWING)
+
+
+@pytest.fixture
+def placed_volume(cloud: ExternalCloud, server: str) -> Iterator[str]:
+    """A volume of the server that may be on any back end."""
+    kind = f"ext-{cloud.suffix}"
+    cloud.say("volume", "type", "create", kind, cloud="admin")
+    yield from attached(cloud, server, kind)
+    cloud.say("volume", "type", "delete", kind, cloud="admin")
+
+
+def volume_of(cloud: ExternalCloud, volume: str) -> dict[str, Any]:
+    """Return what Cinder shows an administrator of a volume."""
+    with cloud.services.cloud(ADMIN).client("block-storage") as client:
+        found: dict[str, Any] = client.get(f"/volumes/{volume}").raise_for_status().json()["volume"]
+        return found
+
+
+def newest_action(cloud: ExternalCloud, server: str) -> tuple[str, str | None]:
+    with cloud.services.cloud(MEMBER).client("compute") as client:
+        found = client.get(f"/servers/{server}/os-instance-actions").raise_for_status().json()["instanceActions"][0]
+        return found["action"], found["message"]
+
+
+def test_a_running_guest_sees_that_its_volume_was_extended(
+    cloud: ExternalCloud, server: str, growing_volume: str
+) -> None:
+    cloud.say("--os-volume-api-version", "3.42", "volume", "set", "--size", "2", growing_volume)
+    until(partial(volume_of, cloud, growing_volume), lambda seen: (seen["size"], seen["status"]) == (2, "in-use"))
+    until(partial(newest_action, cloud, server), lambda seen: seen == ("extend_volume", None))
+    until(partial(cloud.say, "console", "log", "show", server), lambda seen: "change to 2 GiB" in seen)
+
+
+def test_a_volume_is_retyped_under_a_running_guest(cloud: ExternalCloud, server: str, growing_volume: str) -> None:
+    """Cinder migrates it to another back end, and asks for a swap."""
+    before = volume_of(cloud, growing_volume)
+    cloud.say("volume", "set", "--type", DEFAULT, "--retype-policy", "on-demand", growing_volume)
+    until(partial(volume_of, cloud, growing_volume), lambda seen: seen["status"] != "retyping")
+    check_migrated(cloud, server, before)
+    assert volume_of(cloud, growing_volume)["volume_type"] == DEFAULT
+
+
+def test_a_volume_is_migrated_under_a_running_guest(cloud: ExternalCloud, server: str, placed_volume: str) -> None:
+    before = volume_of(cloud, placed_volume)
+    pools = {each["Name"] for each in cloud.openstack("volume", "backend", "pool", "list", cloud="admin")}
+    others = sorted(pools - {before["os-vol-host-attr:host"]})
+    if not others:
+        pytest.skip(f"this Cinder has no back ends but {pools}")
+    cloud.say("volume", "migrate", "--host", others[0], placed_volume, cloud="admin")
+    until(partial(volume_of, cloud, placed_volume), lambda seen: seen["migration_status"] in ("success", "error"))
+    check_migrated(cloud, server, before)
+
+
+def check_migrated(cloud: ExternalCloud, server: str, before: dict[str, Any]) -> None:
+    """Check that a server has its volume on another back end, also after a move. before: as Cinder showed it."""
+    moved = volume_of(cloud, before["id"])
+    assert (moved["status"], moved["migration_status"]) == ("in-use", "success")
+    assert moved["os-vol-host-attr:host"] != before["os-vol-host-attr:host"]
+    until(partial(newest_action, cloud, server), lambda seen: seen == ("swap_volume", None))
+    resize(cloud, server, FLAVORS[1], "confirm")
+    [attachment] = until(partial(cloud.attachments, server), lambda seen: len(seen) == 1)
+    assert (attachment["volume_id"], attachment["status"]) == (before["id"], "attached")
+    cloud.prove()
 
 
 def test_a_process_that_is_killed_continues_the_move(cloud: ExternalCloud, server: str, port: str) -> None:

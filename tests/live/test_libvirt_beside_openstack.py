@@ -26,6 +26,7 @@ from tests.live.running_cloud import CLOUD
 from tests.openstack_services import SHARE, SHARE_NAME, RealServices, real_services
 from tests.processes import HANG_S, execute, program, wait_for
 from whimbrel.domain.guest import Guest
+from whimbrel.domain.local_disks import GIB
 from whimbrel.embedded.tick_guest import Tick, image, ticks
 
 pytestmark = [pytest.mark.long, pytest.mark.openstack]
@@ -52,6 +53,9 @@ migration_address = "127.0.0.1"
 storage_mounts = "{mounts}"
 """
 DAEMONS = ("a", "b")
+DEFAULT, GROWING = "shared", "growing"
+SHARES = {SHARE_NAME: Path(SHARE), f"127.0.0.1:/{GROWING}": Path(SHARE).with_name(GROWING)}
+"""The shares of Cinder's back ends, one for each of these types; the latter extends volumes that a guest uses."""
 
 
 class GuestsBesideOpenstack:
@@ -168,6 +172,20 @@ class GuestsBesideOpenstack:
 
     def active_file(self, volume: str) -> str:
         """Return the file to which the guest with a volume writes, as libvirt has it."""
+        return self._disk(volume)[0].name
+
+    def share_of(self, volume: str) -> str:
+        """Return the name of the share that has the file of a volume that a guest uses."""
+        file = self._disk(volume)[0]
+        [share] = [share for share, directory in SHARES.items() if (directory / file.name).exists()]
+        return share.rpartition("/")[2]
+
+    def size_gib(self, volume: str) -> int:
+        """Return the size that the guest with a volume sees."""
+        return self._disk(volume)[1] // GIB
+
+    def _disk(self, volume: str) -> tuple[Path, int]:
+        """Return the file and the size of a disk of a running guest, as libvirt has them."""
         import libvirt
 
         found = []
@@ -175,9 +193,15 @@ class GuestsBesideOpenstack:
             with self._pair.hosts.connection(daemon) as libvirtd:
                 for domain in libvirtd.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
                     disks = ET.fromstring(domain.XMLDesc(0)).iterfind("devices/disk")
-                    found += [disk.find("source") for disk in disks if disk.findtext("serial") == volume]
+                    for disk in (one for one in disks if one.findtext("serial") == volume):
+                        size = domain.blockInfo(disk.find("target").get("dev"))[0]
+                        found.append((Path(disk.find("source").get("file")), size))
         assert len(found) == 1, found
-        return Path(found[0].get("file")).name
+        return found[0]
+
+    def actions(self, server: str) -> list[tuple[str, str | None]]:
+        """List the actions of a server with their messages, the newest first."""
+        return [(each.action, each.message) for each in self.user.compute.server_actions(server)]
 
     def until_at(self, server: str, volumes: list[str], port: str) -> str:
         """Wait until services and hosts agree where a server is with its volumes and its port; return the host."""
@@ -218,7 +242,7 @@ def cloud(
     directory = libvirt_pair.hosts.root / f"beside-{uuid.uuid4().hex[:8]}"  # where the guests' user may look
     directory.mkdir(mode=0o711)
     directory.chmod(0o711)
-    shares = PlayedShares({SHARE_NAME: Path(SHARE)}, directory)
+    shares = PlayedShares(SHARES, directory)
     shares.mounts.mkdir(mode=0o711)
     shares.mounts.chmod(0o711)
     ending.callback(shares.close)
@@ -299,6 +323,50 @@ def test_a_guest_moves_with_volumes_of_cinder(cloud: GuestsBesideOpenstack, port
     cloud.prove()
     cloud.delete(server)
     wait_for(lambda: user.block_storage.find_volume(boot_volume), lambda seen: seen is None, "its volume is deleted")
+    assert cloud.mounted() == []
+    cloud.prove()
+
+
+def test_a_volume_grows_and_changes_its_back_end_under_a_guest(
+    cloud: GuestsBesideOpenstack, port: str, ending: ExitStack
+) -> None:
+    """The guest boots from it: Cinder extends it, and retypes it by a migration for which it asks for a swap."""
+    user, picture = cloud.user, cloud.image()
+    ending.callback(user.image.delete_image, picture)
+    if user.block_storage.find_type(GROWING) is None:
+        pytest.skip(f"this Cinder has no type {GROWING}, with a back end that extends volumes in use")
+    root = {"source_type": "image", "destination_type": "volume", "uuid": picture, "boot_index": 0, "volume_size": 1}
+    device = {**root, "delete_on_termination": True, "volume_type": GROWING}
+    server = cloud.boot(block_device_mapping=[device], image_id="", networks=[{"port": port}])
+    [volume] = [each.volume_id for each in user.compute.volume_attachments(server)]
+    nonce = cloud.until_it_ticks(server, boots=1).nonce
+    assert (cloud.size_gib(volume), cloud.share_of(volume)) == (1, GROWING)
+
+    said = user.block_storage.post(
+        f"/volumes/{volume}/action", json={"os-extend": {"new_size": 2}}, microversion="3.42"
+    )
+    assert said.status_code == 202, said.text
+    wait_for(lambda: cloud.size_gib(volume), lambda seen: seen == 2, "the guest sees the new size")
+    wait_for(lambda: cloud.actions(server), lambda seen: seen[0] == ("extend_volume", None), "the action is done")
+
+    user.block_storage.retype_volume(volume, DEFAULT, migration_policy="on-demand")
+    shown = wait_for(
+        lambda: user.block_storage.get_volume(volume), lambda seen: seen.status != "retyping", "the volume is retyped"
+    )
+    assert (shown.volume_type, shown.status, shown.size) == (DEFAULT, "in-use", 2)
+    wait_for(lambda: cloud.actions(server), lambda seen: seen[0] == ("swap_volume", None), "the action is done")
+    assert (cloud.size_gib(volume), cloud.share_of(volume)) == (2, SHARE_NAME.rpartition("/")[2])
+    ticked = cloud.until_it_ticks(server, boots=1)
+    assert ticked.nonce == nonce
+    wait_for(lambda: cloud.until_it_ticks(server, boots=1).ticks, lambda seen: seen > ticked.ticks, "it goes on")
+    cloud.until_at(server, [volume], port)
+
+    user.compute.reboot_server(server, "HARD")
+    cloud.until(server, "ACTIVE")
+    cloud.until_it_ticks(server, boots=2)  # of the same disk
+    cloud.prove()
+    cloud.delete(server)
+    wait_for(lambda: user.block_storage.find_volume(volume), lambda seen: seen is None, "its volume is deleted")
     assert cloud.mounted() == []
     cloud.prove()
 

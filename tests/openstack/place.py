@@ -13,6 +13,9 @@ HOSTS = ("n1", "n2", "n3", "s1", "s2", "s3")
 """Hosts on which ports can be bound."""
 
 BANDWIDTH_KBPS = 10_000_000
+SHARES = {"nfs": "volumes", "growing": "growing"}
+"""Back ends of Cinder, and the shares of which their volumes are files."""
+
 SERVICES = ("keystone", "glance", "neutron", "cinder", "placement")
 
 MARIADB = os.environ.get("WHIMBREL_TEST_MARIADB", "mysql+pymysql://root@127.0.0.1:3306")
@@ -52,6 +55,10 @@ class Place:
     def processes(self) -> Path:
         """The files with the process ids of the services, by their names."""
         return self.data / "processes"
+
+    def share(self, name: str) -> Path:
+        """Return the directory that stands for a share."""
+        return self.data / "shares" / name
 
     @property
     def clouds(self) -> Path:

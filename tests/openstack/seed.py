@@ -29,7 +29,8 @@ def seed(place: Place) -> None:
     cloud.image.create_image(
         "tick", data=IMAGE, disk_format="raw", container_format="bare", visibility="public", wait=True
     )
-    cloud.block_storage.create_type(name="shared", extra_specs={"volume_backend_name": "nfs"})
+    for name, backend in (("shared", "nfs"), ("growing", "growing")):
+        cloud.block_storage.create_type(name=name, extra_specs={"volume_backend_name": backend})
 
 
 def connect(place: Place) -> Any:

@@ -30,6 +30,7 @@ from tests.openstack.place import (
     PHYSICAL_NETWORK,
     RABBITMQ,
     SERVICES,
+    SHARES,
     Place,
 )
 from tests.openstack.seed import connect, seed
@@ -64,12 +65,14 @@ with engine.connect() as connection:
     for statement in sys.argv[2:]:
         connection.execute(sqlalchemy.text(statement))
 """
-MOUNT_POINT = """
+MOUNT_POINTS = """
 import sys
 from os_brick.remotefs.remotefs import RemoteFsClient
-print(RemoteFsClient("nfs", None, nfs_mount_point_base=sys.argv[1]).get_mount_point(sys.argv[2]))
+client = RemoteFsClient("nfs", None, nfs_mount_point_base=sys.argv[1])
+for share in sys.argv[2:]:
+    print(client.get_mount_point(share))
 """
-MOUNTED = 'mount --bind "$0" "$1" && shift && exec "$@"'
+MOUNTED = 'while [ "$1" != -- ]; do mount --bind "$1" "$2" && shift 2 || exit; done; shift; exec "$@"'
 
 
 class NotInstallable(Exception):
@@ -188,20 +191,23 @@ class Services:
         self._start(service, self._place.program("gunicorn"), *words, f"wsgi_app:load({app})", **environment)
 
     def _start_volumes(self, *arguments: str) -> None:
-        """Start Cinder's NFS driver on a directory: it finds the share mounted, in a mount namespace of its own."""
-        data = self._place.data
-        find = (self._place.program("python"), "-c", MOUNT_POINT, str(data / "mounts"), f"{HOST}:/volumes")
-        at = subprocess.run(find, check=True, capture_output=True, text=True, env=self._environment).stdout.strip()
-        Path(at).mkdir(parents=True, exist_ok=True)
+        """Start Cinder's NFS drivers on directories: they find their shares mounted, in a mount namespace."""
+        mounts, shares = str(self._place.data / "mounts"), list(SHARES.values())
+        find = (self._place.program("python"), "-c", MOUNT_POINTS, mounts, *(f"{HOST}:/{share}" for share in shares))
+        found = subprocess.run(find, check=True, capture_output=True, text=True, env=self._environment).stdout.split()
+        words: list[str] = []
+        for share, at in zip(shares, found, strict=True):
+            Path(at).mkdir(parents=True, exist_ok=True)
+            words += [str(self._place.share(share)), at]
         own = ("--mount",) if os.geteuid() == 0 else ("--mount", "--map-root-user", "--user")
-        program = (self._place.program("cinder-volume"), *arguments)
-        self._start("cinder-volume", "unshare", *own, "sh", "-c", MOUNTED, str(data / "share"), at, *program)
+        program = ("unshare", *own, "sh", "-c", MOUNTED, "sh", *words, "--", self._place.program("cinder-volume"))
+        self._start("cinder-volume", *program, *arguments, PYTHONPATH=str(Path(__file__).parent))
 
     def wait_for_volumes(self) -> None:
-        """Wait until the scheduler knows the volume service."""
+        """Wait until the scheduler knows the volume service with all its back ends."""
         volumes = connect(self._place).block_storage
-        states = {"cinder-scheduler": "up", "cinder-volume": "up"}
-        self._until(lambda: {each.binary: each.state for each in volumes.services()} == states, "cinder-volume")
+        states = {"volumes": "up", **{f"volumes@{name}": "up" for name in SHARES}}
+        self._until(lambda: {each.host: each.state for each in volumes.services()} == states, "cinder-volume")
 
     def _log(self, name: str) -> Path:
         return self._place.data / "logs" / f"{name}.log"
@@ -271,7 +277,7 @@ def environment(place: Place, horizon: Path) -> dict[str, str]:
     return {
         **os.environ,
         "WHIMBREL_TEST_OPENSTACK": str(place.clouds),
-        "WHIMBREL_TEST_OPENSTACK_SHARE": str(place.data / "share"),
+        "WHIMBREL_TEST_OPENSTACK_SHARE": str(place.share(SHARES["nfs"])),
         "WHIMBREL_TEST_OPENSTACK_PROCESSES": str(place.processes),
         "WHIMBREL_TEST_HORIZON": str(horizon),
     }

@@ -3,7 +3,7 @@
 Ports are bound by Neutron's Open vSwitch driver; volumes are files of Cinder's NFS driver; images are files.
 """
 
-from tests.openstack.place import HOST, PHYSICAL_NETWORK, RABBITMQ, REGION, Place
+from tests.openstack.place import HOST, PHYSICAL_NETWORK, RABBITMQ, REGION, SHARES, Place
 
 CLOUDS = {
     "admin": ("admin", "admin"),
@@ -26,8 +26,10 @@ SHIMS = {
 
 def write(place: Place) -> None:
     """Write all settings, and the directories that they name."""
-    for name in ("images", "staging", "locks", "share", "mounts", "conversion", "shims", "logs"):
+    for name in ("images", "staging", "locks", "mounts", "conversion", "shims", "logs"):
         (place.data / name).mkdir(parents=True, exist_ok=True)
+    for share in SHARES.values():
+        place.share(share).mkdir(parents=True, exist_ok=True)
     texts = {
         "keystone": _keystone(place),
         "glance": _glance(place),
@@ -39,7 +41,8 @@ def write(place: Place) -> None:
         file = place.settings(service)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    (place.etc / "cinder" / "shares").write_text(f"{HOST}:/volumes\n")
+    for share in SHARES.values():
+        (place.etc / "cinder" / share).write_text(f"{HOST}:/{share}\n")
     for name, text in SHIMS.items():
         shim = place.data / "shims" / name
         shim.write_text(text)
@@ -169,18 +172,12 @@ auth_strategy = keystone
 api_paste_config = {place.venv}/etc/cinder/api-paste.ini
 resource_query_filters_file = {place.venv}/etc/cinder/resource_filters.json
 rootwrap_config = {place.venv}/etc/cinder/rootwrap.conf
-enabled_backends = nfs
+enabled_backends = {",".join(SHARES)}
 default_volume_type = shared
 image_conversion_dir = {place.data}/conversion
 service_down_time = 3600
-[nfs]
-volume_driver = cinder.volume.drivers.nfs.NfsDriver
-volume_backend_name = nfs
-nfs_shares_config = {place.etc}/cinder/shares
-nfs_mount_point_base = {place.data}/mounts
-nfs_snapshot_support = true
-nas_secure_file_operations = false
-nas_secure_file_permissions = false
+{_backend(place, "nfs", "cinder.volume.drivers.nfs.NfsDriver")}
+{_backend(place, "growing", "growing_nfs.GrowingNfsDriver")}
 [glance]
 glance_api_servers = {place.url("glance")}
 [privsep_osbrick]
@@ -192,6 +189,18 @@ send_service_user_token = true
 [nova]
 token_auth_url = {place.keystone}
 {_login(place, "nova")}"""
+
+
+def _backend(place: Place, name: str, driver: str) -> str:
+    return f"""\
+[{name}]
+volume_driver = {driver}
+volume_backend_name = {name}
+nfs_shares_config = {place.etc}/cinder/{SHARES[name]}
+nfs_mount_point_base = {place.data}/mounts
+nfs_snapshot_support = true
+nas_secure_file_operations = false
+nas_secure_file_permissions = false"""
 
 
 def _placement(place: Place) -> str:
