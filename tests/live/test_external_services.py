@@ -363,6 +363,26 @@ def test_a_volume_is_migrated_under_a_running_guest(cloud: ExternalCloud, server
     check_migrated(cloud, server, before)
 
 
+def test_a_volume_of_a_server_that_is_off_is_extended_and_not_retyped(
+    cloud: ExternalCloud, server: str, growing_volume: str
+) -> None:
+    """No guest could copy it: Cinder is refused, and keeps it where it is."""
+    cloud.say("server", "stop", server)
+    until_status(cloud, server, "SHUTOFF")
+    cloud.say("--os-volume-api-version", "3.42", "volume", "set", "--size", "2", growing_volume)
+    until(partial(newest_action, cloud, server), lambda seen: seen == ("extend_volume", None))
+    before = volume_of(cloud, growing_volume)
+    assert (before["size"], before["status"]) == (2, "in-use")
+    cloud.say("volume", "set", "--type", DEFAULT, "--retype-policy", "on-demand", growing_volume)
+    after = until(partial(volume_of, cloud, growing_volume), lambda seen: seen["status"] != "retyping")
+    assert (after["status"], after["migration_status"], after["volume_type"]) == ("in-use", "error", GROWING)
+    assert after["attachments"] == before["attachments"]
+    assert newest_action(cloud, server) == ("extend_volume", None)
+    cloud.prove()
+    cloud.say("server", "start", server)
+    until_status(cloud, server, "ACTIVE")
+
+
 def check_migrated(cloud: ExternalCloud, server: str, before: dict[str, Any]) -> None:
     """Check that a server has its volume on another back end, also after a move. before: as Cinder showed it."""
     moved = volume_of(cloud, before["id"])
