@@ -343,6 +343,17 @@ def test_a_running_guest_sees_that_its_volume_was_extended(
     until(partial(cloud.say, "console", "log", "show", server), lambda seen: "change to 2 GiB" in seen)
 
 
+def test_an_extension_that_was_reported_survives_the_process(
+    cloud: ExternalCloud, server: str, growing_volume: str
+) -> None:
+    """The event is answered by a process without a conductor, which ends before the guest is told."""
+    with cloud.without_conductor():
+        cloud.say("--os-volume-api-version", "3.42", "volume", "set", "--size", "3", growing_volume)
+        until(partial(newest_action, cloud, server), lambda seen: seen == ("extend_volume", None))
+        assert "change to 3 GiB" not in cloud.say("console", "log", "show", server)
+    until(partial(cloud.say, "console", "log", "show", server), lambda seen: "change to 3 GiB" in seen)
+
+
 def test_a_volume_is_retyped_under_a_running_guest(cloud: ExternalCloud, server: str, growing_volume: str) -> None:
     """Cinder migrates it to another back end, and asks for a swap."""
     before = volume_of(cloud, growing_volume)
