@@ -57,7 +57,7 @@ FIXED: Options = {
         "max_microversion": f"3.{max(VOLUMES)}",
         "volume_type_multiattach": "multiattach",
     },
-    "volume-feature-enabled": {"backup": False},
+    "volume-feature-enabled": {"backup": False, "extend_attached_volume": True},
     "service_available": {"swift": False, "horizon": False},
 }
 """What is the same for each cloud: what simulated hosts and the embedded services can do."""
