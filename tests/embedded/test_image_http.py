@@ -341,8 +341,24 @@ async def test_version_documents_and_schemas(services: Opened) -> None:
     choices = await services.client.get("/image")
     assert choices.status_code == 300
     assert choices.json()["versions"][0]["links"][0]["href"] == "http://cloud/image/v2/"
+    listed = await services.client.get("/image/versions")
+    assert (listed.status_code, listed.json()) == (200, choices.json())  # glanceclient takes no 300 here
+    assert (await services.client.get("/image/v1/images/detail")).status_code == 300
     for name in ("image", "images", "member", "members"):
         schema = (await services.ask("ann", "GET", f"/image/v2/schemas/{name}")).json()
         assert schema["name"] == name
     made = await create(services)
     assert set((await services.ask("ann", "GET", "/image/v2/schemas/image")).json()["properties"]) == set(made)
+
+
+async def test_an_error_has_the_type_that_is_asked_for(services: Opened) -> None:
+    """glanceclient accepts all types, and fails with an AttributeError at an error in JSON."""
+    path, said = f"{IMAGES}/a&b", "No image found with ID a&b"
+    as_json = await services.ask("ann", "GET", path, accept="application/json")
+    assert as_json.json() == {"code": "404 Not Found", "title": "Not Found", "message": said}
+    for accepted in ("*/*", "text/html,application/xml"):
+        page = await services.ask("ann", "GET", path, accept=accepted)
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert "<h1>404 Not Found</h1>\nNo image found with ID a&amp;b\n" in page.text
+    plain = await services.ask("ann", "GET", path, accept="text/plain")
+    assert (plain.headers["content-type"], plain.text) == ("text/plain; charset=utf-8", f"404 Not Found\n\n{said}\n")

@@ -1,5 +1,7 @@
 """Every URL of the image service and its handler."""
 
+import msgspec
+
 from whimbrel.embedded.image import images, imports, members, metadef_schemas, metadefs, schemas, transfer, usage
 from whimbrel.embedded.image.request import IMAGE, IMAGE_FILE, SHAPE, Handler, admission
 from whimbrel.embedded.image.service import ImageService
@@ -11,6 +13,9 @@ from whimbrel.ports.clock import IdSource
 from whimbrel.ports.services.identity import Identity
 
 VERSIONS = (("v2.9", "CURRENT"), ("v2.5", "SUPPORTED"), ("v2.2", "SUPPORTED"), ("v2.0", "SUPPORTED"))
+
+GONE = ("/v1/images", "/v1/images/detail", "/v1/shared-images/{project_id}")
+"""What old clients ask for: they are told that the version is not there."""
 
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v2/images", images.search),
@@ -47,7 +52,10 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 def image_app(service: ImageService, identity: Identity, ids: IdSource, secret: bytes | None = None) -> App:
     """Create the application, to be mounted at /image. secret: of the grants of hosts; None: there are none."""
-    documents = (Route("GET", path, _versions, OPEN) for path in ("/", "/versions"))
+    documents = (
+        Route("GET", "/versions", _versions, OPEN),
+        *(Route("GET", path, _choices, OPEN) for path in ("/", *GONE)),
+    )
     admit = admission(service, identity, ids, secret)
     return routed([*documents, *(Route(*line) for line in ROUTES)], admit, SHAPE, ends_in_slash=False)
 
@@ -56,4 +64,9 @@ async def _versions(request: Request) -> Reply:
     """List the versions; needs no token."""
     href = f"{request.root_url}/v2/"
     versions = [{"id": name, "status": status, "links": [{"rel": "self", "href": href}]} for name, status in VERSIONS]
-    return Reply({"versions": versions}, 300)
+    return Reply({"versions": versions})
+
+
+async def _choices(request: Request) -> Reply:
+    """List the versions to a client that has named none."""
+    return msgspec.structs.replace(await _versions(request), status=300)
