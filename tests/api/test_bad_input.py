@@ -481,7 +481,7 @@ APPS = {
 async def test_a_token_opens_every_app_until_it_expires(tmp_path: Path) -> None:
     async with whole(tmp_path) as (client, process):
         for lifetime_s, code in ((60.0, 200), (-1.0, 401)):
-            headers = {"X-Auth-Token": await token(process, lifetime_s)}
+            headers = {"X-Auth-Token": await token(process, lifetime_s), "Accept": "application/json"}
             for path, key in APPS.items():
                 answer = await client.get(path, headers=headers)
                 assert answer.status_code == code, (path, answer.text)

@@ -48,8 +48,8 @@ class Opened:
     store: SqlIdentity
 
     async def ask(self, who: str, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
-        """Ask as one of the people; the body goes as JSON."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        """Ask as one of the people; the body goes as JSON, and so do errors, unless headers ask for another type."""
+        named = {"accept": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
         if who:
             named["X-Auth-Token"] = f"token of {who}"
         return await self.client.request(method, path, json=body, headers=named)

@@ -28,7 +28,9 @@ async def create(services: Opened, who: str = "ann", **sent: Any) -> dict[str, A
 async def upload(services: Opened, image_id: str, file: bytes, who: str = "ann", **headers: str) -> httpx.Response:
     named = {name.replace("_", "-"): value for name, value in {**OCTETS, **headers}.items()}
     return await services.client.put(
-        f"{IMAGES}/{image_id}/file", content=file, headers={"X-Auth-Token": f"token of {who}", **named}
+        f"{IMAGES}/{image_id}/file",
+        content=file,
+        headers={"X-Auth-Token": f"token of {who}", "Accept": "application/json", **named},
     )
 
 
@@ -90,7 +92,7 @@ async def test_an_image_from_create_to_delete(services: Opened) -> None:
 )
 async def test_bad_images_are_refused(services: Opened, body: Any, status: int) -> None:
     answer = await services.ask("ann", "POST", IMAGES, body)
-    assert (answer.status_code, answer.json()["code"]) == (status, status)
+    assert (answer.status_code, answer.json()["code"][:3]) == (status, str(status))
     assert await names(services, "root") == []
 
 
@@ -107,7 +109,7 @@ async def test_an_admin_publishes_and_gives_away(services: Opened) -> None:
 @pytest.mark.parametrize(("who", "status"), [("", 401), ("nobody", 401), ("eve", 403)])
 async def test_only_members_make_images(services: Opened, who: str, status: int) -> None:
     answer = await services.ask(who, "POST", IMAGES, {})
-    assert (answer.status_code, answer.json()["code"]) == (status, status)
+    assert (answer.status_code, answer.json()["code"][:3]) == (status, str(status))
 
 
 async def test_who_sees_what(services: Opened) -> None:
@@ -208,7 +210,7 @@ async def test_lists_can_be_narrowed(services: Opened) -> None:
 )
 async def test_bad_queries_are_refused(services: Opened, query: str) -> None:
     answer = await services.ask("ann", "GET", f"{IMAGES}?{query}")
-    assert (answer.status_code, answer.json()["code"]) == (400, 400)
+    assert (answer.status_code, answer.json()["code"][:3]) == (400, "400")
 
 
 @pytest.mark.parametrize(
@@ -281,7 +283,7 @@ async def test_a_bad_patch_changes_nothing(services: Opened, operation: dict[str
     await upload(services, image_id, b"x")
     before = (await services.ask("ann", "GET", f"{IMAGES}/{image_id}")).json()
     answer = await patch(services, "ann", image_id, {"op": "replace", "path": "/name", "value": "new"}, operation)
-    assert (answer.status_code, answer.json()["code"]) == (status, status)
+    assert (answer.status_code, answer.json()["code"][:3]) == (status, str(status))
     assert (await services.ask("ann", "GET", f"{IMAGES}/{image_id}")).json() == before
 
 

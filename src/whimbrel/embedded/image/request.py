@@ -5,6 +5,7 @@ Invariant: an image that the requester may not see is answered like one that doe
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from html import escape
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -25,6 +26,9 @@ from whimbrel.http.routes import Route
 from whimbrel.ports.clock import IdSource
 from whimbrel.ports.services.identity import Identity, Principal
 from whimbrel.ports.services.images import ImageRecord, ImageStore
+
+PAGE = "<html>\n<head>\n<title>{line}</title>\n</head>\n<body>\n<h1>{line}</h1>\n{message}\n</body>\n</html>\n"
+"""An error as HTML. glanceclient shows its lines without tags, each one once."""
 
 SEES_ALL = {"admin", "service"}
 
@@ -134,9 +138,20 @@ def _translate(error: WorldError) -> Problem:
     return problem_of(error, ((TooLarge, 413), (WrongContents, 415), (OverQuota, 413), (Refused, 403)))
 
 
-def _refusal(_request: Request, problem: Problem) -> Reply:
-    title = HTTPStatus(problem.status).phrase
-    return Reply({"code": problem.status, "title": title, "message": problem.message}, problem.status, problem.headers)
+def _refusal(request: Request, problem: Problem) -> Reply:
+    """Answer in the type that is asked for, as Glance does: glanceclient accepts all types, and reads HTML only."""
+    title, accepted = HTTPStatus(problem.status).phrase, request.headers.get("accept", "*/*")
+    line = f"{problem.status} {title}"
+    if "html" in accepted or "*/*" in accepted:
+        return _text(problem, "html", PAGE.format(line=line, message=escape(problem.message, quote=False)))
+    if "application/json" in accepted:
+        return Reply({"code": line, "title": title, "message": problem.message}, problem.status, problem.headers)
+    return _text(problem, "plain", f"{line}\n\n{problem.message}\n")
+
+
+def _text(problem: Problem, subtype: str, text: str) -> Reply:
+    headers = {**problem.headers, "content-type": f"text/{subtype}; charset=utf-8"}
+    return Reply(text.encode(), problem.status, headers)
 
 
 SHAPE = Shape(refusal=_refusal, translate=_translate)
