@@ -275,10 +275,20 @@ async def test_a_volume_is_enlarged_and_never_made_smaller(cloud: VolumeCloud) -
     path = f"/volumes/{volume}/action"
     for size in (2, 1):
         await cloud.refused(400, "ann", "POST", path, action("os-extend", new_size=size))
-    for size in (0, "x", 2**31):
+    for size, said in (
+        (0, "0 is less than the minimum of 1"),
+        ("-1", "-1 is less than the minimum of 1"),
+        ("x", "no whole"),
+    ):
+        refusal = await cloud.refused(400, "ann", "POST", path, action("os-extend", new_size=size))
+        assert refusal.startswith(
+            f"Invalid input for field/attribute new_size. Value: {size}. "
+        )  # cinderclient shows it
+        assert said in refusal
+    for size in (True, 2**31, "9" * 30, 1.5, "٣", None):
         await cloud.refused(400, "ann", "POST", path, action("os-extend", new_size=size))
     await cloud.refused(413, "ann", "POST", path, action("os-extend", new_size=5000))
-    await cloud.done("ann", "POST", path, action("os-extend", new_size=3))
+    await cloud.done("ann", "POST", path, action("os-extend", new_size="3"))  # digits, too
     assert ((await cloud.show(volume))["size"], await cloud.status(volume)) == (3, "available")
     assert cloud.service.files.volume(volume).stat().st_size == 3 * GIB
     assert cloud.content(volume).startswith(b"kept")

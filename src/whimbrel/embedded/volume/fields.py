@@ -3,11 +3,13 @@
 Invariant: from 3.53 on unknown fields are refused, below they are ignored, as in Cinder.
 """
 
+import re
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+from whimbrel.domain.errors import Invalid
 from whimbrel.embedded.volume.request import Ask
 from whimbrel.http.problem import Problem
 
@@ -15,7 +17,7 @@ Name = Annotated[str, Meta(max_length=255)]
 Key = Annotated[str, Meta(min_length=1, max_length=255)]
 Metadata = dict[Key, Annotated[str, Meta(max_length=255)]]
 Uuid = Annotated[str, Meta(pattern="^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$")]
-Size = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+MOST_GIB = 2**31 - 1
 STRICT_SINCE = 53
 
 Body = TypeVar("Body")
@@ -64,3 +66,18 @@ def flag(value: Any, name: str) -> bool:
     if text in ("0", "false", "no", "off", "f", "n"):
         return False
     raise Problem(400, f"Invalid value for {name}: '{value}' is neither true nor false.")
+
+
+def gib(value: int | str, name: str) -> int:
+    """Return a size, a number or its digits. Raises: Invalid: with the sentences of Cinder, which clients show."""
+    text = str(value)
+    number = int(text) if re.fullmatch("-?[0-9]{1,19}", text) and not isinstance(value, bool) else None
+    if number is not None and 1 <= number <= MOST_GIB:
+        return number
+    if number is None:
+        reason = "It is no whole number of GiB"
+    elif number < 1:
+        reason = f"{number} is less than the minimum of 1"
+    else:
+        reason = f"{number} is greater than the maximum of {MOST_GIB}"
+    raise Invalid(f"Invalid input for field/attribute {name}. Value: {text[:50]}. {reason}.")

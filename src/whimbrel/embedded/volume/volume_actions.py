@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Conflict, Invalid, WrongState
 from whimbrel.domain.ids import ServerId
 from whimbrel.embedded.volume import images, volume_states
-from whimbrel.embedded.volume.fields import Key, Size, fitted, flag
+from whimbrel.embedded.volume.fields import Key, fitted, flag, gib
 from whimbrel.embedded.volume.request import ACCEPTED, ADMINS, Ask
 from whimbrel.embedded.volume.service import Change
 from whimbrel.embedded.volume.volumes import delete_volume
@@ -21,7 +21,7 @@ EXTEND_IN_USE_SINCE = 42
 
 
 class Extension(msgspec.Struct, kw_only=True):
-    new_size: Size
+    new_size: int | str
 
 
 class Bootable(msgspec.Struct, kw_only=True):
@@ -77,13 +77,14 @@ async def act(ask: Ask) -> Reply:
 
 
 async def _extend(ask: Ask, record: VolumeRecord, sent: Extension) -> Reply:
+    size = gib(sent.new_size, "new_size")
     what = "extend in use" if ask.minor >= EXTEND_IN_USE_SINCE else "extend"
 
     def larger(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         volume_states.check(volume, what)
-        if sent.new_size <= volume.size_gib:
-            raise Invalid(f"The new size must be more than {volume.size_gib} GiB; it is {sent.new_size} GiB.")
-        return Change(replace(volume, size_gib=sent.new_size, status="extending"), limits=ask.service.limits)
+        if size <= volume.size_gib:
+            raise Invalid(f"The new size must be more than {volume.size_gib} GiB; it is {size} GiB.")
+        return Change(replace(volume, size_gib=size, status="extending"), limits=ask.service.limits)
 
     await ask.change(record, larger)
     ask.service.wake()

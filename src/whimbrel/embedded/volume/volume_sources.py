@@ -6,14 +6,12 @@ import msgspec
 
 from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.embedded.volume import volume_states
-from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, flag, not_served
+from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, flag, gib, not_served
 from whimbrel.embedded.volume.jobs import GIB
 from whimbrel.embedded.volume.request import Ask
 from whimbrel.http.problem import Problem
 from whimbrel.ports.embedded.volume_store import VolumeRecord, VolumeType
 from whimbrel.ports.services.images import Image
-
-MOST_GIB = 2**31 - 1
 
 
 class NewVolume(msgspec.Struct, kw_only=True):
@@ -155,16 +153,10 @@ def _size(asked: int | str | None, least_gib: int | None) -> int:
         if least_gib is None:
             raise Invalid("Invalid input: 'size' is a required property of a volume that is made of nothing.")
         return least_gib
-    text = str(asked)
-    if isinstance(asked, bool) or not (text.isascii() and text.isdecimal()) or len(text) > 10 or not int(text):
-        raise Invalid(
-            f"Invalid input for field/attribute size. Value: {text[:50]}. It is no whole number of GiB above 0."
-        )
-    if int(text) > MOST_GIB:
-        raise Invalid(f"Invalid input for field/attribute size. Value: {text}. It is more than {MOST_GIB} GiB.")
-    if least_gib is not None and int(text) < least_gib:
+    size = gib(asked, "size")
+    if least_gib is not None and size < least_gib:
         raise Invalid(f"A volume is not smaller than what it is made of, which has {least_gib} GiB.")
-    return int(text)
+    return size
 
 
 async def _zone(ask: Ask, asked: str | None) -> str:
