@@ -126,4 +126,5 @@ async def _seed(cloud: VolumeCloud) -> dict[str, str]:
         "alias": "os-services",
         "action": "enable",
         "key": "a",
+        "host": "nova@files",
     }

@@ -195,18 +195,62 @@ async def test_versions_are_negotiated(cloud: VolumeCloud) -> None:
 
 
 async def test_what_is_not_served_is_not_there(cloud: VolumeCloud) -> None:
-    for path in ("/messages", "/backups/1", "/os-volume-transfer/1", "/nothing"):
+    for path in ("/backups/1", "/os-volume-transfer/1", "/nothing"):
         answer = await cloud.ask("root", "GET", path)
         assert answer.status_code == 404
 
 
-async def test_there_are_no_groups_transfers_and_backups(cloud: VolumeCloud) -> None:
-    transfers = ("os-volume-transfer", "transfers"), ("volume-transfers", "transfers")
-    for path, kind in (*transfers, ("groups", "groups"), ("backups", "backups")):
-        for detail in ("", "/detail"):
-            answer = await cloud.ask("ann", "GET", f"/{path}{detail}", version="3.55")
-            assert (answer.status_code, answer.json()) == (200, {kind: []})
+@pytest.mark.parametrize(
+    ("path", "kind", "what"),
+    [
+        ("os-volume-transfer", "transfers", "Transfers of volumes"),
+        ("volume-transfers", "transfers", "Transfers of volumes"),
+        ("groups", "groups", "Groups of volumes"),
+        ("group_types", "group_types", "Groups of volumes"),
+        ("group_snapshots", "group_snapshots", "Groups of volumes"),
+        ("backups", "backups", "Backups of volumes"),
+        ("qos-specs", "qos_specs", "QoS specifications of volume types"),
+        ("messages", "messages", "Messages"),
+    ],
+)
+async def test_what_is_not_supported_is_listed_and_refused_by_name(
+    cloud: VolumeCloud, path: str, kind: str, what: str
+) -> None:
+    for detail in ("", "/detail"):
+        answer = await cloud.ask("ann", "GET", f"/{path}{detail}", version="3.55")
+        assert (answer.status_code, answer.json()) == (200, {kind: []})
+    said = await cloud.refused(400, "ann", "POST", f"/{path}", {kind[:-1]: {}})
+    assert said == f"{what} are not supported by this volume service."
+
+
+async def test_transfers_with_snapshots_have_a_version(cloud: VolumeCloud) -> None:
     await cloud.refused(404, "ann", "GET", "/volume-transfers", version="3.54")
+
+
+async def test_no_type_is_encrypted_and_no_project_has_its_own_default(cloud: VolumeCloud) -> None:
+    [kind] = (await cloud.done("ann", "GET", "/types"))["volume_types"]
+    path = f"/types/{kind['id']}/encryption"
+    assert await cloud.done("root", "GET", path) == {}
+    assert "Encrypted volumes" in await cloud.refused(400, "root", "POST", path, {"encryption": {}})
+    await cloud.refused(404, "root", "GET", "/types/x/encryption")
+    assert await cloud.done("root", "GET", "/default-types") == {"default_types": []}
+    wanted = {"default_type": {"volume_type": kind["id"]}}
+    assert "single projects" in await cloud.refused(400, "root", "PUT", "/default-types/p1", wanted)
+
+
+async def test_filters_of_lists_are_listed_as_they_are(cloud: VolumeCloud) -> None:
+    found = (await cloud.done("ann", "GET", "/resource_filters"))["resource_filters"]
+    assert [each["resource"] for each in found] == ["volume", "snapshot", "attachment"]
+    for name in found[0]["filters"]:
+        value = "{}" if name == "metadata" else "1"
+        await cloud.done("ann", "GET", "/volumes", **{name: value})
+    assert (await cloud.done("ann", "GET", "/resource_filters", resource="snapshot"))["resource_filters"] == [found[1]]
+
+
+async def test_a_host_shows_what_it_can_do(cloud: VolumeCloud) -> None:
+    shown = await cloud.done("root", "GET", "/capabilities/nova@files")
+    assert (shown["storage_protocol"], shown["vendor_name"], shown["properties"]) == ("nbd", "Whimbrel", {})
+    await cloud.refused(404, "root", "GET", "/capabilities/other@files")
 
 
 async def test_a_volume_of_an_image_has_its_bytes(cloud: VolumeCloud) -> None:
@@ -496,6 +540,8 @@ ADMINS_ONLY = [
     ("PUT", "/os-quota-sets/p1"), ("DELETE", "/os-quota-sets/p1"), ("GET", "/os-quota-class-sets/default"),
     ("PUT", "/os-quota-class-sets/default"),
     ("GET", "/os-services"), ("PUT", "/os-services/disable"), ("GET", "/scheduler-stats/get_pools"),
+    ("GET", "/capabilities/nova@files"), ("GET", "/types/x/encryption"), ("POST", "/types/x/encryption"),
+    ("GET", "/default-types"), ("PUT", "/default-types/p1"),
 ]  # fmt: skip
 
 

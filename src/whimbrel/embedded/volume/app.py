@@ -20,6 +20,7 @@ ATTACHMENT = "/attachments/{attachment_id}"
 VOLUME = "/volumes/{volume_id}"
 SNAPSHOT = "/snapshots/{snapshot_id}"
 TYPE = "/types/{type_id}"
+DEFAULT_TYPE = "/default-types/{target_id}"
 QUOTAS = "/os-quota-sets/{target_id}"
 
 
@@ -86,9 +87,16 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
     ("GET", "/scheduler-stats/get_pools", service_info.list_pools, admin, 0),
     *(
         ("GET", path + detail, service_info.list_none(kind), reader, since)
-        for path, kind, since in service_info.NOT_SUPPORTED
+        for path, kind, since, _ in service_info.NOT_SUPPORTED
         for detail in ("", "/detail")
     ),
+    *(("POST", path, service_info.refuse(what), member, since) for path, _, since, what in service_info.NOT_SUPPORTED),
+    ("GET", TYPE + "/encryption", service_info.show_encryption, admin, 0),
+    ("POST", TYPE + "/encryption", service_info.refuse("Encrypted volumes"), admin, 0),
+    ("GET", "/default-types", service_info.list_none("default_types"), admin, 62),
+    ("PUT", DEFAULT_TYPE, service_info.refuse("Default volume types of single projects"), admin, 62),
+    ("GET", "/resource_filters", service_info.list_filters, reader, 33),
+    ("GET", "/capabilities/{host}", service_info.show_capabilities, admin, 0),
     ("GET", "/extensions", service_info.list_extensions, reader, 0),
     ("GET", "/extensions/{alias}", service_info.show_extension, reader, 0),
 )

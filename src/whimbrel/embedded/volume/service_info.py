@@ -1,12 +1,14 @@
 """Information about the service: zones, volume hosts, pools, extensions, versions."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.embedded.volume.fields import flag
 from whimbrel.embedded.volume.microversions import MOST
+from whimbrel.embedded.volume.queries import SNAPSHOT_COLUMNS, VOLUME_COLUMNS
 from whimbrel.embedded.volume.request import Ask
+from whimbrel.embedded.volume.types import type_of_path
 from whimbrel.embedded.volume.views import BACK_END, host_of, moment
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
@@ -16,13 +18,30 @@ BINARY = "cinder-volume"
 UPDATED = "2026-01-01T00:00:00Z"
 
 NOT_SUPPORTED = (
-    ("/os-volume-transfer", "transfers", 0),
-    ("/volume-transfers", "transfers", 55),
-    ("/groups", "groups", 13),
-    ("/backups", "backups", 0),
+    ("/os-volume-transfer", "transfers", 0, "Transfers of volumes"),
+    ("/volume-transfers", "transfers", 55, "Transfers of volumes"),
+    ("/groups", "groups", 13, "Groups of volumes"),
+    ("/group_types", "group_types", 11, "Groups of volumes"),
+    ("/group_snapshots", "group_snapshots", 14, "Groups of volumes"),
+    ("/backups", "backups", 0, "Backups of volumes"),
+    ("/qos-specs", "qos_specs", 0, "QoS specifications of volume types"),
+    ("/messages", "messages", 3, "Messages"),
 )
-"""Path, kind and microversion of what is not there: Horizon asks for it with each list of volumes, and openstacksdk for
-backups when it cleans up a project. Cinder lists them, too, without the services that make them."""
+"""Path, kind, microversion and name of what is not there: Horizon asks for it with each list of volumes, and
+openstacksdk for backups when it cleans up a project. Cinder lists them, too, without the services that make them."""
+
+DRIVER = {
+    "volume_backend_name": BACK_END,
+    "storage_protocol": "nbd",
+    "vendor_name": "Whimbrel",
+    "driver_version": "1",
+}
+
+FILTERS: Mapping[str, Iterable[str]] = {
+    "volume": {*VOLUME_COLUMNS, "metadata"},
+    "snapshot": SNAPSHOT_COLUMNS,
+    "attachment": ("volume_id", "instance_id", "status", "attach_status"),
+}
 
 EXTENSIONS = {
     "OS-SCH-HNT": "SchedulerHints",
@@ -101,10 +120,7 @@ async def list_pools(ask: Ask) -> Reply:
         pool: dict[str, Any] = {"name": f"{host_of(zone)}#{BACK_END}"}
         if detail:
             pool["capabilities"] = {
-                "volume_backend_name": BACK_END,
-                "storage_protocol": "nbd",
-                "vendor_name": "Whimbrel",
-                "driver_version": "1",
+                **DRIVER,
                 "total_capacity_gb": round(total, 2),
                 "free_capacity_gb": round(free, 2),
                 "allocated_capacity_gb": round(total - free, 2),
@@ -117,6 +133,30 @@ async def list_pools(ask: Ask) -> Reply:
     return Reply({"pools": pools})
 
 
+async def show_capabilities(ask: Ask) -> Reply:
+    """Show a volume host: it has no properties that a volume type could ask for."""
+    host = ask.path("host")
+    if host not in [host_of(zone) for zone in await ask.service.zones()]:
+        raise NotFound(f"Service {BINARY} could not be found on host {host[:50]}.")
+    nothing = dict.fromkeys(("pool_name", "display_name", "description", "visibility"))
+    shown = {"namespace": f"OS::Storage::Capabilities::{host}", **DRIVER, **nothing}
+    return Reply({**shown, "replication_targets": [], "properties": {}})
+
+
+async def list_filters(ask: Ask) -> Reply:
+    """List the filters of lists."""
+    wanted = ask.request.query_params.get("resource")
+    return Reply(
+        {
+            "resource_filters": [
+                {"resource": resource, "filters": sorted(filters)}
+                for resource, filters in FILTERS.items()
+                if wanted in (None, resource)
+            ]
+        }
+    )
+
+
 def list_none(kind: str) -> Callable[[Ask], Awaitable[Reply]]:
     """Return a handler that lists objects of a kind that this service cannot create: none."""
 
@@ -124,6 +164,21 @@ def list_none(kind: str) -> Callable[[Ask], Awaitable[Reply]]:
         return Reply({kind: []})
 
     return listed
+
+
+def refuse(what: str) -> Callable[[Ask], Awaitable[Reply]]:
+    """Return a handler that refuses to create what this service does not have."""
+
+    async def refused(ask: Ask) -> Reply:
+        raise Invalid(f"{what} are not supported by this volume service.")
+
+    return refused
+
+
+async def show_encryption(ask: Ask) -> Reply:
+    """Show the encryption of a type: none, as Cinder shows it."""
+    await type_of_path(ask)
+    return Reply({})
 
 
 async def list_extensions(ask: Ask) -> Reply:
