@@ -27,6 +27,25 @@ async def test_tags_of_a_policy_are_where_neutron_has_them(service: Service) -> 
     assert (await service.get(f"/qos/policies/{policy['id']}", "ann"))["policy"]["tags"] == ["blue"]
 
 
+async def test_a_new_network_has_the_default_policy_of_its_project(service: Service) -> None:
+    gold = await service.make("policy", who="root", name="gold", is_default=True, project_id="p1")
+    silver = await service.make("policy", who="root", name="silver", project_id="p1")
+    await service.make("policy", who="root", name="of others", is_default=True, project_id="p2")
+    assert (await service.net(who="ann"))["qos_policy_id"] == gold["id"]
+    assert (await service.net(who="ann", qos_policy_id=silver["id"]))["qos_policy_id"] == silver["id"]
+    assert (await service.net(who="root"))["qos_policy_id"] is None
+    path, body = f"/qos/policies/{silver['id']}", {"policy": {"is_default": True}}
+    refusal(await service.ask("root", "PUT", path, body), 409, "QoSPolicyDefaultAlreadyExists")
+    again = {"policy": {"name": "third", "project_id": "p1", "is_default": True}}
+    refusal(await service.ask("root", "POST", "/qos/policies", again), 409, "QoSPolicyDefaultAlreadyExists")
+    await service.put(f"/qos/policies/{gold['id']}", "policy", "root", name="gold", is_default=True)
+    await service.put(f"/qos/policies/{gold['id']}", "policy", "root", is_default=False)
+    assert (await service.net(who="ann"))["qos_policy_id"] is None
+    assert (await service.ask("root", "PUT", path, body)).json()["policy"]["is_default"] is True
+    aliases = {each["alias"] for each in (await service.get("/extensions"))["extensions"]}
+    assert "qos-default" in aliases  # openstacksdk sends is_default only then
+
+
 async def test_policies_and_rules(service: Service) -> None:
     policy = await service.make("policy", name="gold")
     assert (policy["rules"], policy["shared"], policy["is_default"]) == ([], False, False)

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from whimbrel.embedded.network.bodies import Body, Changed, New, Text, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
-from whimbrel.embedded.network.qos import check_network
+from whimbrel.embedded.network.qos import check_network, default_policy
 from whimbrel.embedded.network.request import Ask
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import Reply
@@ -125,12 +125,13 @@ async def _new(ask: Ask, requested: NewNetwork) -> Network:
         raise InvalidInput("Invalid input for availability_zone_hints. Reason: networks have no zones here.")
     if requested.qos_policy_id:
         await ask.seen(QosPolicy, requested.qos_policy_id)
+    fields = new_fields(ask, requested)
     network = Network(
-        **new_fields(ask, requested),
+        **fields,
         **given(
             requested, "name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled", "external"
         ),
-        qos_policy_id=requested.qos_policy_id or None,
+        qos_policy_id=requested.qos_policy_id or await default_policy(ask, fields["project_id"]),
         is_default=requested.external and requested.is_default,
     )
     if requested.segments is not None and requested.network_type:

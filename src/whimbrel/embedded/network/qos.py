@@ -103,6 +103,16 @@ POLICIES = Resource(
 )
 
 
+async def default_policy(ask: Ask, project_id: str) -> str | None:
+    """Return the id of the policy that new networks of a project have; None: none. A change affects no other network.
+
+    Older releases permitted several: the oldest one counts.
+    """
+    where: dict[str, list[Any]] = {"project_id": [project_id], "is_default": [True]}
+    found = await ask.store.search(QosPolicy, Query(where=where, order=[("created_at", False), ("id", False)], limit=1))
+    return found[0].id if found else None
+
+
 async def create(ask: Ask) -> Reply:
     return await POLICIES.create(ask, NewPolicy, _new)
 

@@ -30,6 +30,7 @@ EXTENSIONS = (
     ("qos", "Quality of Service", "Policies and their rules."),
     ("qos-bw-limit-direction", "Direction for QoS bandwidth limit rule", "Limits in either direction."),
     ("qos-bw-minimum-ingress", "Ingress direction for QoS minimum bandwidth rule", "Guarantees in either direction."),
+    ("qos-default", "QoS default policy", "A policy for the new networks of its project."),
     ("qos-port-network-policy", "QoS Port Network Policy", "Ports show the policy of their network."),
     ("qos-pps-minimum", "QoS Minimum Packet Rate", "Guaranteed packet rates."),
     ("qos-rule-type-details", "Details of QoS rule types", "What rules of a type can say."),

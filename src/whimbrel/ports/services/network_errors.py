@@ -139,6 +139,10 @@ class QosPolicyInUse(Conflict):
     """Networks or ports have the policy."""
 
 
+class QoSPolicyDefaultAlreadyExists(Conflict):
+    """Another policy of the project is the default one."""
+
+
 class QosRulesConflict(Conflict):
     """The policy already has such a rule."""
 

@@ -44,6 +44,13 @@ _DEFAULT_NETWORK = sa.select(tables.networks.c.id).where(
 )
 
 
+_DEFAULT_POLICY = sa.select(tables.qos_policies.c.id).where(
+    tables.qos_policies.c.is_default,
+    tables.qos_policies.c.project_id == sa.bindparam("project"),
+    tables.qos_policies.c.id != sa.bindparam("but"),
+)
+
+
 async def _network(tx: Tx, network: Network, before: Network | None) -> Network:
     if network.qos_policy_id:
         await POLICY.find(tx, network.qos_policy_id)
@@ -158,6 +165,11 @@ async def _group_rule(tx: Tx, rule: SecurityGroupRule, before: SecurityGroupRule
 
 
 async def _policy(tx: Tx, policy: QosPolicy, before: QosPolicy | None) -> QosPolicy:
+    """Check that no other policy of the project is the default one, and block others that want to be."""
+    if policy.is_default and not (before and before.is_default):
+        await wait_for_turn_in_schema(tx, "the default QoS policy")
+        if await tx.row(_DEFAULT_POLICY, {"project": policy.project_id, "but": policy.id}):
+            raise errors.QoSPolicyDefaultAlreadyExists(f"A default QoS policy exists for project {policy.project_id}.")
     return policy
 
 
