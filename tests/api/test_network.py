@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from tests.api.network_service import Service, refusal
+from whimbrel.embedded.network.not_supported import NAMES
 
 ID = "11111111-0000-4000-8000-000000000000"
 
@@ -15,6 +16,19 @@ async def test_versions_are_for_everybody(service: Service) -> None:
         assert answer.json()[key]
     [version] = (await service.client.get("/network/")).json()["versions"]
     assert version["links"] == [{"rel": "self", "href": "http://cloud/network/v2.0/"}]
+
+
+@pytest.mark.parametrize("path", NAMES)
+async def test_what_is_not_supported_is_refused_by_name(service: Service, path: str) -> None:
+    url = "/" + path.replace("{id}", ID)
+    for method, at in (("GET", url), ("POST", url), ("GET", f"{url}/x"), ("PUT", f"{url}/x"), ("DELETE", f"{url}/x")):
+        answer = await service.ask("ann", method, at, {} if method in ("POST", "PUT") else None)
+        refusal(answer, 404, "HTTPNotFound")
+        assert answer.json()["NeutronError"]["message"].startswith(f"{NAMES[path]} are not supported")
+
+
+async def test_networks_and_routers_have_no_zones(service: Service) -> None:
+    assert await service.get("/availability_zones", "ann") == {"availability_zones": []}
 
 
 async def test_extensions_are_what_there_is(service: Service) -> None:

@@ -5,6 +5,7 @@ from whimbrel.embedded.network import (
     bindings,
     floating_ips,
     networks,
+    not_supported,
     ports,
     qos,
     quotas,
@@ -114,6 +115,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v2.0/agents", agents.search),
     ("GET", "/v2.0/agents/{id}", agents.show),
     ("PUT", "/v2.0/agents/{id}", for_admins(agents.update)),
+    ("GET", "/v2.0/availability_zones", not_supported.list_zones),
 )
 
 
@@ -141,4 +143,5 @@ def network_app(
         Route("GET", "/", versions.list_versions, OPEN),
         Route("GET", "/v2.0", versions.list_resources, OPEN),
     )
-    return routed([*documents, *(Route(*line) for line in ROUTES)], admission(context), SHAPE)
+    served = (Route(*line) for line in (*ROUTES, *not_supported.routes()))
+    return routed([*documents, *served], admission(context), SHAPE)
