@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.embedded.opened import Opened
+from whimbrel.embedded.identity.not_supported import NAMES
 
 V3 = "/identity/v3"
 OWN = f"{V3}/users/ann/application_credentials"
@@ -200,3 +201,21 @@ async def test_what_is_not_supported_says_so(services: Opened) -> None:
     assert (trust.status_code, "application credential" in trust.text) == (404, True)
     role = await services.ask("root", "PUT", f"{V3}/domains/default/users/ann/roles/r-member")
     assert (role.status_code, "for projects" in role.text) == (403, True)
+
+
+@pytest.mark.parametrize("path", NAMES)
+async def test_what_is_not_supported_is_refused_by_name(services: Opened, path: str) -> None:
+    url = f"{V3}/" + "/".join("x" if "{" in part else part for part in path.split("/"))
+    for method, at in (("GET", url), ("POST", url), ("GET", f"{url}/y"), ("PUT", f"{url}/y"), ("DELETE", f"{url}/y")):
+        answer = await services.ask("root", method, at, {} if method in ("POST", "PUT") else None)
+        assert answer.status_code == 404
+        assert answer.json()["error"]["message"].startswith(f"{NAMES[path]} are not supported")
+        assert (await services.ask("", method, at)).status_code == 401
+
+
+async def test_there_are_no_access_rules(services: Opened) -> None:
+    path = f"{V3}/users/ann/access_rules"
+    assert (await services.ask("ann", "GET", path)).json()["access_rules"] == []
+    assert "x" in (await services.ask("ann", "GET", f"{path}/x")).json()["error"]["message"]
+    assert (await services.ask("bob", "GET", path)).status_code == 403
+    assert (await services.ask("ann", "DELETE", f"{path}/x")).status_code == 404

@@ -8,6 +8,7 @@ from whimbrel.embedded.identity import (
     domains,
     groups,
     limits,
+    not_supported,
     project_tags,
     role_assignments,
     tokens,
@@ -167,4 +168,4 @@ def identity_app(
         catalog=catalog,
         attempts=attempts or Attempts(clock),
     )
-    return routed((Route(*line) for line in ROUTES), admission(context), SHAPE)
+    return routed((Route(*line) for line in (*ROUTES, *not_supported.routes())), admission(context), SHAPE)
