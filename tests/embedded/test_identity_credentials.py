@@ -167,6 +167,29 @@ async def test_a_region_is_created_at_its_url(services: Opened) -> None:
     assert (await services.ask("root", "PUT", path, {"region": {"id": "near"}})).status_code == 400
 
 
+async def test_a_region_goes_with_those_below_it(services: Opened) -> None:
+    async def made(region: str, parent: str | None) -> None:
+        body = {"region": {"id": region, "parent_region_id": parent}}
+        assert (await services.ask("root", "POST", f"{V3}/regions", body)).status_code == 201
+
+    async def left() -> set[str]:
+        regions = (await services.ask("root", "GET", f"{V3}/regions")).json()["regions"]
+        return {region["id"] for region in regions}
+
+    for region, parent in (("a", None), ("b", "a"), ("c", "b"), ("d", None)):
+        await made(region, parent)
+    service = (await services.ask("root", "POST", f"{V3}/services", {"service": {"type": "s"}})).json()["service"]
+    fields = {"service_id": service["id"], "interface": "public", "url": "http://s/v1", "region_id": "c"}
+    endpoint = (await services.ask("root", "POST", f"{V3}/endpoints", {"endpoint": fields})).json()["endpoint"]
+    refused = await services.ask("root", "DELETE", f"{V3}/regions/a")
+    assert (refused.status_code, endpoint["id"] in refused.text) == (403, True)
+    assert await left() == {"RegionOne", "a", "b", "c", "d"}
+    await services.ask("root", "DELETE", f"{V3}/endpoints/{endpoint['id']}")
+    assert (await services.ask("root", "DELETE", f"{V3}/regions/a")).status_code == 204
+    assert await left() == {"RegionOne", "d"}
+    assert (await services.ask("root", "DELETE", f"{V3}/regions/a")).status_code == 404
+
+
 @pytest.mark.parametrize("kind", ["services", "endpoints", "regions"])
 async def test_the_clouds_own_catalog_is_read_only(services: Opened, kind: str) -> None:
     [own, *_] = (await services.ask("root", "GET", f"{V3}/{kind}")).json()[kind]

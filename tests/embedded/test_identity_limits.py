@@ -118,13 +118,11 @@ async def test_what_is_refused(services: Opened) -> None:
     assert (await asked(services, "ann", "GET", "/limits/model"))["model"]["name"] == "flat"
 
 
-async def test_a_service_and_a_region_with_registered_limits_stay(services: Opened) -> None:
+async def test_registered_limits_do_not_keep_a_service_or_a_region(services: Opened) -> None:
     service = await asked(services, "root", "POST", "/services", {"service": {"type": "dns"}}, 201)
     region = await asked(services, "root", "POST", "/regions", {"region": {"id": "far"}}, 201)
     made = await registered(services, service_id=service["service"]["id"], region_id=region["region"]["id"])
-    paths = (f"/services/{service['service']['id']}", "/regions/far")
-    for path in paths:
-        await asked(services, "root", "DELETE", path, status=403)
-    await asked(services, "root", "DELETE", f"/registered_limits/{made['id']}", status=204)
-    for path in paths:
+    for path in (f"/services/{service['service']['id']}", "/regions/far"):
         await asked(services, "root", "DELETE", path, status=204)
+    assert (await asked(services, "root", "GET", f"/registered_limits/{made['id']}"))["registered_limit"] == made
+    await asked(services, "root", "DELETE", f"/registered_limits/{made['id']}", status=204)

@@ -24,7 +24,7 @@ from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
-from whimbrel.ports.services.identity import CatalogEndpoint, CatalogRegion, CatalogService, Record, RegisteredLimit
+from whimbrel.ports.services.identity import CatalogEndpoint, CatalogRegion, CatalogService, Record
 
 View = dict[str, Any]
 
@@ -75,9 +75,7 @@ async def update_service(ask: Ask) -> Reply:
 
 
 async def delete_service(ask: Ask) -> Reply:
-    service_id = ask.path("service_id")
-    if used := [each.id for each in await ask.store.records(RegisteredLimit, service_id=service_id)]:
-        raise Refused(f"Service {service_id} has registered limits: {', '.join(used)}.")
+    """Delete a service with its endpoints. As in Keystone, its registered limits stay, of a service that is gone."""
     return await _removed(ask, CatalogService, "service")
 
 
@@ -200,12 +198,23 @@ async def update_region(ask: Ask) -> Reply:
 
 
 async def delete_region(ask: Ask) -> Reply:
-    region_id = ask.path("region_id")
-    used = [each.id for each in await ask.store.records(CatalogEndpoint, region_id=region_id)]
-    used += [each.id for each in await ask.store.records(CatalogRegion, parent_region_id=region_id)]
-    used += [each.id for each in await ask.store.records(RegisteredLimit, region_id=region_id)]
-    if used:
-        raise Refused(f"Region {region_id} has endpoints, child regions or registered limits: {', '.join(used)}.")
+    """Delete a region with the regions below it. As in Keystone, registered limits of them stay.
+
+    Raises: Refused: one of them has endpoints.
+    """
+    top = ask.path("region_id")
+    _check_added(ask, "region", top)
+    children: dict[str | None, list[str]] = {}
+    for region in await ask.store.records(CatalogRegion):
+        children.setdefault(region.parent_region_id, []).append(region.id)
+    regions = [top]
+    for region_id in regions:  # it grows; a circle of regions is gone round once
+        regions += [each for each in children.get(region_id, []) if each not in regions]
+    for region_id in regions:
+        if used := [each.id for each in await ask.store.records(CatalogEndpoint, region_id=region_id)]:
+            raise Refused(f"Region {region_id} has endpoints: {', '.join(used)}.")
+    for region_id in reversed(regions[1:]):
+        await ask.store.remove(CatalogRegion, region_id)
     return await _removed(ask, CatalogRegion, "region")
 
 
