@@ -31,6 +31,34 @@ async def test_networks_and_routers_have_no_zones(service: Service) -> None:
     assert await service.get("/availability_zones", "ann") == {"availability_zones": []}
 
 
+async def test_administrators_see_how_many_addresses_networks_have(service: Service) -> None:
+    pools = [{"start": "10.0.0.10", "end": "10.0.0.19"}, {"start": "10.0.0.30", "end": "10.0.0.30"}]
+    network = await service.make("network", name="net")
+    v4 = await service.make("subnet", network_id=network["id"], cidr="10.0.0.0/24", allocation_pools=pools, name="four")
+    await service.make("subnet", network_id=network["id"], cidr="fd00::/64", ip_version=6)
+    other = await service.make("network", "bob", name="other")
+    for _ in range(2):
+        await service.make("port", network_id=network["id"])
+    path = "/network-ip-availabilities"
+    refusal(await service.ask("ann", "GET", path), 403, "PolicyNotAuthorized")
+    shown = (await service.get(f"{path}/{network['id']}"))["network_ip_availability"]
+    assert (shown["network_name"], shown["project_id"], shown["used_ips"]) == ("net", network["project_id"], 4)
+    four, six = sorted(shown["subnet_ip_availability"], key=lambda subnet: str(subnet["ip_version"]))
+    assert four == {
+        "subnet_id": v4["id"], "subnet_name": "four", "cidr": "10.0.0.0/24", "ip_version": 4,
+        "total_ips": 11, "used_ips": 2,
+    }
+    assert shown["total_ips"] == 11 + six["total_ips"] > 2**63
+    empty = {**dict.fromkeys(("total_ips", "used_ips"), 0), "subnet_ip_availability": []}
+    (listed,) = (await service.get(f"{path}?network_name=other"))["network_ip_availabilities"]
+    assert {**listed, **empty, "network_id": other["id"]} == listed
+    for query, found in (("", {"net", "other"}), ("?ip_version=4", {"net"}), (f"?network_id={other['id']}", {"other"})):
+        views = (await service.get(path + query))["network_ip_availabilities"]
+        assert {view["network_name"] for view in views} == found
+    (only,) = (await service.get(f"{path}?ip_version=4"))["network_ip_availabilities"]
+    assert (only["total_ips"], only["used_ips"]) == (11, 2)
+
+
 async def test_extensions_are_what_there_is(service: Service) -> None:
     aliases = {each["alias"] for each in (await service.get("/extensions", "ann"))["extensions"]}
     assert aliases >= {"binding", "binding-extended", "port-resource-request-groups", "segment", "qos-pps-minimum"}

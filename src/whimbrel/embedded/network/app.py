@@ -4,6 +4,7 @@ from whimbrel.embedded.network import (
     agents,
     bindings,
     floating_ips,
+    ip_availability,
     networks,
     not_supported,
     ports,
@@ -115,6 +116,8 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v2.0/agents", agents.search),
     ("GET", "/v2.0/agents/{id}", agents.show),
     ("PUT", "/v2.0/agents/{id}", for_admins(agents.update)),
+    ("GET", "/v2.0/network-ip-availabilities", for_admins(ip_availability.search)),
+    ("GET", "/v2.0/network-ip-availabilities/{id}", for_admins(ip_availability.show)),
     ("GET", "/v2.0/availability_zones", not_supported.list_zones),
 )
 

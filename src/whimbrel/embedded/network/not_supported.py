@@ -19,7 +19,6 @@ NAMES = {
     "metering/metering-label-rules": "Metering labels",
     "metering/metering-labels": "Metering labels",
     "ndp_proxies": "NDP proxies",
-    "network-ip-availabilities": "Numbers of free addresses",
     "network_segment_ranges": "Ranges of segments",
     "qos/policies/{id}/dscp_marking_rules": "QoS rules of the type dscp_marking",
     "qos/policies/{id}/packet_rate_limit_rules": "QoS rules of the type packet_rate_limit",

@@ -21,6 +21,7 @@ EXTENSIONS = (
     ("multi-provider", "Multi Provider Network", "Networks of several segments."),
     ("net-mtu", "Network MTU", "Networks have an MTU."),
     ("net-mtu-writable", "Network MTU (writable)", "The MTU of a network can be set."),
+    ("network-ip-availability", "Network IP Availability", "How many addresses networks have."),
     ("pagination", "Pagination support", "Lists come in pages."),
     ("port-resource-request", "Port Resource Request", "What a port asks of Placement."),
     ("port-resource-request-groups", "Port Resource Request Groups", "It asks in groups."),
