@@ -65,10 +65,10 @@ async def choose_target(move: Move, cloud: Cloud) -> Decided:
         raise Unavailable(decision.record.summary())
     if not decision.choices:
         raise Refused(decision.record.summary(), evidence)
-    places = _places(decision, move.id)
+    locations = _locations(decision, move.id)
     if facts.wanted_host is not None:
-        places = [location for location in places if location.host == places[0].host]
-    target, *alternates = places
+        locations = [location for location in locations if location.host == locations[0].host]
+    target, *alternates = locations
     chosen = replace(facts, target=target, alternates=tuple(alternates), tried=(*facts.tried, target.host))
     return Decided(chosen, evidence)
 
@@ -128,7 +128,7 @@ async def decide(asked: Needs, cloud: Cloud, most: int) -> Decision:
 async def decide_on(snapshot: Snapshot, asked: Needs, cloud: Cloud, most: int) -> Decision:
     """Choose up to `most` hosts of a snapshot."""
     ranking = rank(asked.request, snapshot)
-    choices, near_misses = await _look_closely(ranking, asked.facts, cloud, most)
+    choices, near_misses = await _check_in_detail(ranking, asked.facts, cloud, most)
     if not choices:
         near_misses |= await _explained(ranking, cloud)
     record = make_trace(ranking, near_misses, [choice.host for choice in choices])
@@ -138,7 +138,7 @@ async def decide_on(snapshot: Snapshot, asked: Needs, cloud: Cloud, most: int) -
 # The locations to try
 
 
-def _places(decision: Decision, run: str) -> list[Location]:
+def _locations(decision: Decision, run: str) -> list[Location]:
     """Return the locations in the order of trying: the first assignment of each host, then the second ones, and so on.
 
     Hosts of the first choice's cell come before hosts of other cells.
@@ -170,53 +170,55 @@ def _location(choice: Choice, assignment: Assignment, run: str) -> Location:
 # Whether a host that passes all filters has everything
 
 
-async def _look_closely(
+async def _check_in_detail(
     ranking: Ranking, facts: MoveFacts, cloud: Cloud, most: int
 ) -> tuple[list[Choice], dict[int, NearMiss]]:
     """Check the passing hosts, the best first, until enough have everything. Return also why the others do not."""
     choices: list[Choice] = []
     near_misses: dict[int, NearMiss] = {}
-    for places in _batches(ranking.order.tolist(), most):
-        assignments = await _ways(ranking, places, cloud)
-        for location in places:
-            found = assignments[location]
+    for host_indices in _batches(ranking.order.tolist(), most):
+        assignments = await _assignments(ranking, host_indices, cloud)
+        for host_index in host_indices:
+            found = assignments[host_index]
             if not isinstance(found, NearMiss) and ranking.request.wants_pci:
-                found = await _with_devices(ranking, location, found, facts, cloud)
+                found = await _with_devices(ranking, host_index, found, facts, cloud)
             if not isinstance(found, NearMiss):
-                found = await _with_agent(ranking, location, found, facts, cloud)
+                found = await _with_agent(ranking, host_index, found, facts, cloud)
             if isinstance(found, NearMiss):
-                near_misses[location] = found
+                near_misses[host_index] = found
                 continue
-            choices.append(_choice(ranking, location, found))
+            choices.append(_choice(ranking, host_index, found))
             if len(choices) == most:
                 return choices, near_misses
     return choices, near_misses
 
 
-def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
+def _batches(host_indices: Sequence[int], first: int) -> Iterator[list[int]]:
     """Yield batches of growing size: mostly the first hosts suffice, and each check costs a query."""
-    left, size = iter(places), first
+    left, size = iter(host_indices), first
     while batch := list(islice(left, size)):
         yield batch
         size = min(2 * size, MOST_AT_ONCE)
 
 
-async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Assignment, ...] | NearMiss]:
+async def _assignments(
+    ranking: Ranking, host_indices: Sequence[int], cloud: Cloud
+) -> dict[int, tuple[Assignment, ...] | NearMiss]:
     providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.resources.own.items() if n}
-    asked = [providers[location] for location in places if not ranking.simple[location]]
-    told = await cloud.placement.all_assignments(ranking.resources, asked, MOST_ASSIGNMENTS) if asked else {}
+    asked = [providers[host_index] for host_index in host_indices if not ranking.simple[host_index]]
+    answers = await cloud.placement.all_assignments(ranking.resources, asked, MOST_ASSIGNMENTS) if asked else {}
     found: dict[int, tuple[Assignment, ...] | NearMiss] = {}
-    for location in places:
-        provider = providers[location]
-        if ranking.simple[location]:
-            found[location] = (Assignment(parts={provider: own}, served={}, served_by={}),)
+    for host_index in host_indices:
+        provider = providers[host_index]
+        if ranking.simple[host_index]:
+            found[host_index] = (Assignment(parts={provider: own}, served={}, served_by={}),)
         else:
-            assignments = told.get(provider, UNKNOWN)
-            found[location] = _near_misses(assignments) if isinstance(assignments, Shortfall) else assignments
+            assignments = answers.get(provider, UNKNOWN)
+            found[host_index] = _near_miss(assignments) if isinstance(assignments, Shortfall) else assignments
     return found
 
 
-def _near_misses(shortfall: Shortfall) -> NearMiss:
+def _near_miss(shortfall: Shortfall) -> NearMiss:
     reason = Reason(
         constraint=PLACEMENT,
         words=shortfall.words,
@@ -228,10 +230,10 @@ def _near_misses(shortfall: Shortfall) -> NearMiss:
 
 
 async def _with_agent(
-    ranking: Ranking, location: int, found: tuple[Assignment, ...], facts: MoveFacts, cloud: Cloud
+    ranking: Ranking, host_index: int, found: tuple[Assignment, ...], facts: MoveFacts, cloud: Cloud
 ) -> tuple[Assignment, ...] | NearMiss:
     """Return the assignments if the host's agent is new enough for the move."""
-    host = ranking.snapshot.fleet.hosts[location]
+    host = ranking.snapshot.fleet.hosts[host_index]
     lacks = "does not move servers with ports that request resources"
     release = await needs.too_old(host, facts.ports, cloud) if facts.source else None
     if release is None and facts.config_drive:
@@ -244,18 +246,18 @@ async def _with_agent(
 
 
 async def _with_devices(
-    ranking: Ranking, location: int, assignments: tuple[Assignment, ...], facts: MoveFacts, cloud: Cloud
+    ranking: Ranking, host_index: int, assignments: tuple[Assignment, ...], facts: MoveFacts, cloud: Cloud
 ) -> tuple[Assignment, ...] | NearMiss:
     """Return the assignments for which the host also has the PCI devices."""
-    host = ranking.snapshot.fleet.hosts[location]
-    good, near_misses = [], NearMiss(Reason(constraint=PCI, words=""))
+    host = ranking.snapshot.fleet.hosts[host_index]
+    good, near_miss = [], NearMiss(Reason(constraint=PCI, words=""))
     for assignment in assignments:
         wanted = needs.requested_devices(facts, assignment.served_by, cloud)
-        if shortfalls_of := await _shortage(host.cell, host.name, wanted, cloud):
-            near_misses = NearMiss(Reason(constraint=PCI, words=shortfalls_of.reason), shortfalls_of.suggestion)
+        if shortage := await _shortage(host.cell, host.name, wanted, cloud):
+            near_miss = NearMiss(Reason(constraint=PCI, words=shortage.reason), shortage.suggestion)
         else:
             good.append(assignment)
-    return tuple(good) or near_misses
+    return tuple(good) or near_miss
 
 
 async def _shortage(
@@ -269,15 +271,17 @@ async def _shortage(
     return None
 
 
-def _choice(ranking: Ranking, location: int, assignments: tuple[Assignment, ...]) -> Choice:
+def _choice(ranking: Ranking, host_index: int, assignments: tuple[Assignment, ...]) -> Choice:
     fleet = ranking.snapshot.fleet
-    host = fleet.hosts[location]
-    return Choice(host=host.name, cell=host.cell, provider=host.id, zone=fleet.zones[location], assignments=assignments)
+    host = fleet.hosts[host_index]
+    return Choice(
+        host=host.name, cell=host.cell, provider=host.id, zone=fleet.zones[host_index], assignments=assignments
+    )
 
 
 async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, NearMiss]:
     """Return the near misses of hosts whose filter gives only a vague reason."""
     vague = [number for number, constraint in enumerate(ranking.constraints, 1) if constraint.vague]
-    places = [location for location, first in enumerate(ranking.first.tolist()) if first in vague][:MOST_EXPLAINED]
-    assignments = await _ways(ranking, places, cloud)
-    return {location: said for location, said in assignments.items() if isinstance(said, NearMiss)}
+    host_indices = [index for index, first in enumerate(ranking.first.tolist()) if first in vague][:MOST_EXPLAINED]
+    assignments = await _assignments(ranking, host_indices, cloud)
+    return {host_index: found for host_index, found in assignments.items() if isinstance(found, NearMiss)}
