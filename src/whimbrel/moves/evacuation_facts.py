@@ -24,11 +24,11 @@ Evacuation: TypeAlias = Run[EvacuationFacts]
 
 
 def starts(facts: EvacuationFacts) -> bool:
-    """Check whether the guest is started on the target. A server in error is: its evacuation mends it, as in Nova."""
+    """Check whether the guest is started on the target. So is that of a server in error, as in Nova."""
     return facts.was == "error" or (facts.was == "active" and not facts.stops)
 
 
 def left_behind(runs: Iterable[Run]) -> frozenset[tuple[HostName, Slot]]:
-    """Return the places of guests that evacuations left, or are about to leave, on sources that were not cleared."""
+    """Return host and slot of the guests that evacuations left, or will leave, on sources that are not cleared."""
     found = [run for run in runs if has_facts(run, EvacuationFacts) and (not run.is_over or run.status == ARRIVED)]
     return frozenset((run.facts.source.host, run.facts.source.slot) for run in found if run.facts.source)

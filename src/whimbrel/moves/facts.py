@@ -132,7 +132,7 @@ def moves_of(runs: Iterable[Run]) -> list[Move]:
 
 
 def source_of(move: Move) -> Location:
-    assert move.facts.source, "a move from nowhere has no source"
+    assert move.facts.source, "a create or an unshelve has no source"
     return move.facts.source
 
 
@@ -149,7 +149,7 @@ def target_of(move: Move) -> Location:
 
 
 def old_flavor_of(move: Move) -> Flavor:
-    assert move.facts.old_flavor, "a move from nowhere has no old flavor"
+    assert move.facts.old_flavor, "a create or an unshelve has no old flavor"
     return move.facts.old_flavor
 
 

@@ -121,12 +121,12 @@ async def abort(cloud: Cloud, engine: Engine, requester: Requester, server: Serv
             return
         try:
             if run.at == transfer.__name__:
-                await _tell(cloud, engine, requester, server, run, "live_migration_cancel")
+                await _record_request(cloud, engine, requester, server, run, "live_migration_cancel")
             else:
                 await turn_back(cloud, engine, run.id)
                 await cloud.journal.add_action(new_action(cloud, requester, server, "live_migration_cancel", run.id))
         except Conflict:
-            continue  # it went on meanwhile: look again
+            continue  # it has advanced: read it again
         return
     raise Conflict(f"Live migration {run.id} of server {server.id} stands at {run.at}: it can only go on.")
 
@@ -139,7 +139,7 @@ async def force_complete(cloud: Cloud, engine: Engine, requester: Requester, ser
     run = await _under_way(cloud, run)
     if run.verdict == "confirm":
         return
-    await _tell(cloud, engine, requester, server, run, "live_migration_force_complete")
+    await _record_request(cloud, engine, requester, server, run, "live_migration_force_complete")
 
 
 # Inside
@@ -170,7 +170,9 @@ async def _under_way(cloud: Cloud, run: Run) -> Run:
     return run
 
 
-async def _tell(cloud: Cloud, engine: Engine, requester: Requester, server: Server, run: Run, name: str) -> None:
+async def _record_request(
+    cloud: Cloud, engine: Engine, requester: Requester, server: Server, run: Run, name: str
+) -> None:
     """Record what was requested, for the step that transfers the guest. Raises: Conflict: it is not at that step."""
     action = new_action(cloud, requester, server, name, run.id)
     verdict: Verdict = "revert" if name == "live_migration_cancel" else "confirm"

@@ -49,7 +49,7 @@ def _named(runs: Iterable[Run], names: Collection[str]) -> set[str]:
 
 
 async def _made(runs: Iterable[Run], cloud: Cloud) -> set[str]:
-    """Return the volumes that creates have made: a late request makes one more, whose id no run has heard."""
+    """Return the volumes that creates have made: a late request makes one more, whose id no run knows."""
     creates = [run for run in moves_of(runs) if run.saga == "create" and run.facts.requested_volumes]
     made = [await cloud.volumes.made(create.facts.owner.project, marks(create)) for create in creates]
     return {volume.id for each in made for volume in each}

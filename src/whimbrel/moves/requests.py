@@ -118,7 +118,7 @@ async def retry(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
     run = await cloud.journal.get(run_id)
     if run.state != "open":
         raise Conflict(f"move {run_id} is {run.state}: there is nothing to retry")
-    return _take_up(engine, await cloud.journal.retry(run_id, cloud.clock.now()))
+    return _wake_conductor(engine, await cloud.journal.retry(run_id, cloud.clock.now()))
 
 
 async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
@@ -132,7 +132,7 @@ async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
         raise Conflict(f"move {run_id} is of a newer release: only a process of that one knows its steps")
     if not engine.registry.of(run).may_turn_back(run.at) or run.verdict == "confirm":
         raise Conflict(f"move {run_id} stands at {run.at}, past the point of no return: it can only go on")
-    return _take_up(engine, await cloud.journal.turn_back(run, cloud.clock.now()))
+    return _wake_conductor(engine, await cloud.journal.turn_back(run, cloud.clock.now()))
 
 
 async def plan(cloud: Cloud, server: Server, facts: MoveFacts) -> DecisionTrace | str:
@@ -237,7 +237,7 @@ async def _may_stay(cloud: Cloud, server: Server) -> bool:
     return cloud.rules.allow_resize_to_same_host and await loose_volume(cloud, server) is None
 
 
-def _take_up(engine: Engine, run: Run) -> Run:
+def _wake_conductor(engine: Engine, run: Run) -> Run:
     """Wake the conductor of this process. The run has no owner: any conductor takes it at its next poll."""
     engine.ring()
     return run

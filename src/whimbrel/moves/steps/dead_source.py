@@ -1,6 +1,6 @@
 """The evidence that the guest on the source cannot run. An evacuation waits here until there is some.
 
-The source's own word counts most: an agent that says that the guest runs refutes all others.
+The source's own agent counts most: if it reports that the guest runs, all other evidence is wrong.
 """
 
 from msgspec.structs import replace
@@ -48,10 +48,10 @@ async def evidence_of_host(host: Host, cloud: Cloud, lacking: list[str]) -> Evid
     return evidence or _of_administrator(host, cloud, lacking)
 
 
-async def see_not_refuted(move: Evacuation, cloud: Cloud) -> None:
+async def check_not_refuted(move: Evacuation, cloud: Cloud) -> None:
     """Check before the guest is started that the source has not come back with it since the evidence was found.
 
-    A source that is silent and not up proves nothing new: the evidence stands.
+    If the source does not answer and is not up, the evidence still holds.
     Raises: TurnedBack: the guest is live there; Unavailable: the host is up, and its agent does not answer.
     """
     source = source_of(move)
@@ -75,7 +75,7 @@ async def _host(move: Evacuation, cloud: Cloud) -> Host | None:
 
 
 async def _of_agent(move: Evacuation, cloud: Cloud, lacking: list[str]) -> Evidence | None:
-    """Raises: Unavailable: the agent says that the guest runs: whatever else says that it is dead is wrong."""
+    """Raises: Unavailable: the agent reports that the guest runs, whatever the other evidence is."""
     source = source_of(move)
     try:
         guest = await agent_at(cloud, source).look(key_at(move, source))

@@ -22,7 +22,7 @@ async def start_evacuated(move: Evacuation, cloud: Cloud) -> None:
 
     Raises: TurnedBack: the source has come back with its guest.
     """
-    await dead_source.see_not_refuted(move, cloud)
+    await dead_source.check_not_refuted(move, cloud)
     target = target_of(move)
     agent = guest.agent_at(cloud, target)
     await agent.define(move.order, await guest.equipped_target(move, cloud))

@@ -1,8 +1,8 @@
 """The transfer of a live guest, and the switch-over: from then on the guest is at the target.
 
-Invariants: who has the guest is seen, never assumed: a silence is asked again. The step refuses, and so turns the move
-back, only after the source has ended the transfer and the guest was seen there, or on neither host while both
-answered. A guest that has arrived is never started at the source again.
+Invariants: where the guest is is read from the hosts, never assumed: an unanswered question is asked again. The step
+refuses, and so turns the move back, only after the source has ended the transfer and the guest was seen there, or on
+neither host while both answered. A guest that has arrived is never started at the source again.
 """
 
 from contextlib import suppress
@@ -35,7 +35,8 @@ async def transfer(move: Move, cloud: Cloud) -> MoveFacts:
     watch, delay, verdict = _Watch(cloud.clock.now()), PollDelay(cloud.clock), move.verdict
     while True:
         if await _has_arrived(move, cloud):
-            return _arrived(move, is_post_copy=await _measure(move, watch, cloud))
+            last = await _last_progress(move, watch, cloud)
+            return _arrived(move, is_post_copy=last is not None and last.is_post_copy)
         if verdict == "revert":
             await _give_up(move, cloud, TurnedBack(ASKED))
             verdict = None  # it has left the source
@@ -47,7 +48,7 @@ async def transfer(move: Move, cloud: Cloud) -> MoveFacts:
             return _arrived(move)
         if progress.is_post_copy and await _has_arrived(move, cloud):
             return _arrived(move, is_post_copy=True)
-        await _help(move, progress, watch, verdict, cloud)
+        await _steer_if_due(move, progress, watch, verdict, cloud)
         await delay.wait()
         verdict = (await cloud.journal.get(move.id)).verdict
 
@@ -70,11 +71,11 @@ async def stay(move: Move, cloud: Cloud) -> None:
         await power_as_before(move, agent, guest)
 
 
-# Seeing
+# Reads
 
 
 async def _look(move: Move, location: Location, cloud: Cloud) -> Guest | None:
-    """Raises: Unavailable: there is no answer; a refusal to answer is none."""
+    """Raises: Unavailable: there is no answer, or the host refuses to answer."""
     try:
         return await agent_at(cloud, location).look(key_at(move, location))
     except (Refused, NotFound) as no:
@@ -87,7 +88,7 @@ async def _has_arrived(move: Move, cloud: Cloud) -> bool:
 
 
 async def _has_left(move: Move, cloud: Cloud) -> bool:
-    """Ask the source whether it has handed the guest over. The target may hear of it later than we do."""
+    """Ask the source whether it has handed the guest over. The target may learn of it later."""
     try:
         progress = await _order_transfer(move, cloud)
     except (Refused, NotFound, WrongState):
@@ -99,7 +100,7 @@ def _arrived(move: Move, *, is_post_copy: bool = False) -> MoveFacts:
     return replace(move.facts, live=replace(live_of(move), is_post_copy=is_post_copy))
 
 
-# Acting
+# Orders
 
 
 async def _carry_on(move: Move, cloud: Cloud) -> TransferProgress | None:
@@ -137,8 +138,10 @@ async def _give_up(move: Move, cloud: Cloud, why: Refused) -> None:
         raise why
 
 
-async def _help(move: Move, progress: TransferProgress, watch: "_Watch", verdict: Verdict | None, cloud: Cloud) -> None:
-    """Order what was requested, or what the policy says of a transfer that is late. Note the progress."""
+async def _steer_if_due(
+    move: Move, progress: TransferProgress, watch: "_Watch", verdict: Verdict | None, cloud: Cloud
+) -> None:
+    """Order what was requested, or what the policy prescribes for a transfer that is late. Note the progress."""
     watch.followed, policy = True, live_of(move).policy
     rung = rung_of(policy, progress)
     if rung == "abort" and verdict is None:
@@ -172,24 +175,25 @@ async def _note(move: Move, progress: TransferProgress, watch: "_Watch", cloud: 
     await cloud.journal.note_progress(move.id, move.epoch, msgspec.json.encode(noted), watch.noted_at)
 
 
-async def _measure(move: Move, watch: "_Watch", cloud: Cloud) -> bool:
-    """Note how a transfer went that this process has followed, if its source says so.
+async def _last_progress(move: Move, watch: "_Watch", cloud: Cloud) -> TransferProgress | None:
+    """Return the source's progress of a transfer whose guest runs at the target, and note it if it has ended.
 
-    Return whether the source is in post-copy: then the guest runs at the target and needs the rest of its memory.
+    In post-copy the guest still needs the rest of its memory from the source. None: the source does not answer, or is
+    not asked: this process has not followed the transfer, and post-copy is not allowed.
     """
     live = live_of(move)
     if live.receiver is None or not (watch.followed or options_of(live.policy).post_copy):
-        return False
+        return None
     with suppress(WorldError):
         progress = await _order_transfer(move, cloud)
         if progress.state == "arrived" and watch.followed:
             await _note(move, progress, watch, cloud)
-        return progress.is_post_copy
-    return False
+        return progress
+    return None
 
 
 async def _steer(move: Move, steering: Steering, cloud: Cloud) -> str:
-    """Return why it is not possible; the transfer goes on without it. "": it was ordered."""
+    """Steer the transfer. Return why the host refuses, which does not stop the transfer; "": it was ordered."""
     source = source_of(move)
     try:
         await agent_at(cloud, source).steer_transfer(move.order, key_at(move, source), steering)
@@ -209,7 +213,7 @@ class _Watch:
 
 
 class LiveProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The latest sample of a transfer, for those who watch it. refused: what the host said to the latest order."""
+    """The latest sample of a transfer, for those who watch it. refused: why the host refused the latest order."""
 
     progress: TransferProgress
     prediction: str = ""

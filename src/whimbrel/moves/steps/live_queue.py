@@ -1,7 +1,7 @@
 """The queue of live migrations: at most so many at once from and to a host, and between two cells.
 
 It is Lamport's bakery, with the journal as the shared memory: a migration takes a ticket that is higher than all it
-sees, and waits for those with lower tickets. Whoever draws a ticket is waited for, so two cannot miss each other.
+sees, and waits for those with lower tickets and for those that are drawing one, so two cannot miss each other.
 Nothing is reserved while a migration waits. All that wait in one process share what it reads.
 """
 
@@ -38,8 +38,8 @@ async def draw_ticket(move: Move, cloud: Cloud) -> MoveFacts:
 async def await_turn(move: Move, cloud: Cloud) -> None:
     """Wait until few enough live migrations with lower tickets are under way on the same hosts and link.
 
-    A turn that has come does not pass: later tickets are higher. So an older reading may only be too careful, unless
-    it is older than the ticket. Where nothing is limited, nothing is read.
+    Once it is a migration's turn, it stays so: later tickets are higher. So an outdated reading can only make it wait
+    too long, unless the reading is older than the ticket. Where nothing is limited, nothing is read.
     Raises: Superseded: it was turned back meanwhile; Unavailable: it is not its turn yet.
     """
 

@@ -58,7 +58,7 @@ async def _look(move: Move, cloud: Cloud) -> list[Port]:
 
 
 async def _unplugged(move: Move, cloud: Cloud) -> list[Port]:
-    """Return the ports of which the network service will say that they are plugged, and has not said it."""
+    """Return the ports that the network service will report as plugged, and has not yet."""
     ours = {port.nic.port_id for port in move.facts.ports}
     seen = await cloud.network.ports_of([ServerId(move.subject)], with_requests=False)
     return [port for port in seen if port.id in ours and _is_awaited(port)]

@@ -210,7 +210,7 @@ async def make_ports(move: Move, cloud: Cloud) -> None:
         if requested.port_id:
             port = await cloud.network.take_port(requested.port_id, server, owner)
         else:
-            assert requested.network_id, "checked at the door"
+            assert requested.network_id, "checked by the request"
             port = await cloud.network.create_port(
                 NewPort(
                     network_id=requested.network_id,
@@ -248,7 +248,7 @@ async def learn_nics(move: Move, cloud: Cloud) -> MoveFacts:
 
 
 async def _check_taken(move: Move, found: Collection[str], cloud: Cloud) -> None:
-    """Raises: Refused: another server has a requested port; Neutron may let two that ask at once both take it."""
+    """Raises: Refused: another server has a requested port; Neutron may let two concurrent requests both take it."""
     for requested in move.facts.requested_nics:
         if requested.port_id and requested.port_id not in found:
             with suppress(NotFound):  # its owner deleted it

@@ -1,7 +1,7 @@
 """The root volume of a rebuilt server: it is made anew from an image while one attachment reserves it for the server.
 
-Invariant: the old guest is off before the volume is let go of, and no guest is started before the volume is whole. What
-an image was written over cannot be restored: a run that fails after `risk_root` leaves the server in error, as in Nova.
+Invariant: the old guest is off before the volume is released, and no guest is started before the volume is whole.
+Overwritten content cannot be restored: a run that fails after `risk_root` leaves the server in error, as in Nova.
 The volume has a new attachment from then on, whichever way the run ends: a delayed `free_root` deletes the old one.
 """
 
