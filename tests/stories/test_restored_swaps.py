@@ -3,6 +3,7 @@
 The copies are those from before the swap; the last process died at some touch of it, or after its end.
 """
 
+import dataclasses
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -14,9 +15,13 @@ from tests.stories.attaching import SCENARIOS, TARGET, Operation, Scenario, touc
 from tools.scenarios import restored
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, Slot
+from whimbrel.domain.server import Server
+from whimbrel.moves import live_requests
 from whimbrel.proof import ledgers
 from whimbrel.proof.proof import Proof, prove
+from whimbrel.proof.violation import Kind
 from whimbrel.repair.service import survey
+from whimbrel.restore.restore import begin, close_overtaken
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup import orphans
 from whimbrel.sim.cloud.cloud import World
@@ -28,6 +33,12 @@ SWAP, SWAP_WHILE_WAITING = (scenario for scenario in SCENARIOS if scenario.saga 
 SERVERS_ONLY = ("cell", "placement")
 EVERYTHING = ("global", *SERVERS_ONLY)
 PIVOT = "agent h1.swap_volume"
+
+
+async def moved_live(world: World, server: Server) -> None:
+    engine, record = world.engine("live"), await lookup.find(world.cloud, server.id)
+    await live_requests.migrate_live(world.cloud, engine, world.requester(), record, HostName("h2"))
+    await world.settle(engine)
 
 
 class CutOff(cutting_off.CutOff, Operation):
@@ -128,6 +139,22 @@ async def test_a_clean_up_round_leaves_the_volume_to_which_another_is_migrated()
     volumes = world.remains.volumes
     volumes.add_volume(replace(await volumes.volume(equipment.VOLUME), migration_status="error"))
     assert (await orphans.see(record, world.cloud)).attachments
+    await world.close()
+
+
+async def test_a_clean_up_round_leaves_a_volume_of_a_migration_that_has_ended_to_the_proof() -> None:
+    """The guest was moved live before, so that connected attachments are released; it may use either volume."""
+    scenario = dataclasses.replace(SWAP, scene=(moved_live, *SWAP.scene))
+    [number] = [number for number, name in await _touches(scenario) if name == "agent h2.swap_volume"]
+    play = CutOff(scenario, {number: Fault.CRASH_AFTER})
+    world = await play.until_it_dies(SERVERS_ONLY)
+    await begin(world.cloud, "the record is older")
+    assert await close_overtaken(world.cloud, world.registry)
+    volumes = world.remains.volumes
+    volumes.add_volume(replace(await volumes.volume(equipment.VOLUME), migration_status="completing"))
+    record = await lookup.find(world.cloud, play.server.id)
+    assert Kind.UNENDED_SWAP in {one.kind for one in (await prove(world.cloud)).violations}
+    assert not (await orphans.see(record, world.cloud)).attachments
     await world.close()
 
 

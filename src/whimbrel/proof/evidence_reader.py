@@ -26,6 +26,7 @@ from whimbrel.proof.due_allocations import Claims
 from whimbrel.proof.evidence import CREATE, DELETE, REPAIR, FileSnapshot, ServerEvidence, UnendedSwap
 from whimbrel.proof.invariants.images import SHELVED
 from whimbrel.proof.paged_reads import each, of_cells, run_of
+from whimbrel.proof.volume_migrations import migrated_volume
 
 
 async def all_seen(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) -> list[ServerEvidence]:
@@ -119,24 +120,15 @@ async def _uses(cloud: Cloud, one: ServerEvidence, collector: Collector) -> Mapp
 
 
 async def _swaps(cloud: Cloud, one: ServerEvidence) -> Mapping[str, UnendedSwap]:
-    """Return the swaps that no open run carries out. Only the volume service names a volume a migration's target.
-
-    A reservation that is left of a migration that has ended is an orphan: no guest uses it.
-    """
+    """Return the swaps of recorded volumes that no open run carries out."""
     named = {device.volume_id for device in one.record.volumes} if one.record and one.is_still else set()
     found: dict[str, UnendedSwap] = {}
     for other in one.attachments if named else ():
-        if other.volume_id in named:
-            continue
-        try:
-            volume_id = (await cloud.volumes.volume(other.volume_id)).migrated_volume
-            if volume_id in named:
-                volume = await cloud.volumes.volume(volume_id)
-                is_awaited = volume.takes_completion
-                swap = UnendedSwap(volume_id=volume_id, target_id=other.volume_id, is_awaited=is_awaited)
-                found |= {other.id: swap} if volume.is_migrating or other.status != "reserved" else {}
-        except NotFound:
-            continue
+        volume = await migrated_volume(other, cloud) if other.volume_id not in named else None
+        if volume and volume.id in named:
+            found[other.id] = UnendedSwap(
+                volume_id=volume.id, target_id=other.volume_id, is_awaited=volume.takes_completion
+            )
     return found
 
 

@@ -22,6 +22,7 @@ from whimbrel.ports.services.network import Port
 from whimbrel.ports.services.volumes import Attachment
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.invariants.guests import stands_as_recorded
+from whimbrel.proof.volume_migrations import migrated_volume
 from whimbrel.servers.devices import own_devices
 
 
@@ -137,23 +138,11 @@ async def _attachments(record: Server, there: Sequence[Attachment], guests: Sequ
     by_another = {one.volume_id for one in there if one.id in known}
     used = {volume for guest in guests if guest.key.server == record.id for volume in guest.volumes} - by_another
     unused = [one for one in there if one.id not in known and one.volume_id not in used]
-    unused = [one for one in unused if not await _is_being_swapped(one, cloud)]
+    unused = [one for one in unused if not await migrated_volume(one, cloud)]
     connected = [one.id for one in unused if one.status == "attaching"]
     if connected and not await _is_of_former_move(record, cloud):
         connected = []
     return [one.id for one in unused if one.status == "reserved"] + connected
-
-
-async def _is_being_swapped(attachment: Attachment, cloud: Cloud) -> bool:
-    """Check whether a volume is migrated to this one, which its guest may use. Proofs report it."""
-    try:
-        migrated = (await cloud.volumes.volume(attachment.volume_id)).migrated_volume
-        if not migrated:
-            return False
-        volume = await cloud.volumes.volume(migrated)
-        return volume.is_migrating or (attachment.status != "reserved" and volume.takes_completion)
-    except NotFound:
-        return False
 
 
 async def _is_of_former_move(record: Server, cloud: Cloud) -> bool:
