@@ -34,8 +34,8 @@ async def test_aggregates_are_for_projects_and_hold_so_many_servers(front: Front
     refused = await front.show(await front.boot())
     assert refused["status"] == "ERROR"
     assert refused["fault"]["message"] == (
-        "No valid host was found. Of 3 hosts considered, 2: it is for other projects; 1: it has as many servers as it"
-        " may have."
+        "No valid host was found. Of 3 hosts considered, 2: it is for other projects; 1: it has the maximum number"
+        " of servers."
     )
 
 

@@ -74,7 +74,7 @@ async def test_no_host_says_what_would_help(front: Front) -> None:
     plan = await planned(front, server_id, action="resize", flavor="9")
     assert (plan["found"], plan["chosen"]) == (False, [])
     assert plan["summary"].startswith("No valid host was found. Of 3 hosts considered, ")
-    assert plan["change"].endswith(" would do with a flavor with at most 4 VCPU.")
+    assert plan["change"].endswith(" would fit with a flavor with at most 4 VCPU.")
     assert [miss["host"] for miss in plan["misses"]] == ["h2", "h3"]
     [reason] = plan["misses"][0]["reasons"]
     assert (reason["resource"], reason["asked"], reason["free"]) == ("VCPU", 5, 4)
@@ -168,7 +168,7 @@ async def test_the_decision_of_a_create_that_found_no_host(front: Front) -> None
     server_id = await front.boot(flavorRef="9")
     run = await newest_run(front, server_id)
     [decision] = await decisions(front, run["id"])
-    assert decision["change"].endswith("would do with a flavor with at most 4 VCPU.")
+    assert decision["change"].endswith("would fit with a flavor with at most 4 VCPU.")
     assert len(decision["considered"]) == 3
     server = await front.show(server_id)
     assert server["status"] == "ERROR"

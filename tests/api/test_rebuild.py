@@ -166,7 +166,7 @@ async def test_an_image_that_needs_another_claim_is_refused(
     ("properties", "reason"),
     [
         ({"hw_vm_mode": "xen"}, "ImagePropertiesFilter: the image is for guests of the mode xen"),
-        ({"trait:CUSTOM_GOLD": "required"}, "it has not the trait CUSTOM_GOLD"),
+        ({"trait:CUSTOM_GOLD": "required"}, "it lacks the trait CUSTOM_GOLD"),
     ],
 )
 async def test_a_host_that_must_not_run_the_image_keeps_the_server_as_it_is(

@@ -53,7 +53,7 @@ async def test_numa_nodes_are_wanted_of_hosts_that_tell_theirs(front: Front) -> 
     server_id = await front.boot()
     plan = await planned(front, server_id, action="resize", flavor=flavor)
     assert not plan["found"]
-    assert {"constraint": "NUMATopologyFilter", "words": "it does not tell its NUMA nodes", "hosts": 2} in plan[
+    assert {"constraint": "NUMATopologyFilter", "words": "it does not report its NUMA nodes", "hosts": 2} in plan[
         "counts"
     ]
 
@@ -74,4 +74,4 @@ async def test_hosts_are_weighed_by_what_they_tell_of_their_load(front: Front) -
     plan = await planned(front, server_id, action="migrate")
     assert plan["chosen"] == ["h1"]
     [out] = [one for one in plan["considered"] if one["host"] == "h3"]
-    assert out["reason"]["words"] == "it does not tell the metric cpu.percent"
+    assert out["reason"]["words"] == "it does not report the metric cpu.percent"

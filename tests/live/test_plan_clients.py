@@ -46,7 +46,7 @@ def test_no_host_has_an_exit_code_of_its_own_and_says_what_would_help(cloud: Run
     words = ("server", "create", "--flavor", "m1.tiny", "--image", "tick", "--no-network", "--wait", "two")
     cloud.openstack(*words)
     said = whimbrel(cloud, NO_HOST, "plan", "resize", "two", "--flavor", "huge")
-    assert " would do with a flavor with at most " in said
+    assert " would fit with a flavor with at most " in said
     owners = whimbrel(cloud, NO_HOST, "plan", "resize", "two", "--flavor", "huge", "--os-cloud", "whimbrel")
     assert "A flavor with at most " in owners
     assert "chosen" not in owners

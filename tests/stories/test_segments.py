@@ -86,7 +86,7 @@ async def _managed_from_elsewhere() -> None:
     port = Port(id=NEAR, network_id=FLAT, project_id=PROJECT, mac="fa:16:3e:00:00:01", vnic_type="remote-managed")
     world.remains.network.add_port(port)
     server = await made(world, port_id=port.id)
-    assert "it has not the trait COMPUTE_REMOTE_MANAGED_PORTS" in str(server.fault)
+    assert "it lacks the trait COMPUTE_REMOTE_MANAGED_PORTS" in str(server.fault)
     [host] = [one for one in await world.cloud.cell(CELL).hosts.all() if one.name == "h3"]
     await world.placement.offer_traits(host.id, ["COMPUTE_REMOTE_MANAGED_PORTS"])
     assert (await made(world, port_id=port.id)).host == "h3"

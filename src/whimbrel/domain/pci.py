@@ -99,7 +99,7 @@ class TooFewDevices(Refused):
     def __init__(self, request: PciRequest, wanted: int, free: int) -> None:
         super().__init__(f"not enough PCI devices ({request.in_words()}): {wanted} wanted, {free} free")
         self.suggestion = f"{wanted - free} more of its PCI devices free ({request.in_words()})"
-        """Completes the sentence "it would do with ..."."""
+        """Completes the sentence "it would fit with ..."."""
 
 
 def choose(devices: Iterable[HeldDevice], consumer: GuestKey, wanted: Sequence[PciRequest]) -> dict[str, list[str]]:

@@ -21,8 +21,8 @@ def all_assignments(
     for root in roots:
         if root in index.nodes:
             candidates = islice(_candidates(context, root), most)
-            told = tuple(_told(index, candidate, suffixes) for candidate in candidates)
-            found[root] = told or shortfall_of(context, root)
+            assignments = tuple(_assignment(index, candidate, suffixes) for candidate in candidates)
+            found[root] = assignments or shortfall_of(context, root)
     return found
 
 
@@ -72,7 +72,7 @@ def _each(traits: tuple[str, ...]) -> tuple[frozenset[str], ...]:
     return tuple(frozenset([trait]) for trait in traits)
 
 
-def _told(index: ProviderIndex, candidate: Candidate, suffixes: Mapping[str, str]) -> Assignment:
+def _assignment(index: ProviderIndex, candidate: Candidate, suffixes: Mapping[str, str]) -> Assignment:
     served = {name: candidate.mappings[suffix][0] for name, suffix in suffixes.items()}
     return Assignment(
         parts={uuid: dict(given) for uuid, given in candidate.parts.items()},

@@ -163,24 +163,24 @@ class Trees(NamedTuple):
         return self.most(mask.astype(np.int64)) > 0
 
 
-class _Seated(NamedTuple):
+class _CachedRows(NamedTuple):
     whose: Sequence[ProviderId]
     layout: int
     rows: Numbers
 
 
-class Seats:
+class RowCache:
     """A cache of the rows of the last few tuples of providers, valid until the layout changes."""
 
     def __init__(self) -> None:
-        self._known: list[_Seated] = []  # the latest first
+        self._known: list[_CachedRows] = []  # the latest first
 
     def of(self, whose: Sequence[ProviderId], row: Mapping[ProviderId, int], nowhere: int, layout: int) -> Numbers:
-        for seated in self._known:
-            if seated.whose is whose and seated.layout == layout:
-                return seated.rows
+        for cached in self._known:
+            if cached.whose is whose and cached.layout == layout:
+                return cached.rows
         rows = np.fromiter((row.get(uuid, nowhere) for uuid in whose), np.int64, len(whose))
         if isinstance(whose, tuple):  # mutable sequences could change and keep their identity
-            others = [seated for seated in self._known if seated.whose is not whose]
-            self._known = [_Seated(whose, layout, rows), *others][:MOST_SEATED]
+            others = [cached for cached in self._known if cached.whose is not whose]
+            self._known = [_CachedRows(whose, layout, rows), *others][:MOST_SEATED]
         return rows

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.columns import Flags, Seats, Stocks, Trees
+from whimbrel.placement.columns import Flags, RowCache, Stocks, Trees
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted
@@ -43,7 +43,7 @@ class Index:
         self._uuids: list[ProviderId] = []  # by row
         self._unused: list[int] = []
         self._layout = 0  # changes whenever a provider gets another row, or none
-        self._seats = Seats()
+        self._row_cache = RowCache()
         self._root_row: Numbers = np.zeros(0, np.int64)
         self._is_root: Mask = np.zeros(0, np.bool_)
         self._stocks: dict[str, Stocks] = {}
@@ -137,7 +137,7 @@ class Index:
 
     def rows_of(self, uuids: Sequence[ProviderId]) -> Numbers:
         """Return the rows of these providers in all columns. A missing provider has the empty row."""
-        return self._seats.of(uuids, self._rows, self._nowhere, self._layout)
+        return self._row_cache.of(uuids, self._rows, self._nowhere, self._layout)
 
     def is_root(self, rows: Numbers) -> Mask:
         roots: Mask = self._is_root.take(rows)
@@ -192,7 +192,7 @@ class Index:
 
     def could_hold(self, request: Request) -> Mask:
         """Return, at the rows of roots, which trees can hold a candidate."""
-        could = self._proper_roots(request)
+        could = self._permitted_roots(request)
         for suffix, wanted in request.groups.items():
             could &= self._could_hold(wanted, alone=suffix != UNNAMED)
         return could
@@ -203,28 +203,28 @@ class Index:
         unused: if nothing were used of them.
         """
         wanted = request.groups[UNNAMED]
-        able = self._proper_roots(request) & self._able(wanted, alone=True)
+        able = self._permitted_roots(request) & self._able(wanted, alone=True)
         for some in wanted.required:
             able &= self.traits.any(some)
         for name, amount in wanted.resources.items():
             able &= self._fitting(name, amount, unused=unused)
         return able
 
-    def _proper_roots(self, request: Request) -> Mask:
-        proper = self._is_root & ~self.traits.any(request.root_forbidden)
-        proper &= ~self._own_members(request.root_not_member_of)
+    def _permitted_roots(self, request: Request) -> Mask:
+        permitted = self._is_root & ~self.traits.any(request.root_forbidden)
+        permitted &= ~self._own_members(request.root_not_member_of)
         for some in request.root_required:
-            proper &= self.traits.any(some)
+            permitted &= self.traits.any(some)
         for some in request.root_member_of:
-            proper &= self._own_members(some)
-        return proper
+            permitted &= self._own_members(some)
+        return permitted
 
     def unique_fits(self, request: Request, cut: Cut) -> Callable[[ProviderId], Sequence[ProviderId] | None]:
-        is_told = all(resources for _, resources in cut)  # only amounts exclude unused rows
-        if not (is_told and request.nested and len(cut) <= MOST_PARTS):
-            return _nobody
+        has_amounts = all(resources for _, resources in cut)  # only amounts exclude unused rows
+        if not (has_amounts and request.nested and len(cut) <= MOST_PARTS):
+            return _unknown
         if UNNAMED in request.groups and len(request.groups[UNNAMED].member_of) > 1:
-            return _nobody
+            return _unknown
         unhindered = {suffix: self._unhindered(suffix, wanted) for suffix, wanted in request.groups.items()}
         able = [
             np.logical_and.reduce([unhindered[suffix], *itertools.starmap(self._fitting, resources.items())])
@@ -233,11 +233,11 @@ class Index:
         unique_fits = UniqueFits(self._root_row, able)
         unique_fits.keep_to(request, cut, self.traits.any)
 
-        def only(root: ProviderId) -> Sequence[ProviderId] | None:
+        def unique_fit(root: ProviderId) -> Sequence[ProviderId] | None:
             rows = unique_fits.at(self._rows[root])
             return [self._uuids[row] for row in rows] if rows else None
 
-        return only
+        return unique_fit
 
     def _unhindered(self, suffix: str, wanted: Wanted) -> Mask:
         """Return exactly which providers may serve a group, regardless of amounts; as `_able` in tree_search.py."""
@@ -299,5 +299,5 @@ class Index:
         return trees
 
 
-def _nobody(_root: ProviderId) -> None:
+def _unknown(_root: ProviderId) -> None:
     return None

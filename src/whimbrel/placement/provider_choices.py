@@ -181,7 +181,7 @@ class _Subtree:
     def __init__(self, index: ProviderIndex, numbers: Collection[int], offers: Sequence[Offer]) -> None:
         self._nodes = index.nodes
         self._numbers = sorted(numbers)
-        self._lines: dict[ProviderId, frozenset[ProviderId]] = {}
+        self._ancestors: dict[ProviderId, frozenset[ProviderId]] = {}
         self._later: dict[int, frozenset[ProviderId]] = {}  # index -> the providers that could come after it
         later: frozenset[ProviderId] = frozenset()
         for number in reversed(self._numbers):
@@ -194,15 +194,15 @@ class _Subtree:
         if later is None:
             return True
         now = [chosen[number].provider.uuid for number in self._numbers if number < len(chosen)]
-        above_all = frozenset.intersection(*(self._line(uuid) for uuid in now))
+        above_all = frozenset.intersection(*(self._with_ancestors(uuid) for uuid in now))
         return not (above_all.isdisjoint(now) and above_all.isdisjoint(later))
 
-    def _line(self, uuid: ProviderId) -> frozenset[ProviderId]:
+    def _with_ancestors(self, uuid: ProviderId) -> frozenset[ProviderId]:
         """Return a provider and its ancestors."""
-        if uuid not in self._lines:
+        if uuid not in self._ancestors:
             line, parent = [uuid], self._nodes[uuid].provider.parent
             while parent is not None:
                 line.append(parent)
                 parent = self._nodes[parent].provider.parent
-            self._lines[uuid] = frozenset(line)
-        return self._lines[uuid]
+            self._ancestors[uuid] = frozenset(line)
+        return self._ancestors[uuid]

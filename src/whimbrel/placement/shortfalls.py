@@ -23,7 +23,7 @@ def shortfall_of(context: SearchContext, root: ProviderId) -> Shortfall:
     """Return why a request has no assignment in the tree of this root."""
     index, request = context.index, context.request
     top = index.nodes[root]
-    near = [*index.tree(root), *context.guests(root)]
+    near = [*index.tree(root), *context.sharing_providers(root)]
     of_groups = {suffix: list(_of(suffix, wanted, near, top)) for suffix, wanted in request.groups.items()}
     found = [*_at_the_root(top, context.of_root), *chain(*of_groups.values())]
     if not found or not _has_rest(index, request, of_groups, root):
@@ -101,8 +101,8 @@ def _of_group(near: Sequence[Node], wanted: Wanted) -> Iterator[Shortfall]:
         yield Shortfall(words=f"no device {what}", suggestion=f"a device {what}")
     elif not able:
         yield Shortfall(words="no device in the aggregates that are asked for")
-    elif shortfalls_of := list(_room(able, wanted.resources, on)):
-        yield from shortfalls_of
+    elif shortfalls := list(_room(able, wanted.resources, on)):
+        yield from shortfalls
     elif not any(fits(node, wanted.resources) for node in able):
         amounts = " and ".join(f"{amount} {name}" for name, amount in wanted.resources.items())
         device = f"one device{f' {what}' if what else ''}"
@@ -113,8 +113,8 @@ def _described(wanted: Wanted) -> str:
     """Describe the traits of a device: `with A, B or C, without D`."""
     required = ", ".join(" or ".join(sorted(some)) for some in wanted.required)
     forbidden = ", ".join(sorted(wanted.forbidden))
-    said = (f"with {required}" if required else "", f"without {forbidden}" if forbidden else "")
-    return ", ".join(one for one in said if one)
+    parts = (f"with {required}" if required else "", f"without {forbidden}" if forbidden else "")
+    return ", ".join(part for part in parts if part)
 
 
 def _room(able: Collection[Node], resources: Mapping[str, int], on: str | None) -> Iterator[Shortfall]:
@@ -133,13 +133,15 @@ def _no_room(able: Collection[Node], name: str, amount: int, on: str | None) -> 
     suggestion = f"{amount - free} {name} more free{on or ' there'}"
     words = f"no room for {amount} {name}{on}"
     if not stocks:
-        words, suggestion = f"it has no {name}{on}", f"{amount} {name} to give{on}"
+        words, suggestion = f"it has no {name}{on}", f"an inventory of {amount} {name}{on}"
     elif amount > largest:
-        words = words if on else f"{amount} {name} is more than one server may have there"
-        suggestion = _at_most(name, largest) if of_flavor else f"{amount} {name} to give{on or ' on one device'}"
+        words = words if on else f"{amount} {name} is more than the maximum for one server there"
+        suggestion = (
+            _at_most(name, largest) if of_flavor else f"an inventory of {amount} {name}{on or ' on one device'}"
+        )
     elif free >= amount and all(unit_problem(stock.inventory, amount) for stock in stocks):
-        words = f"{name} is not given there in pieces of {amount}{on}"
-        suggestion = f"an amount of {name} that it gives: {_pieces(stocks)}"
+        words = f"{name} cannot be allocated there in amounts of {amount}{on}"
+        suggestion = f"an amount of {name} that can be allocated: {_pieces(stocks)}"
     elif free and of_flavor:
         suggestion = f"{suggestion}, or {_at_most(name, free)}"
     return Shortfall(words=words, resource=name, asked=amount, free=free, suggestion=suggestion)
@@ -154,8 +156,8 @@ def _at_most(name: str, amount: int) -> str:
 
 
 def _pieces(stocks: Iterable[Stock]) -> str:
-    said = {_range(stock) for stock in stocks}
-    return " or ".join(f"{least} to {most} in steps of {step}" for least, most, step in sorted(said))
+    ranges = {_range(stock) for stock in stocks}
+    return " or ".join(f"{least} to {most} in steps of {step}" for least, most, step in sorted(ranges))
 
 
 def _range(stock: Stock) -> tuple[int, int, int]:
@@ -167,9 +169,10 @@ def _without(traits: frozenset[str], required: Iterable[frozenset[str]]) -> Iter
     for some in required:
         if not traits & some:
             names = sorted(some)
-            what = f"the trait {names[0]}" if len(names) == 1 else f"any of the traits {', '.join(names)}"
+            lacks = "it lacks the trait" if len(names) == 1 else "it has none of the traits"
             given = [name for name in names if os_traits.is_custom(name)]
-            yield Shortfall(words=f"it has not {what}", suggestion=f"the trait {' or '.join(given)}" if given else None)
+            words, suggestion = f"{lacks} {', '.join(names)}", f"the trait {' or '.join(given)}" if given else None
+            yield Shortfall(words=words, suggestion=suggestion)
 
 
 def _with(traits: frozenset[str], forbidden: frozenset[str]) -> Iterator[Shortfall]:

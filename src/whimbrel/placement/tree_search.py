@@ -45,7 +45,7 @@ class SearchContext:
             suffix: _root_of(index, wanted.in_tree) for suffix, wanted in request.groups.items() if wanted.in_tree
         }
         self.is_unsatisfiable = None in self.home_of.values()
-        self.sharing = [node for node in index.sharing() if node.aggregates and self._could_help(node)]
+        self.sharing = [node for node in index.sharing() if node.aggregates and self._can_serve_a_part(node)]
         self.of_root = Wanted(
             required=request.root_required,
             forbidden=request.root_forbidden,
@@ -68,11 +68,11 @@ class SearchContext:
             )
         return self._unique_fits(root)
 
-    def guests(self, root: ProviderId) -> list[Node]:
+    def sharing_providers(self, root: ProviderId) -> list[Node]:
         """List the providers of other trees that share with this tree."""
-        return _guests(self, self.index.tree(root), self.index.nodes[root])
+        return _sharing_providers(self, self.index.tree(root), self.index.nodes[root])
 
-    def _could_help(self, node: Node) -> bool:
+    def _can_serve_a_part(self, node: Node) -> bool:
         return any(
             node.traits.isdisjoint(self.request.groups[part.suffix].forbidden) and fits(node, part.resources)
             for part in self.parts
@@ -94,7 +94,7 @@ def assignments_in(context: SearchContext, root: ProviderId) -> Iterator[Candida
     """Yield every assignment of a request in the tree of this root and the providers that share with it."""
     tree = context.index.tree(root)
     top = context.index.nodes[root]
-    if not (context.takes_any_root or _is_proper(top, context.of_root)):
+    if not (context.takes_any_root or _may_be_root(top, context.of_root)):
         return iter(())
     if context.is_plain and len(tree) == 1:  # the most frequent case: these roots are known to serve the unnamed group
         return iter((Candidate({root: context.request.groups[UNNAMED].resources}, {UNNAMED: (root,)}),))
@@ -103,7 +103,7 @@ def assignments_in(context: SearchContext, root: ProviderId) -> Iterator[Candida
     return _assignments(context, tree, top)
 
 
-def _is_proper(node: Node, wanted: Wanted) -> bool:
+def _may_be_root(node: Node, wanted: Wanted) -> bool:
     return has_traits(node.traits, wanted) and is_member(node.aggregates, wanted)
 
 
@@ -118,8 +118,8 @@ def _assignments(context: SearchContext, tree: Collection[Node], top: Node) -> I
 
 def _offers(context: SearchContext, tree: Collection[Node], top: Node) -> list[Offer] | None:
     """List the providers that can serve each part; None: a part has none."""
-    guests = _guests(context, tree, top)
-    able = {suffix: _able(context, suffix, tree, guests, top) for suffix in context.request.groups}
+    sharing_providers = _sharing_providers(context, tree, top)
+    able = {suffix: _able(context, suffix, tree, sharing_providers, top) for suffix in context.request.groups}
     offers = []
     for part in context.parts:
         nodes = [node for node in able[part.suffix] if fits(node, part.resources)]
@@ -129,7 +129,7 @@ def _offers(context: SearchContext, tree: Collection[Node], top: Node) -> list[O
     return offers
 
 
-def _guests(context: SearchContext, tree: Collection[Node], top: Node) -> list[Node]:
+def _sharing_providers(context: SearchContext, tree: Collection[Node], top: Node) -> list[Node]:
     """List the providers of other trees that share with this tree."""
     if not context.sharing:
         return []
@@ -138,7 +138,9 @@ def _guests(context: SearchContext, tree: Collection[Node], top: Node) -> list[N
     return [node for node in context.sharing if node.provider.root != root and node.aggregates & aggregates]
 
 
-def _able(context: SearchContext, suffix: str, tree: Collection[Node], guests: Sequence[Node], top: Node) -> list[Node]:
+def _able(
+    context: SearchContext, suffix: str, tree: Collection[Node], sharing_providers: Sequence[Node], top: Node
+) -> list[Node]:
     """List the providers that may serve a group, regardless of amounts. A named group applies traits and aggregates
     to its one provider. In the unnamed group, each provider must lack the forbidden traits, and all together must
     have the required ones; a provider is in an aggregate by itself or by the root of the tree, a sharing one only
@@ -149,7 +151,7 @@ def _able(context: SearchContext, suffix: str, tree: Collection[Node], guests: S
     if suffix != UNNAMED:
         return [
             node
-            for node in (*tree, *guests)
+            for node in (*tree, *sharing_providers)
             if home in (None, node.provider.root)
             and has_traits(node.traits, wanted)
             and is_member(node.aggregates, wanted)
@@ -160,7 +162,9 @@ def _able(context: SearchContext, suffix: str, tree: Collection[Node], guests: S
     own = [node for node in tree if _unhindered(node, wanted) and (by_root or is_member(node.aggregates, wanted))]
     if home is not None:
         return own
-    return own + [node for node in guests if _unhindered(node, wanted) and is_member(node.aggregates, wanted)]
+    return own + [
+        node for node in sharing_providers if _unhindered(node, wanted) and is_member(node.aggregates, wanted)
+    ]
 
 
 def _unhindered(node: Node, wanted: Wanted) -> bool:

@@ -21,8 +21,8 @@ def smallest_change(record: DecisionTrace) -> str | None:
     if record.chosen or not record.misses:
         return None
     for miss in record.misses:
-        if _can_be_mended(miss):
-            return f"{miss.host} would do with {'; and with '.join(miss.remedies)}."
+        if _can_be_fixed(miss):
+            return f"{miss.host} would fit with {'; and with '.join(miss.remedies)}."
     nearest = record.misses[0]
     return f"{nearest.host} comes nearest, but {'; '.join(reason.words for reason in nearest.reasons)}."
 
@@ -31,10 +31,10 @@ def change_for_owner(record: DecisionTrace) -> str | None:
     """Return what an owner could request instead or wait for; None: a host was found, or the owner cannot change it."""
     if record.chosen:
         return None
-    return next((said for miss in record.misses if _can_be_mended(miss) and (said := _for_owner(miss))), None)
+    return next((sentence for miss in record.misses if _can_be_fixed(miss) and (sentence := _for_owner(miss))), None)
 
 
-def _can_be_mended(miss: Miss) -> bool:
+def _can_be_fixed(miss: Miss) -> bool:
     return len(miss.remedies) == len(miss.reasons)
 
 

@@ -54,7 +54,7 @@ def _resources(resources: ResourceRequest, capacity: HostCapacity, possible: Mas
         largest, spare = capacity.largest(name), capacity.spare(name)
         enough = possible | (largest >= amount)
         if not enough.all():
-            words = f"{amount} {name} is more than one server may have there"
+            words = f"{amount} {name} is more than the maximum for one server there"
             yield Constraint(PLACEMENT, enough, words, name, amount, largest, _smaller(name, largest))
         passes = fits | ~enough
         words = f"no room for {amount} {name}"
@@ -85,7 +85,7 @@ def _qualities(resources: ResourceRequest, snapshot: Snapshot, possible: Mask) -
 
 def _without(trait: str, passes: Mask) -> Constraint:
     suggestion = _given(trait) if os_traits.is_custom(trait) else no_suggestion
-    return Constraint(PLACEMENT, passes, f"it has not the trait {trait}", suggestion=suggestion)
+    return Constraint(PLACEMENT, passes, f"it lacks the trait {trait}", suggestion=suggestion)
 
 
 def _given(trait: str) -> Suggestion:
@@ -109,9 +109,9 @@ def _smaller(name: str, largest: Numbers) -> Suggestion:
 
 
 def _more(name: str, amount: int, free: Numbers) -> Suggestion:
-    def told(host_index: int) -> str:
+    def suggestion(host_index: int) -> str:
         here = max(0, int(free[host_index]))
         more = f"{amount - here} {name} more free there"
         return f"{more}, or a flavor with at most {here} {name}" if here else more
 
-    return told
+    return suggestion

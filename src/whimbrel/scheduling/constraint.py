@@ -39,7 +39,7 @@ class Constraint:
     """One condition on every host.
 
     words: true of each host that fails. vague: examining a host shows more. suggestion: the change that makes a
-    host pass, continuing "it would do with ..."; None: there is none.
+    host pass, continuing "it would fit with ..."; None: there is none.
     """
 
     name: str

@@ -174,17 +174,17 @@ def _out(ranking: Ranking, near_misses: Mapping[int, NearMiss]) -> Numbers:
 
 def _verdicts(ranking: Ranking, near_misses: Mapping[int, NearMiss], outside: Numbers) -> dict[str, Any]:
     """Return, for each of these hosts, the index of its reason and the free amount of the requested resource."""
-    said = ranking.first[outside] - 1
+    reason_numbers = ranking.first[outside] - 1
     free = np.full(len(outside), -1, np.int64)
     for number, (reason, _) in zip(
         range(len(outside)), near_misses.values(), strict=False
     ):  # they come first, in order
-        said[number] = len(ranking.constraints) + number
+        reason_numbers[number] = len(ranking.constraints) + number
         free[number] = -1 if reason.free is None else reason.free
-    used = np.flatnonzero(np.bincount(said, minlength=1)).tolist() if len(said) else []
+    used = np.flatnonzero(np.bincount(reason_numbers, minlength=1)).tolist() if len(reason_numbers) else []
     for number in used:
         if number < len(ranking.constraints) and (has := ranking.constraints[number].free) is not None:
-            its = said == number
+            its = reason_numbers == number
             free[its] = np.maximum(has[outside[its]], 0)
     renumbered = np.zeros(len(ranking.constraints) + len(near_misses), np.int64)
     renumbered[used] = range(len(used))
@@ -196,7 +196,7 @@ def _verdicts(ranking: Ranking, near_misses: Mapping[int, NearMiss], outside: Nu
             else replace(of_near_misses[number - len(ranking.constraints)], free=None)
             for number in used
         ),
-        "verdicts": tuple(renumbered[said].tolist()),
+        "verdicts": tuple(renumbered[reason_numbers].tolist()),
         "free": tuple(free.tolist()),
     }
 

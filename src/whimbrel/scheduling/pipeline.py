@@ -44,7 +44,7 @@ def rank(request: Request, snapshot: Snapshot) -> Ranking:
     left = np.flatnonzero(first == 0)
     parts = weigh(request, snapshot, left)
     total = sum(parts.values(), start=np.zeros(len(left)))
-    by_weight = np.lexsort((_turns(request, snapshot, left), -total))
+    by_weight = np.lexsort((_tie_breakers(request, snapshot, left), -total))
     by_weight = _among_the_best(by_weight, request, snapshot)
     return Ranking(
         snapshot=snapshot,
@@ -81,7 +81,7 @@ def _constraints(request: Request, resources: ResourceRequest, snapshot: Snapsho
     return tuple(found)
 
 
-def _turns(request: Request, snapshot: Snapshot, left: Numbers) -> Numbers:
+def _tie_breakers(request: Request, snapshot: Snapshot, left: Numbers) -> Numbers:
     """Return an order among equals that differs between requests, to spread the load."""
     if not snapshot.rules.shuffle_best_same_weighed_hosts:
         return left

@@ -87,13 +87,13 @@ def test_what_is_said_below_and_columns_without_anything_are_left_out() -> None:
 
 
 def test_no_host_says_what_would_help() -> None:
-    change = "n4 would do with 3 VCPU more free there, or a flavor with at most 1 VCPU."
+    change = "n4 would fit with 3 VCPU more free there, or a flavor with at most 1 VCPU."
     seen = lines(decision_table.whole(read(found=False, chosen=[], change=change), everything=False))
     assert seen[-1] == change
 
 
 def test_it_fits_a_terminal() -> None:
-    name, words = "compute-0123456789.rack-17.example.net", "it has not the trait CUSTOM_SOMETHING_WITH_A_LONG_NAME"
+    name, words = "compute-0123456789.rack-17.example.net", "it lacks the trait CUSTOM_SOMETHING_WITH_A_LONG_NAME"
     hosts = [{"host": f"{n}{name}", "reason": FULL | {"words": words}, **OUT} for n in range(9)]
     seen = lines(decision_table.whole(read(considered=[*DOCUMENT["considered"], *hosts]), everything=False))
     assert max(map(len, seen)) <= 80

@@ -140,28 +140,30 @@ def test_no_more_ways_than_are_asked_for() -> None:
         (ResourceRequest(own={"VCPU": 4}), Shortfall(words="no room for 4 VCPU", resource="VCPU", asked=4, free=3)),
         (
             ResourceRequest(own={"VCPU": 9}),
-            Shortfall(words="9 VCPU is more than one server may have there", resource="VCPU", asked=9, free=3),
+            Shortfall(words="9 VCPU is more than the maximum for one server there", resource="VCPU", asked=9, free=3),
         ),
         (
             ResourceRequest(own={"PCPU": 3}),
-            Shortfall(words="3 PCPU is more than one server may have there", resource="PCPU", asked=3, free=2),
+            Shortfall(words="3 PCPU is more than the maximum for one server there", resource="PCPU", asked=3, free=2),
         ),
         (ResourceRequest(own={"FPGA": 1}), Shortfall(words="it has no FPGA", resource="FPGA", asked=1, free=0)),
         (
             ResourceRequest(own={"CUSTOM_BLOCK": 3}),
-            Shortfall(words="CUSTOM_BLOCK is not given there in pieces of 3", resource="CUSTOM_BLOCK", asked=3, free=8),
+            Shortfall(
+                words="CUSTOM_BLOCK cannot be allocated there in amounts of 3", resource="CUSTOM_BLOCK", asked=3, free=8
+            ),
         ),
         (
             ResourceRequest(own={"VCPU": 1}, required=("CUSTOM_NVME",)),
-            Shortfall(words="it has not the trait CUSTOM_NVME"),
+            Shortfall(words="it lacks the trait CUSTOM_NVME"),
         ),
         (
             ResourceRequest(own={"VCPU": 1}, required_any=(frozenset({"CUSTOM_B", "CUSTOM_A"}),)),
-            Shortfall(words="it has not any of the traits CUSTOM_A, CUSTOM_B"),
+            Shortfall(words="it has none of the traits CUSTOM_A, CUSTOM_B"),
         ),
         (
             ResourceRequest(own={"VCPU": 1}, root_required=("CUSTOM_RED",)),
-            Shortfall(words="it has not the trait CUSTOM_RED"),
+            Shortfall(words="it lacks the trait CUSTOM_RED"),
         ),
         (ResourceRequest(own={"VCPU": 1}, root_forbidden=SSD), Shortfall(words="it has the trait CUSTOM_SSD")),
         (
@@ -220,8 +222,11 @@ def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Resource
     [
         (ResourceRequest(own={"VCPU": 4}), "1 VCPU more free there, or a flavor with at most 3 VCPU"),
         (ResourceRequest(own={"VCPU": 9}), "a flavor with at most 8 VCPU"),
-        (ResourceRequest(own={"FPGA": 1}), "1 FPGA to give"),
-        (ResourceRequest(own={"CUSTOM_BLOCK": 3}), "an amount of CUSTOM_BLOCK that it gives: 4 to 8 in steps of 4"),
+        (ResourceRequest(own={"FPGA": 1}), "an inventory of 1 FPGA"),
+        (
+            ResourceRequest(own={"CUSTOM_BLOCK": 3}),
+            "an amount of CUSTOM_BLOCK that can be allocated: 4 to 8 in steps of 4",
+        ),
         (ResourceRequest(own={"VCPU": 1}, required=("CUSTOM_NVME",)), "the trait CUSTOM_NVME"),
         (ResourceRequest(own={"VCPU": 1}, required=("HW_CPU_X86_AVX2",)), None),
         (ResourceRequest(own={"VCPU": 1}, root_forbidden=SSD), "the trait CUSTOM_SSD taken from it"),
@@ -231,14 +236,14 @@ def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Resource
             ResourceRequest(own={}, groups=(gpu("a", 4),)),
             "1 VGPU more free there",
         ),  # no word of flavors: a port may ask for it
-        (ResourceRequest(own={}, groups=(gpu("a", 5),)), "5 VGPU to give on one device"),
+        (ResourceRequest(own={}, groups=(gpu("a", 5),)), "an inventory of 5 VGPU on one device"),
         (
             ResourceRequest(own={}, groups=(gpu("a", 2, required=("CUSTOM_RED",)),)),
             "1 VGPU more free on a device with CUSTOM_RED",
         ),
         (
             ResourceRequest(own={}, groups=(gpu("a", 9, required=("CUSTOM_RED",)),)),
-            "9 VGPU to give on a device with CUSTOM_RED",
+            "an inventory of 9 VGPU on a device with CUSTOM_RED",
         ),
         (
             ResourceRequest(own={}, groups=(Group(id="a", resources={"VGPU": 1, "VCPU": 1}),)),

@@ -31,14 +31,14 @@ def full(**vcpus: int) -> Snapshot:
 
 def test_the_host_that_lacks_least_is_named_with_what_it_lacks() -> None:
     record = told(full(h1=1, h2=0, h3=2))
-    assert smallest_change(record) == "h3 would do with 2 VCPU more free there, or a flavor with at most 2 VCPU."
+    assert smallest_change(record) == "h3 would fit with 2 VCPU more free there, or a flavor with at most 2 VCPU."
     assert change_for_owner(record) == "A flavor with at most 2 VCPU would fit."
 
 
 def test_several_things_are_said_together_where_no_host_lacks_only_one() -> None:
     record = told(snapshot([host("h1")], {"h1": {"VCPU": 3, "MEMORY_MB": 0}}))
     assert smallest_change(record) == (
-        "h1 would do with 1 VCPU more free there, or a flavor with at most 3 VCPU; and with 2 MEMORY_MB more free"
+        "h1 would fit with 1 VCPU more free there, or a flavor with at most 3 VCPU; and with 2 MEMORY_MB more free"
         " there."
     )
     assert change_for_owner(record) == "It would fit with 1 VCPU and 2 MEMORY_MB more free on a host."
@@ -64,7 +64,7 @@ def test_what_a_closer_look_shows_counts_as_nearest() -> None:
     assert [miss.host for miss in record.misses] == ["h1"]
     assert smallest_change(record) == "h1 comes nearest, but no devices."
     record = make_trace(ranking, {0: NearMiss(no_devices, "a device")}, ())
-    assert smallest_change(record) == "h1 would do with a device."
+    assert smallest_change(record) == "h1 would fit with a device."
     assert change_for_owner(record) is None
 
 

@@ -65,7 +65,7 @@ def test_every_reason() -> None:
         "zone": "in another availability zone (it says so)",
         "disabled": "its service is disabled",
         "down": "its service is down",
-        "small": "2 VCPU is more than one server may have there",
+        "small": "2 VCPU is more than the maximum for one server there",
         "full": "no room for 2 VCPU",
         "good": None,
     }

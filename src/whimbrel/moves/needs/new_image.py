@@ -58,7 +58,7 @@ async def reason_against_image(facts: MoveFacts, old: Mapping[str, str], cloud: 
     had = resource_request(facts.new_flavor, old, has_local_root=facts.has_local_root).required
     for trait in request.resources.required:
         if trait not in had and not snapshot.capacity.tree_has_trait(trait)[host_index]:
-            return f"it has not the trait {trait}"
+            return f"it lacks the trait {trait}"
     return None
 
 

@@ -56,4 +56,4 @@ class Shortfall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     resource: str | None = None  # class
     asked: int | None = None
     free: int | None = None  # the maximum that one suitable provider has
-    suggestion: str | None = None  # completes "it would do with ..."; None: unknown
+    suggestion: str | None = None  # completes "it would fit with ..."; None: unknown

@@ -18,7 +18,7 @@ from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.requirements.extra_specs import fulfils, specs_in, without
 from whimbrel.scheduling.snapshot import Snapshot
 
-Said = Iterable[tuple[str, Mask]]
+MetadataValues = Iterable[tuple[str, Mask]]
 """Comma-separated metadata values with the members of their aggregates."""
 
 PROJECTS = "filter_tenant_id"
@@ -33,65 +33,65 @@ def image_properties(request: Request, snapshot: Snapshot) -> Iterator[Constrain
     for key, value in request.image_properties.items():
         if not key.startswith(start) or not fleet.marked(key):
             continue
-        spoken, right = asked_of(fleet, said_under(fleet, key), partial(eq, value))
+        has_value, matches = hosts_with(fleet, values_under(fleet, key), partial(eq, value))
         words = f"it is not for images with {key}={value}"
-        yield Constraint("AggregateImagePropertiesIsolation", ~spoken | right, words)
+        yield Constraint("AggregateImagePropertiesIsolation", ~has_value | matches, words)
 
 
 def extra_specs(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     """AggregateInstanceExtraSpecsFilter: the metadata of an aggregate fulfil the flavor's extra specs."""
     for spec in specs_in("aggregate_instance_extra_specs", request.flavor):
-        said = said_under(snapshot.fleet, spec.name)
-        _, right = asked_of(snapshot.fleet, said, partial(fulfils, wanted=spec.wanted))
+        values = values_under(snapshot.fleet, spec.name)
+        _, matches = hosts_with(snapshot.fleet, values, partial(fulfils, wanted=spec.wanted))
         words = f"no aggregate of it has what the flavor asks for: {spec.name} {spec.wanted}"
-        yield Constraint("AggregateInstanceExtraSpecsFilter", right, words, suggestion=without(spec))
+        yield Constraint("AggregateInstanceExtraSpecsFilter", matches, words, suggestion=without(spec))
 
 
 def tenancy(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     """AggregateMultiTenancyIsolation: if aggregates list projects, the project must be one of them."""
     fleet = snapshot.fleet
-    said = fleet.once(_projects)
-    if said:
-        spoken, right = asked_of(fleet, said, partial(eq, request.project))
+    values = fleet.once(_projects)
+    if values:
+        has_value, matches = hosts_with(fleet, values, partial(eq, request.project))
         words = "it is for other projects"
-        yield Constraint("AggregateMultiTenancyIsolation", ~spoken | right, words, suggestion=_let_in(fleet))
+        yield Constraint("AggregateMultiTenancyIsolation", ~has_value | matches, words, suggestion=_let_in(fleet))
 
 
 def flavors(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     """AggregateTypeAffinityFilter: if aggregates list flavors, the flavor must be one of them."""
     fleet, flavor = snapshot.fleet, request.flavor
     if flavor is not None and fleet.marked(FLAVORS):
-        spoken, right = asked_of(fleet, said_under(fleet, FLAVORS), partial(eq, flavor.name))
-        yield Constraint("AggregateTypeAffinityFilter", ~spoken | right, "it is for other flavors")
+        has_value, matches = hosts_with(fleet, values_under(fleet, FLAVORS), partial(eq, flavor.name))
+        yield Constraint("AggregateTypeAffinityFilter", ~has_value | matches, "it is for other flavors")
 
 
 def io_ops(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     key = "max_io_ops_per_host"
-    words = "as many tasks load its disks as may"
+    words = "it has the maximum number of tasks that load its disks"
     yield _most("AggregateIoOpsFilter", key, snapshot.rules.max_io_ops_per_host, snapshot.fleet.io_ops, words, snapshot)
 
 
 def num_instances(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     key, rule = "max_instances_per_host", snapshot.rules.max_instances_per_host
-    words = "it has as many servers as it may have"
+    words = "it has the maximum number of servers"
     yield _most("AggregateNumInstancesFilter", key, rule, snapshot.fleet.servers, words, snapshot)
 
 
 # Aggregate metadata
 
 
-def said_under(fleet: Fleet, key: str) -> Said:
+def values_under(fleet: Fleet, key: str) -> MetadataValues:
     return [(aggregate.metadata[key], members) for aggregate, members in fleet.marked(key)]
 
 
-def asked_of(fleet: Fleet, said: Said, test: Callable[[str], bool]) -> tuple[Mask, Mask]:
+def hosts_with(fleet: Fleet, values: MetadataValues, test: Callable[[str], bool]) -> tuple[Mask, Mask]:
     """Return which hosts have any value, and which have a value that passes."""
-    spoken, right = np.zeros(len(fleet), np.bool_), np.zeros(len(fleet), np.bool_)
-    for text, members in said:
-        spoken |= members
+    has_value, matches = np.zeros(len(fleet), np.bool_), np.zeros(len(fleet), np.bool_)
+    for text, members in values:
+        has_value |= members
         if any(test(value.strip()) for value in text.split(",")):
-            right |= members
-    return spoken, right
+            matches |= members
+    return has_value, matches
 
 
 def _projects(fleet: Fleet) -> list[tuple[str, Mask]]:
@@ -109,9 +109,9 @@ def _most(name: str, key: str, rule: int, there: Numbers, words: str, snapshot: 
 
 
 def _let_in(fleet: Fleet) -> Callable[[int], str]:
-    def told(host_index: int) -> str:
+    def suggestion(host_index: int) -> str:
         name = fleet.names[host_index]
         of_it = [each.name for each in fleet.aggregates if name in each.hosts and _names(each)]
         return f"its project under {PROJECTS} of aggregate {' or '.join(of_it)}"
 
-    return told
+    return suggestion

@@ -13,7 +13,7 @@ from whimbrel.ports.arrays import Mask
 from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.fleet import Fleet
 from whimbrel.scheduling.constraint import Constraint, Suggestion
-from whimbrel.scheduling.filters.by_aggregate import asked_of, said_under
+from whimbrel.scheduling.filters.by_aggregate import hosts_with, values_under
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
@@ -82,11 +82,11 @@ def _cells(fleet: Fleet, reaches: Callable[[CellInfo], bool]) -> Mask:
 
 
 def _reached(fleet: Fleet, by_cell: Mask, key: str, name: str, words: str, kind: str) -> Constraint:
-    spoken, right = asked_of(fleet, said_under(fleet, key), partial(eq, name))
+    has_value, matches = hosts_with(fleet, values_under(fleet, key), partial(eq, name))
 
     def suggestion(host_index: int) -> str:
         if not by_cell[host_index]:
             return f"the {kind} '{name}' among those of its cell, {fleet.hosts[host_index].cell}"
         return f"the {kind} '{name}' under {key} of an aggregate of it"
 
-    return Constraint(REACH, by_cell & (~spoken | right), words, suggestion=suggestion)
+    return Constraint(REACH, by_cell & (~has_value | matches), words, suggestion=suggestion)

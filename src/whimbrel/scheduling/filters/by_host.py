@@ -10,7 +10,7 @@ ISOLATED = "IsolatedHostsFilter"
 
 
 def io_ops(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    there, words = snapshot.fleet.io_ops, "as many tasks load its disks as may"
+    there, words = snapshot.fleet.io_ops, "it has the maximum number of tasks that load its disks"
     passes = there < snapshot.rules.max_io_ops_per_host
     yield Constraint(
         "IoOpsFilter", passes, words, suggestion=lambda host_index: f"max_io_ops_per_host above {there[host_index]}"
@@ -18,7 +18,7 @@ def io_ops(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 
 
 def num_instances(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    there, words = snapshot.fleet.servers, "it has as many servers as it may have"
+    there, words = snapshot.fleet.servers, "it has the maximum number of servers"
     passes = there < snapshot.rules.max_instances_per_host
     suggestion = lambda host_index: f"max_instances_per_host above {there[host_index]}"  # noqa: E731
     yield Constraint("NumInstancesFilter", passes, words, suggestion=suggestion)

@@ -56,40 +56,40 @@ def _read(asked: Any) -> Any:
     return read
 
 
-def _short(said: Any) -> str:
-    return str(said)[:40]
+def _short(term: Any) -> str:
+    return str(term)[:40]
 
 
-def _parts(said: Any, most: int) -> int:
+def _parts(term: Any, most: int) -> int:
     """Count the parts, stopping above the maximum."""
     count = 1
-    for part in said if isinstance(said, list) else ():
+    for part in term if isinstance(term, list) else ():
         if count > most:
             break
         count += _parts(part, most - count)
     return count
 
 
-def _value(said: Any, snapshot: Snapshot) -> Column:
-    if isinstance(said, list):
-        return _operation(said, snapshot)
-    if isinstance(said, str) and said.startswith("$"):
-        return _of_hosts(said[1:].split("."), snapshot)
+def _value(term: Any, snapshot: Snapshot) -> Column:
+    if isinstance(term, list):
+        return _operation(term, snapshot)
+    if isinstance(term, str) and term.startswith("$"):
+        return _of_hosts(term[1:].split("."), snapshot)
     column = np.empty(len(snapshot), np.object_)
-    column.fill(said)
+    column.fill(term)
     return column
 
 
-def _operation(said: list[Any], snapshot: Snapshot) -> Column:
+def _operation(term: list[Any], snapshot: Snapshot) -> Column:
     """Evaluate an operation for each host. An empty one is true."""
-    if not said:
+    if not term:
         return _column(snapshot.all)
-    name, *others = said
+    name, *others = term
     if not isinstance(name, str) or name not in _OPERATIONS:
         raise _NotUnderstood(f"'{_short(name)}' is none of the operations {', '.join(_OPERATIONS)}")
     columns = [_value(other, snapshot) for other in others]
-    told = [_OPERATIONS[name]([each for each in at if each is not None]) for at in _rows(columns, snapshot)]
-    return _column(told)
+    results = [_OPERATIONS[name]([each for each in at if each is not None]) for at in _rows(columns, snapshot)]
+    return _column(results)
 
 
 def _rows(columns: list[Column], snapshot: Snapshot) -> Iterator[tuple[Any, ...]]:

@@ -18,8 +18,8 @@ from whimbrel.scheduling.snapshot import Snapshot
 def metrics(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     """MetricsFilter: exclude hosts that do not report a weighed metric."""
     for name in ratios(snapshot.rules.metrics_weight_setting):
-        told = ~np.isnan(snapshot.fleet.once(_told, name))
-        yield Constraint("MetricsFilter", told, f"it does not tell the metric {name}")
+        reported = ~np.isnan(snapshot.fleet.once(_metric, name))
+        yield Constraint("MetricsFilter", reported, f"it does not report the metric {name}")
 
 
 def metric_weight(request: Request, snapshot: Snapshot) -> Floats | None:
@@ -27,11 +27,11 @@ def metric_weight(request: Request, snapshot: Snapshot) -> Floats | None:
     setting = ratios(snapshot.rules.metrics_weight_setting)
     if not setting:
         return None
-    told = np.array([snapshot.fleet.once(_told, name) for name in setting])
-    total = (told * np.array(list(setting.values()))[:, None]).sum(axis=0)
+    values = np.array([snapshot.fleet.once(_metric, name) for name in setting])
+    total = (values * np.array(list(setting.values()))[:, None]).sum(axis=0)
     return np.where(np.isnan(total), snapshot.rules.metrics_weight_of_unavailable, total)
 
 
-def _told(fleet: Fleet, name: str) -> Floats:
+def _metric(fleet: Fleet, name: str) -> Floats:
     """Return the metric of each host; NaN if it is not reported."""
     return np.array([host.metrics.get(name, np.nan) for host in fleet.hosts], np.float64)

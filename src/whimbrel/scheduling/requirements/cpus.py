@@ -90,14 +90,14 @@ def _check_asked(policy: str | None, asked: Mapping[str, int], vcpus: int, *, is
 
 def _check_shared(options: Options, threads: str | None, *, isolates: bool) -> None:
     """Raises: Invalid: an option requires dedicated CPUs."""
-    said = {
+    requested = {
         "hw:cpu_thread_policy": bool(threads),
         "hw:emulator_threads_policy=isolate": isolates,
         "hw:cpu_dedicated_mask": options.of_flavor("cpu_dedicated_mask") is not None,
         "hw:cpu_realtime": _is_realtime(options),
     }
-    for key, is_said in said.items():
-        if is_said:
+    for key, is_requested in requested.items():
+        if is_requested:
             raise Invalid(f"Extra spec '{key}' needs dedicated CPUs: set 'hw:cpu_policy' to 'dedicated' or 'mixed'.")
 
 

@@ -28,33 +28,37 @@ def topology(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     flavor = request.flavor
     if flavor is None or not (wanted := nodes_of(flavor, request.image_properties)):
         return
-    tells = snapshot.fleet.where("numa", bool)
-    yield Constraint(NAME, tells, "it does not tell its NUMA nodes")
+    reports = snapshot.fleet.where("numa", bool)
+    yield Constraint(NAME, reports, "it does not report its NUMA nodes")
     words = f"its NUMA nodes do not hold the {len(wanted)} that the server wants: {_listed(wanted)}"
-    yield Constraint(NAME, ~tells | snapshot.fleet.where("numa", lambda there: fit(wanted, there)), words)
+    yield Constraint(NAME, ~reports | snapshot.fleet.where("numa", lambda there: fit(wanted, there)), words)
 
 
 def nodes_of(flavor: Flavor, properties: Mapping[str, str]) -> tuple[NumaNode, ...]:
     """Return the requested nodes of a guest; none: any topology. Raises: Invalid: the specification is wrong."""
     options = Options(flavor.extra_specs, properties)
     count = options.agreed("numa_nodes")
-    said = _said(flavor.extra_specs, properties)
+    node_options = _node_options(flavor.extra_specs, properties)
     if count is None:
-        if said:
-            raise Invalid(f"'{next(iter(said.values()))[0]}' needs 'hw:numa_nodes': how many NUMA nodes there are.")
+        if node_options:
+            raise Invalid(
+                f"'{next(iter(node_options.values()))[0]}' needs 'hw:numa_nodes': how many NUMA nodes there are."
+            )
         return (NumaNode(cpus=flavor.vcpus, memory_mib=flavor.memory_mib),) if _wants_one(options) else ()
     if not re.fullmatch(r"[1-9][0-9]{0,2}", count):
         raise Invalid(f"'numa_nodes' cannot be '{count}': it is a whole number from 1 to 999.")
-    nodes = _uneven(flavor, int(count), said) if said else _even(flavor, int(count))
+    nodes = _uneven(flavor, int(count), node_options) if node_options else _even(flavor, int(count))
     return tuple(nodes)
 
 
 def cells_of(flavor: Flavor, properties: Mapping[str, str]) -> list[tuple[frozenset[int], int]]:
     """Return the cpus and MiB of each requested node; none: no topology was requested. Raises: as nodes_of."""
-    nodes, said = nodes_of(flavor, properties), _said(flavor.extra_specs, properties)
+    nodes, node_options = nodes_of(flavor, properties), _node_options(flavor.extra_specs, properties)
     ends = list(accumulate((node.cpus for node in nodes), initial=0))
     sets = [
-        cpu_set(*said["cpus", number], flavor.vcpus) if said else frozenset(range(*ends[number : number + 2]))
+        cpu_set(*node_options["cpus", number], flavor.vcpus)
+        if node_options
+        else frozenset(range(*ends[number : number + 2]))
         for number in range(len(nodes))
     ]
     return [(cpus, node.memory_mib) for cpus, node in zip(sets, nodes, strict=True)]
@@ -67,16 +71,16 @@ def _wants_one(options: Options) -> bool:
     return policy in ("dedicated", "mixed") or pages not in _SMALL_PAGES
 
 
-def _said(specs: Mapping[str, str], properties: Mapping[str, str]) -> dict[tuple[str, int], tuple[str, str]]:
+def _node_options(specs: Mapping[str, str], properties: Mapping[str, str]) -> dict[tuple[str, int], tuple[str, str]]:
     """Read the options of single nodes: (cpus or mem, number) -> key, value."""
-    said: dict[tuple[str, int], tuple[str, str]] = {}
+    node_options: dict[tuple[str, int], tuple[str, str]] = {}
     for key, value in [*specs.items(), *properties.items()]:
         if found := _NODE.fullmatch(key):
             what = found[1], int(found[2])
-            if what in said and said[what][1] != value:
-                raise contradiction(f"numa_{what[0]}.{what[1]}", said[what][1], value)
-            said.setdefault(what, (key, value))
-    return said
+            if what in node_options and node_options[what][1] != value:
+                raise contradiction(f"numa_{what[0]}.{what[1]}", node_options[what][1], value)
+            node_options.setdefault(what, (key, value))
+    return node_options
 
 
 def _even(flavor: Flavor, count: int) -> list[NumaNode]:
@@ -88,16 +92,16 @@ def _even(flavor: Flavor, count: int) -> list[NumaNode]:
     return [NumaNode(cpus=flavor.vcpus // count, memory_mib=flavor.memory_mib // count)] * count
 
 
-def _uneven(flavor: Flavor, count: int, said: Mapping[tuple[str, int], tuple[str, str]]) -> list[NumaNode]:
+def _uneven(flavor: Flavor, count: int, node_options: Mapping[tuple[str, int], tuple[str, str]]) -> list[NumaNode]:
     needed = {(what, number) for what in ("cpus", "mem") for number in range(count)}
-    if missing := sorted(needed ^ said.keys()):
+    if missing := sorted(needed ^ node_options.keys()):
         what, number = missing[0]
         wrong = "missing" if missing[0] in needed else "one too many"
         raise Invalid(f"With {count} NUMA nodes 'hw:numa_{what}.{number}' is {wrong}.")
-    sets = [cpu_set(*said["cpus", number], flavor.vcpus) for number in range(count)]
+    sets = [cpu_set(*node_options["cpus", number], flavor.vcpus) for number in range(count)]
     if sorted(cpu for some in sets for cpu in some) != list(range(flavor.vcpus)):
         raise Invalid(f"'hw:numa_cpus' must give each of the flavor's {flavor.vcpus} CPUs to one NUMA node.")
-    memory = [_mib(*said["mem", number]) for number in range(count)]
+    memory = [_mib(*node_options["mem", number]) for number in range(count)]
     if sum(memory) != flavor.memory_mib:
         raise Invalid(f"'hw:numa_mem' must come to the flavor's {flavor.memory_mib} MiB, and not to {sum(memory)}.")
     return [NumaNode(cpus=len(cpus), memory_mib=mib) for cpus, mib in zip(sets, memory, strict=True)]

@@ -30,7 +30,7 @@ _IMAGE_TRAIT = "trait:"
 UNNAMED = ""
 
 
-class _Said(msgspec.Struct):
+class _GroupSpecs(msgspec.Struct):
     """The extra specs of one group."""
 
     resources: dict[str, int] = {}
@@ -79,23 +79,25 @@ def _request(
     of_host: Iterable[str],
 ) -> ResourceRequest:
     rules = rules or SchedulerRules()
-    said = _said(flavor.extra_specs)
-    asked: Counter[str] = sum((Counter(one.resources) for one in said.values()), Counter())
+    by_group = _specs_by_group(flavor.extra_specs)
+    asked: Counter[str] = sum((Counter(one.resources) for one in by_group.values()), Counter())
     cpus = cpus_of(Options(flavor.extra_specs, properties), flavor.vcpus, asked)
-    _check_threads(said, properties, cpus)
+    _check_threads(by_group, properties, cpus)
     nodes_of(flavor, properties)
     features = features_of(flavor.extra_specs, properties, disk_format if has_local_root else None, rules)
-    own = said.pop(UNNAMED, _Said())
-    named = _named(said, flavor.extra_specs)
+    own = by_group.pop(UNNAMED, _GroupSpecs())
+    named = _named(by_group, flavor.extra_specs)
     resources = ResourceRequest(
-        own=_amounts(flavor, own, [one.resources for one in said.values()], cpus, features.resources, has_local_root),
+        own=_amounts(
+            flavor, own, [one.resources for one in by_group.values()], cpus, features.resources, has_local_root
+        ),
         required=_once([*own.required, *_of_image(properties), *cpus.required, *features.required]),
         forbidden=frozenset(own.forbidden) | cpus.forbidden,
         root_required=_once([*features.root_required, *of_host]),
         root_forbidden=frozenset({DISABLED}),
         groups=(*named, *groups),
         group_policy=_policy(flavor.extra_specs, len(named), len(groups)),
-        same_subtree=(*_among(named, _subtrees(flavor.extra_specs, said)), *same_subtree),
+        same_subtree=(*_among(named, _subtrees(flavor.extra_specs, by_group)), *same_subtree),
     )
     _check(resources)
     if not cpus.all_dedicated or rules.disable_fallback_pcpu_query:
@@ -117,21 +119,21 @@ def _with_shared(resources: ResourceRequest, flavor: Flavor) -> ResourceRequest:
 # Extra specs
 
 
-def _said(specs: Mapping[str, str]) -> dict[str, _Said]:
+def _specs_by_group(specs: Mapping[str, str]) -> dict[str, _GroupSpecs]:
     """Read `resources` and `trait` keys by the suffix of their group."""
-    said: dict[str, _Said] = {}
+    by_group: dict[str, _GroupSpecs] = {}
     for key, value in specs.items():
         if not (found := _KEY.fullmatch(key)):
             continue
         kind, suffix, name = found.groups()
-        group = said.setdefault(suffix or UNNAMED, _Said())
+        group = by_group.setdefault(suffix or UNNAMED, _GroupSpecs())
         if kind == "resources":
             group.resources[_class(key, name)] = _amount(key, value)
         elif value not in ("required", "forbidden"):
             raise Invalid(f"Flavor extra spec '{key}' cannot be '{value}': it is 'required' or 'forbidden'.")
         else:
             (group.required if value == "required" else group.forbidden).append(_trait(key, name))
-    return said
+    return by_group
 
 
 def _class(key: str, name: str) -> str:
@@ -152,10 +154,10 @@ def _trait(key: str, name: str) -> str:
     raise Invalid(f"'{key}': there is no trait '{name}'; traits are written in capitals, digits and underscores.")
 
 
-def _named(said: Mapping[str, _Said], specs: Mapping[str, str]) -> list[Group]:
-    together = {name for some in _subtrees(specs, said) for name in some}
+def _named(by_group: Mapping[str, _GroupSpecs], specs: Mapping[str, str]) -> list[Group]:
+    together = {name for some in _subtrees(specs, by_group) for name in some}
     groups = []
-    for suffix, one in said.items():
+    for suffix, one in by_group.items():
         resources = {name: amount for name, amount in one.resources.items() if amount}
         if not resources and not (one.required or one.forbidden):
             continue
@@ -168,13 +170,13 @@ def _named(said: Mapping[str, _Said], specs: Mapping[str, str]) -> list[Group]:
     return groups
 
 
-def _subtrees(specs: Mapping[str, str], said: Mapping[str, _Said]) -> list[tuple[str, ...]]:
+def _subtrees(specs: Mapping[str, str], by_group: Mapping[str, _GroupSpecs]) -> list[tuple[str, ...]]:
     """Read `same_subtree: _A,_B`; the suffix of the key distinguishes several."""
     found = []
     for key in (key for key in specs if _SUBTREE.fullmatch(key)):
         some = tuple(name.strip() for name in specs[key].split(","))
         for name in some:
-            if name not in said:
+            if name not in by_group:
                 raise Invalid(f"Flavor extra spec '{key}': there is no 'resources{name}:...'.")
         found.append(some)
     return found
@@ -188,15 +190,15 @@ def _among(groups: Iterable[Group], subtrees: Iterable[tuple[str, ...]]) -> list
 
 
 def _policy(specs: Mapping[str, str], of_flavor: int, of_ports: int) -> Literal["none", "isolate"]:
-    said = specs.get("group_policy")
-    if said not in (None, "none", "isolate"):
-        raise Invalid(f"Flavor extra spec 'group_policy' cannot be '{said}': it is 'none' or 'isolate'.")
-    if said is None and of_flavor > 1:
+    policy = specs.get("group_policy")
+    if policy not in (None, "none", "isolate"):
+        raise Invalid(f"Flavor extra spec 'group_policy' cannot be '{policy}': it is 'none' or 'isolate'.")
+    if policy is None and of_flavor > 1:
         raise Invalid(
             "A flavor with several groups of resources needs the extra spec 'group_policy': 'isolate' for a device of"
             " its own for each, or 'none'."
         )
-    return "isolate" if said == "isolate" else "none"
+    return "isolate" if policy == "isolate" else "none"
 
 
 # Amounts of any provider
@@ -204,7 +206,7 @@ def _policy(specs: Mapping[str, str], of_flavor: int, of_ports: int) -> Literal[
 
 def _amounts(
     flavor: Flavor,
-    own: _Said,
+    own: _GroupSpecs,
     named: Iterable[Mapping[str, int]],
     cpus: Cpus,
     features: Mapping[str, int],
@@ -233,9 +235,9 @@ def _of_image(properties: Mapping[str, str]) -> list[str]:
     return traits + [_trait("traits_required", name.strip()) for name in listed if name.strip()]
 
 
-def _check_threads(said: Mapping[str, _Said], properties: Mapping[str, str], cpus: Cpus) -> None:
+def _check_threads(by_group: Mapping[str, _GroupSpecs], properties: Mapping[str, str], cpus: Cpus) -> None:
     by_policy = HYPERTHREADING in cpus.required or HYPERTHREADING in cpus.forbidden
-    by_trait = any(HYPERTHREADING in (*one.required, *one.forbidden) for one in said.values())
+    by_trait = any(HYPERTHREADING in (*one.required, *one.forbidden) for one in by_group.values())
     if by_policy and (by_trait or HYPERTHREADING in _of_image(properties)):
         raise Invalid(f"'trait:{HYPERTHREADING}' and 'cpu_thread_policy' cannot be had together.")
 

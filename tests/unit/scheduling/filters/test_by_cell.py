@@ -112,7 +112,7 @@ def test_cells_that_did_not_answer_are_reported_where_they_come_into_question() 
         now = snapshot(hosts, {"one": {}}, unreachable=["c2", "c3"])
         return make_trace(rank(asked, now), {}, ()).summary()
 
-    full = "No valid host was found. Of 1 host considered, 1: 1 VCPU is more than one server may have there."
+    full = "No valid host was found. Of 1 host considered, 1: 1 VCPU is more than the maximum for one server there."
     assert told(asking(), HOSTS[0]) == f"{full} 2 of the cells did not answer; their hosts are not among them."
     assert told(asking(cells=frozenset({C1})), HOSTS[0]) == full
     assert told(asking(cells=frozenset({C2}))) == "No valid host was found: no cell answers."

@@ -49,7 +49,7 @@ def test_what_is_shown_is_added_up_by_its_ratios() -> None:
 
 def test_what_is_required_is_asked_without_the_filter_too() -> None:
     [wrong] = [one for one in ranked(metrics_weight_setting=("cpu.percent=1",)).constraints if not one.passes.all()]
-    assert (wrong.name, wrong.words) == ("MetricsFilter", "it does not tell the metric cpu.percent")
+    assert (wrong.name, wrong.words) == ("MetricsFilter", "it does not report the metric cpu.percent")
 
 
 def test_where_nothing_is_required_who_does_not_tell_is_worth_what_the_rule_says() -> None:

@@ -64,7 +64,7 @@ def test_an_image_may_ask_too() -> None:
 def test_who_does_not_tell_is_out_for_that() -> None:
     unreachable, small = FILTERS[NAME](asking(flavor=flavor(hw__numa_nodes="2")), NOW)
     assert (unreachable.words, unreachable.passes.tolist()) == (
-        "it does not tell its NUMA nodes",
+        "it does not report its NUMA nodes",
         [True, True, True, False],
     )
     assert small.words == (
