@@ -255,7 +255,7 @@ async def test_a_run_that_was_leased_for_ever_goes_on_when_it_is_retried(scene: 
 async def test_places_of_a_group_are_shown_by_the_names_of_hosts(scene: Scene) -> None:
     hosts = {HostName("h3"): ProviderId("a-root")}
     places = GroupLocations(held=frozenset({(scene.plain.id, ProviderId("a-root"))}))
-    one = Grouped(group=group_of(scene), places=places, claimed=frozenset(), living=frozenset(), hosts=hosts)
+    one = Grouped(group=group_of(scene), places=places, claimed=frozenset(), recorded=frozenset(), hosts=hosts)
     [said] = [violation.sentence for violation in rule_holds(one)]
     assert f"{scene.plain.id} on h3, and its members hold nothing" in said
 

@@ -183,7 +183,7 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
         return record if record and record.host else None
 
     @cached_property
-    def is_nobody(self) -> bool:
+    def is_unknown(self) -> bool:
         """Check whether nothing may exist for it: no such server and no open run.
 
         A server that is only missing from the directory does not count: the missing entry is its one violation.
@@ -214,7 +214,7 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
         return (host, guest.key.slot) in self.left_behind and guest.power == "stopped"
 
     @property
-    def standing(self) -> Any:
+    def state_key(self) -> Any:
         """Return a value that changes with every change to the server: steps of its runs, record generations, entry."""
         return (
             tuple((run.id, run.epoch, run.at, run.way, run.state) for run in self.runs),

@@ -29,7 +29,7 @@ from whimbrel.proof.paged_reads import each, of_cells, run_of
 from whimbrel.proof.volume_migrations import migrated_volume
 
 
-async def all_seen(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) -> list[ServerEvidence]:
+async def all_evidence(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) -> list[ServerEvidence]:
     """Read all evidence for these ids that the collector does not have.
 
     Ids with a possible record in an unreachable cell are left out.

@@ -41,7 +41,7 @@ async def grouped(
         group=group,
         places=await cloud.placement.group_places(group.id),
         claimed=await _claimed(cloud, group, runs, roots),
-        living=frozenset((server, homes[server]) for server in group.members if server in homes),
+        recorded=frozenset((server, homes[server]) for server in group.members if server in homes),
         hosts=hosts,
     )
 

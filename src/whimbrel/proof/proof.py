@@ -21,7 +21,7 @@ from whimbrel.proof.invariants.server_groups import rule_holds
 from whimbrel.proof.invariants.table import OF_SERVERS, WORDS, judged
 from whimbrel.proof.paged_reads import PAGE
 from whimbrel.proof.provider_check import of_providers
-from whimbrel.proof.recheck import PAUSE_S, Suspect, look_again
+from whimbrel.proof.recheck import PAUSE_S, Suspect, recheck
 from whimbrel.proof.violation import Violation
 
 HOSTS_AT_ONCE = 100
@@ -104,13 +104,13 @@ class _Proving:
         hold = (await self._cloud.restores.state()).hold
         if hold:
             self._warnings.append(f"all moves are held: {hold.because}; next: whimbrel restore")
-        async for progress in self._see():
+        async for progress in self._collect():
             yield progress
-        async for page in subject_ids.living(self._cloud):
+        async for page in subject_ids.server_ids(self._cloud):
             self._servers.update(page)
             self._seen += await self._judge(page)
             yield Progress(stage="servers", done=len(self._servers))
-        others = sorted(await subject_ids.strangers(self._cloud, self._collector, self._servers))
+        others = sorted(await subject_ids.other_ids(self._cloud, self._collector, self._servers))
         for at in range(0, len(others), PAGE):
             yield Progress(stage="what is held under other ids", done=at, total=len(others))
             await self._judge(others[at : at + PAGE])
@@ -118,7 +118,7 @@ class _Proving:
         await self._judge_others()
         if self._suspects:
             yield Progress(stage="a second look at what seems wrong", total=len(self._suspects))
-            verdicts = await look_again(self._cloud, self._suspects)
+            verdicts = await recheck(self._cloud, self._suspects)
             self._violations += verdicts.violations
             self._unsettled = verdicts.unsettled
             self._collector.unreachable_cells |= verdicts.unreachable_cells
@@ -126,7 +126,7 @@ class _Proving:
         if self._collector.unreachable_cells:
             self._homes = await self._cloud.directory.homes()
 
-    async def _see(self) -> AsyncIterator[Progress]:
+    async def _collect(self) -> AsyncIterator[Progress]:
         """Collect guests, volumes, devices and images, then runs: the effects of earlier steps are visible by then."""
         hosts = list(self._snapshot.hosts)
         for at in range(0, len(hosts), HOSTS_AT_ONCE):
@@ -141,14 +141,14 @@ class _Proving:
 
     async def _judge(self, ids: Sequence[ServerId]) -> int:
         """Check these servers. Return how many could be read completely."""
-        all_seen = await evidence_reader.all_seen(self._cloud, ids, self._collector)
-        for seen in all_seen:
+        all_evidence = await evidence_reader.all_evidence(self._cloud, ids, self._collector)
+        for seen in all_evidence:
             for invariant in OF_SERVERS:
                 self._facts[invariant.id] += invariant.count(seen)
             if found := judged(seen, self._snapshot):
                 self._suspects.append(Suspect(seen, found, self._snapshot))
             self._forget(seen)
-        return len(all_seen)
+        return len(all_evidence)
 
     def _forget(self, seen: ServerEvidence) -> None:
         """Drop the evidence of a checked server to bound memory."""

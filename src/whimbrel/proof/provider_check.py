@@ -11,7 +11,7 @@ from whimbrel.ports.placement.placement import HostZone
 from whimbrel.ports.stores.catalog import zones_by_host
 from whimbrel.proof.evidence import CloudSnapshot
 from whimbrel.proof.invariants.providers import counted
-from whimbrel.proof.invariants.zones import told_otherwise
+from whimbrel.proof.invariants.zones import zone_violation
 from whimbrel.proof.violation import Violation
 
 
@@ -20,7 +20,7 @@ async def of_providers(cloud: Cloud, snapshot: CloudSnapshot) -> AsyncIterator[V
         yield counted(miscount)
     hosts = {host.id: name for name, host in snapshot.hosts.items()}
     for told, zone in await differing_zones(cloud, await cloud.placement.zoned_hosts(), hosts):
-        yield told_otherwise(told, hosts[told.root], zone or snapshot.default_zone, snapshot)
+        yield zone_violation(told, hosts[told.root], zone or snapshot.default_zone, snapshot)
 
 
 async def differing_zones(

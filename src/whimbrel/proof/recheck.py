@@ -45,7 +45,7 @@ class Suspect(msgspec.Struct):
         return sorted(self.violations, key=lambda each: each.order)
 
 
-class Looked(msgspec.Struct):
+class Reading(msgspec.Struct):
     """found: None: the server changed while it was read. An id is missing if an unreachable cell may have it."""
 
     found: dict[ServerId, Suspect | None]
@@ -60,21 +60,21 @@ class Verdicts(msgspec.Struct):
     unreachable_cells: dict[CellName, str] = {}
 
 
-async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
+async def recheck(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
     """Recheck suspects until each is confirmed by two reads or found correct."""
     verdicts, left = Verdicts(), {one.seen.id: one for one in suspects}
     for number in range(LOOKS):
         if not left:
             break
         await cloud.clock.sleep(PAUSE_S * (1 + number))
-        now = await fresh(cloud, list(left), {name: hosts_of(one.seen) for name, one in left.items()})
+        now = await read_again(cloud, list(left), {name: hosts_of(one.seen) for name, one in left.items()})
         verdicts.unreachable_cells |= now.snapshot.unreachable_cells
         left = {name: one for name, one in left.items() if name in now.found}
         for name, found in now.found.items():
             if found is None:
                 continue  # it changed while it was read
             before = left.pop(name)
-            if found.violations and found.seen.standing == before.seen.standing:
+            if found.violations and found.seen.state_key == before.seen.state_key:
                 both = {each.key for each in before.violations}
                 verdicts.violations += [each for each in found.violations if each.key in both]
             elif found.violations:
@@ -83,12 +83,12 @@ async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
     return verdicts
 
 
-async def fresh(
+async def read_again(
     cloud: Cloud,
     ids: Sequence[ServerId],
     hosts: Mapping[ServerId, Collection[HostName]] | None = None,
     but: RunId | None = None,
-) -> Looked:
+) -> Reading:
     """Read these ids alone, and check them.
 
     hosts: where to look for guests; None: on all hosts, and also for the possible owners of an unknown consumer's
@@ -98,19 +98,19 @@ async def fresh(
     collector, found = Collector(), dict[ServerId, Suspect | None]()
     snapshot = await read_snapshot(cloud, collector)
     where = snapshot.hosts if hosts is None else {host for name in ids for host in hosts[name]}
-    await _see(cloud, snapshot, collector, ids, where, but)
+    await _collect(cloud, snapshot, collector, ids, where, but)
     for at in range(0, len(ids), PAGE):
-        some = await evidence_reader.all_seen(cloud, ids[at : at + PAGE], collector)
+        some = await evidence_reader.all_evidence(cloud, ids[at : at + PAGE], collector)
         now = await evidence_of_runs(cloud, [seen.id for seen in some], but)
-        later = {seen.id: seen.standing for seen in now}
+        later = {seen.id: seen.state_key for seen in now}
         for seen in some:
             if hosts is None and seen.own and seen.entry is None:
                 seen.uncovered = await uncovered(cloud, seen, snapshot)
-            is_same = later.get(seen.id) == seen.standing
+            is_same = later.get(seen.id) == seen.state_key
             found[seen.id] = Suspect(seen, judged(seen, snapshot), snapshot) if is_same else None
     if hosts is None:
         await _look_at_providers(cloud, ids, snapshot, found)
-    return Looked(found, snapshot)
+    return Reading(found, snapshot)
 
 
 async def _look_at_providers(
@@ -125,7 +125,7 @@ async def _look_at_providers(
                 suspect.violations.append(violation)
 
 
-async def _see(
+async def _collect(
     cloud: Cloud,
     snapshot: CloudSnapshot,
     collector: Collector,

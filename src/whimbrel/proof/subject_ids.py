@@ -1,4 +1,4 @@
-"""The ids to check: those of living servers, and all others under which something is held."""
+"""The ids to check: those of existing servers, and all others under which something is held."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Any
@@ -10,13 +10,13 @@ from whimbrel.proof.collector import Collector
 from whimbrel.proof.paged_reads import of_cells, pages
 
 
-async def living(cloud: Cloud) -> AsyncIterator[list[ServerId]]:
+async def server_ids(cloud: Cloud) -> AsyncIterator[list[ServerId]]:
     async for page in pages(cloud.directory.ids):
         yield page
 
 
-async def strangers(cloud: Cloud, collector: Collector, known: Collection[str]) -> set[ServerId]:
-    """Return the ids under which something is held and that are not living servers. known: the living servers."""
+async def other_ids(cloud: Cloud, collector: Collector, known: Collection[str]) -> set[ServerId]:
+    """Return the ids under which something is held and that are not those of existing servers. known: those."""
     found = {owner for owner in collector.owners() if owner not in known}
     sources: list[Callable[[str | None, int], Awaitable[Page[Any]]]] = [
         cloud.placement.consumers,

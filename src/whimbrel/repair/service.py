@@ -18,7 +18,7 @@ from whimbrel.moves.opening import Subject, new_action, new_run
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.proof.evidence import ServerEvidence
 from whimbrel.proof.proof import Proof, prove
-from whimbrel.proof.recheck import Suspect, fresh
+from whimbrel.proof.recheck import Suspect, read_again
 from whimbrel.proof.violation import Violation
 from whimbrel.repair import actions, directory_entry
 from whimbrel.repair.actions import RepairAction
@@ -72,7 +72,7 @@ async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
 
 async def _findings(cloud: Cloud, wrong: Collection[ServerId]) -> list[Finding]:
     """Read these again, with all guests, and plan their repairs."""
-    now = await fresh(cloud, sorted(wrong))
+    now = await read_again(cloud, sorted(wrong))
     return [await _finding(name, found, cloud) for name, found in now.found.items() if found and found.violations]
 
 
@@ -89,7 +89,7 @@ async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Su
     """Read the subject and all guests: its resources may be in use anywhere.
     Raises: Unavailable: it changed while it was read, or it may be in an unreachable cell.
     """
-    now = await fresh(cloud, [subject], but=but)
+    now = await read_again(cloud, [subject], but=but)
     found = now.found.get(subject)
     if found is None:
         of_cells = [

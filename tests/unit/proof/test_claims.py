@@ -3,13 +3,13 @@
 from whimbrel.domain.ids import ProjectId, ServerId, UserId
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
-from whimbrel.proof.invariants.allocations import of_somebody, under_its_name
+from whimbrel.proof.invariants.allocations import has_an_owner, names_its_owner
 
 SNAPSHOT = CloudSnapshot(hosts={}, roots={"p": "p"}, names={"p": "h1"})
 
 
 def kinds(seen: ServerEvidence) -> list[str]:
-    return [one.kind for invariant in (under_its_name, of_somebody) for one in invariant(seen, SNAPSHOT)]
+    return [one.kind for invariant in (names_its_owner, has_an_owner) for one in invariant(seen, SNAPSHOT)]
 
 
 def test_a_claim_without_a_consumer_is_named_once() -> None:

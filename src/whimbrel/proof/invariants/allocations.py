@@ -24,35 +24,35 @@ def as_owned(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violatio
 
 
 def owned(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    if seen.is_alive and not owns_what_it_should(seen, snapshot):
+    if seen.is_alive and not has_due_claims(seen, snapshot):
         yield _wrong(seen, snapshot)
 
 
-def of_somebody(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    if seen.is_nobody and seen.own and seen.is_consumer:
+def has_an_owner(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    if seen.is_unknown and seen.own and seen.is_consumer:
         held = snapshot.in_words(seen.own)
         yield Violation(invariant="I4", kind=Kind.LEAKED_CLAIM, subject=seen.id, evidence={"held": held},
-                        sentence=f"{seen.id} holds {'; '.join(held)}, and is neither a server nor a move that is"
-                        " under way")  # fmt: skip
+                        sentence=f"{seen.id} holds {'; '.join(held)}, and is neither a server nor an open"
+                        " move")  # fmt: skip
 
 
-def under_its_name(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+def names_its_owner(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     """Check that Placement has the consumer and its project: without a consumer row, no move can restore the claim."""
     held, record = snapshot.in_words(seen.own), seen.record
     if not seen.is_consumer and seen.own:
-        sentence = f"{seen.id} holds {'; '.join(held)}, and Placement does not know who it is"
+        sentence = f"{seen.id} holds {'; '.join(held)}, and Placement has no consumer of this id"
         yield Violation(
             invariant="I3", kind=Kind.NO_CONSUMER, subject=seen.id, evidence={"held": held}, sentence=sentence
         )
     elif seen.owner and seen.own and record and seen.is_still and seen.owner.project != record.project_id:
         project = seen.owner.project
-        sentence = f"what server {seen.id} holds is of project {project}, and its record says {record.project_id}"
+        sentence = f"the claims of server {seen.id} are of project {project}, and its record says {record.project_id}"
         yield Violation(
             invariant="I3", kind=Kind.WRONG_OWNER, subject=seen.id, evidence={"project": project}, sentence=sentence
         )
 
 
-def owns_what_it_should(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
+def has_due_claims(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
     """Check whether an existing server and its open runs hold claims that are valid now."""
     move, record = seen.move, seen.record
     moves = [part for held in seen.of_runs.values() for part in held]
@@ -91,7 +91,7 @@ def is_legal(facts: MoveFacts, own: Claims, moves: Claims, roots: Roots) -> bool
 def due_of(seen: ServerEvidence, snapshot: CloudSnapshot, host: HostName | None = None) -> Due:
     """Return the due claims of a server, with its ports. host: where it is, if not where its record says."""
     record = seen.record
-    assert record, "it is asked of servers that have a record"
+    assert record, "only servers with a record have due claims"
     flavor, properties, root = record.flavor, record.image_properties, snapshot.root(host or record.host)
     return due(flavor, properties, root, seen.named_ports, snapshot.roots, has_local_root=record.has_local_root)
 
@@ -117,7 +117,7 @@ def _wrong(seen: ServerEvidence, snapshot: CloudSnapshot) -> Violation:
         return _settled(seen, snapshot, evidence)
     held = "; ".join(evidence["held"]) or "nothing"
     moves = "; ".join(part for parts in evidence.get("held_by_runs", {}).values() for part in parts) or "nothing"
-    sentence = f"server {seen.id} holds {held}, and what is under way with it {moves}, which fits no step of it"
+    sentence = f"server {seen.id} holds {held}, and its open move {moves}, which fits no step of the move"
     evidence["run"] = {"id": seen.move.id, "saga": seen.move.saga, "at": seen.move.at, "way": seen.move.way}
     return Violation(
         invariant="I3", kind=Kind.WRONG_CLAIM_OF_MOVE, subject=seen.id, sentence=sentence, evidence=evidence

@@ -20,7 +20,7 @@ def one_guest(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violati
         yield from _is_there(seen, snapshot)
     if seen.way_back:
         yield from _is_kept(seen, snapshot)
-    if seen.is_still or seen.is_nobody:
+    if seen.is_still or seen.is_unknown:
         yield from _no_other(seen)
     else:
         yield from of_a_step(seen, snapshot)

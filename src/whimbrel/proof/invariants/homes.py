@@ -26,7 +26,7 @@ def one_home(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violatio
                          " has no record of it")  # fmt: skip
     if seen.record and seen.record.host and not is_leaving and not _has_host(seen, snapshot):
         record = seen.record
-        yield _violation(seen, Kind.NO_HOST, f"server {seen.id} is said to be on {record.host}, which is no host of"
+        yield _violation(seen, Kind.NO_HOST, f"server {seen.id} is by its record on {record.host}, which is no host of"
                          f" cell {record.cell}")  # fmt: skip
     if seen.is_settled and seen.record and seen.entry and seen.record.cell != seen.entry.cell:
         yield _violation(seen, Kind.WRONG_CELL, f"the directory has server {seen.id} in cell {seen.entry.cell},"

@@ -70,6 +70,6 @@ def stands_alone(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Viol
     if snapshot.unreachable_cells:
         return  # an unreachable cell may have the copy
     if held and seen.is_settled and held.standing != WHOLE and len(seen.records) == 1:
-        sentence = f"the record of server {seen.id} stands as if another cell had a copy, and none has"
+        sentence = f"the record of server {seen.id} is marked as copied to another cell, and no cell has a copy"
         yield Violation(invariant="I2", kind=Kind.ORPHAN_COPY, subject=seen.id, sentence=sentence,
                         evidence={"standing": held.standing})  # fmt: skip

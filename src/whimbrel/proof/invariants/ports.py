@@ -17,8 +17,8 @@ def count(seen: ServerEvidence) -> int:
 
 
 def bound_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    if seen.is_nobody:
-        yield from _of_nobody(seen)
+    if seen.is_unknown:
+        yield from _of_deleted_servers(seen)
         return
     yield from _not_served(seen, seen.named_ports)
     if seen.is_still:
@@ -83,7 +83,7 @@ def _left_over(seen: ServerEvidence) -> Iterator[Violation]:
                 yield _violation(seen, Kind.ORPHAN_BINDING, port, sentence, binding.host)
     for port in seen.ports:
         if port not in named:
-            sentence = f"port {port.id} says that it is of server {seen.id}, whose record does not name it"
+            sentence = f"port {port.id} names server {seen.id}, whose record does not name it"
             yield _violation(seen, Kind.ORPHAN_PORT, port, sentence)
 
 
@@ -93,10 +93,10 @@ def _missing(seen: ServerEvidence) -> Iterator[Violation]:
         yield Violation(invariant="I6", kind=Kind.LOST_PORT, subject=seen.id, about=port_id, sentence=sentence)
 
 
-def _of_nobody(seen: ServerEvidence) -> Iterator[Violation]:
+def _of_deleted_servers(seen: ServerEvidence) -> Iterator[Violation]:
     """Report ports of deleted servers, but only of known ones: the network service may have other users."""
     for port in seen.ports if seen.is_known else ():
-        sentence = f"port {port.id} says that it is of server {seen.id}, which is no more"
+        sentence = f"port {port.id} names server {seen.id}, which does not exist any more"
         yield _violation(seen, Kind.PORT_OF_NOBODY, port, sentence)
 
 

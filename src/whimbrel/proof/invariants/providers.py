@@ -22,7 +22,7 @@ def counted(one: Miscount) -> Violation:
             kind=Kind.NOT_OFFERED,
             subject=one.provider,
             about=one.resource_class,
-            sentence=f"{one.held} {one.resource_class} of provider {one.name} are held, which has none to give",
+            sentence=f"{one.held} {one.resource_class} of provider {one.name} are allocated, and it has none of it",
             evidence={"provider": one.name, "held": one.held},
         )
     return Violation(
@@ -30,6 +30,6 @@ def counted(one: Miscount) -> Violation:
         kind=Kind.MISCOUNTED,
         subject=one.provider,
         about=one.resource_class,
-        sentence=f"{one.used} {one.resource_class} of provider {one.name} are said to be used, and {one.held} are held",
+        sentence=f"provider {one.name} records {one.used} {one.resource_class} as used, and {one.held} are allocated",
         evidence={"provider": one.name, "used": one.used, "held": one.held},
     )

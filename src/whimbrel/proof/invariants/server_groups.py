@@ -21,7 +21,7 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
     group: ServerGroup
     places: GroupLocations
     claimed: frozenset[Location]
-    living: frozenset[Location]
+    recorded: frozenset[Location]
     hosts: Mapping[HostName, ProviderId] = {}
 
     def in_words(self, places: frozenset[Location]) -> str:
@@ -36,7 +36,7 @@ def rule_holds(one: Grouped) -> Iterator[Violation]:
         said, claimed = one.in_words(one.places.held), one.in_words(one.claimed)
         sentence = f"group {group.id} is said to hold {said}, and its members hold {claimed}"
         yield _violation(one, Kind.PLACES_DIFFER, sentence)
-    for name, where in (("claims", one.claimed), ("records", one.living)):
+    for name, where in (("claims", one.claimed), ("records", one.recorded)):
         if _is_broken(group, where, one.places):
             places = one.in_words(where)
             sentence = f"{group.policy} of group {group.id} does not hold by the {name} of its servers: {places}"

@@ -15,10 +15,10 @@ def count(seen: ServerEvidence) -> int:
 
 
 def attached_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
-    if seen.is_nobody and seen.is_known:
+    if seen.is_unknown and seen.is_known:
         for one in seen.attachments:
             yield _violation(seen, Kind.ATTACHMENT_OF_NOBODY, one, f"attachment {one.id} keeps volume {one.volume_id}"
-                             f" for server {seen.id}, which is no more")  # fmt: skip
+                             f" for server {seen.id}, which does not exist any more")  # fmt: skip
     if seen.record is None or not seen.is_still:
         return
     recorded = {device.attachment_id for device in seen.record.volumes}
@@ -53,7 +53,7 @@ def used_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[
         if device.attachment_id in kept and not is_recorded:
             sentence = f"the attachment {device.attachment_id} by which server {seen.id} uses volume"
             yield Violation(invariant="I7", kind=Kind.LOOSE_ATTACHMENT, subject=seen.id, about=device.volume_id,
-                            sentence=f"{sentence} {device.volume_id} keeps it only, and is connected to no host",
+                            sentence=f"{sentence} {device.volume_id} only reserves it, and is connected to no host",
                             evidence={"status": "reserved"})  # fmt: skip
         if there.get(device.attachment_id) != device.volume_id and device.volume_id not in seen.swapped:
             sentence = f"the attachment {device.attachment_id} by which server {seen.id} uses volume"

@@ -29,8 +29,8 @@ def as_its_host(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Viola
         )
 
 
-def told_otherwise(told: HostZone, host: HostName, zone: str, snapshot: CloudSnapshot) -> Violation:
-    said = f"in zone {snapshot.zone_name(told.zone)}" if told.zone else "in no zone of an aggregate"
+def zone_violation(told: HostZone, host: HostName, zone: str, snapshot: CloudSnapshot) -> Violation:
+    stated = f"in zone {snapshot.zone_name(told.zone)}" if told.zone else "in no zone of an aggregate"
     name = snapshot.zone_name(zone)
     return Violation(
         invariant="I9",
@@ -38,6 +38,6 @@ def told_otherwise(told: HostZone, host: HostName, zone: str, snapshot: CloudSna
         subject=told.root,
         about=told.zone,
         host=host,
-        sentence=f"Placement was told that host {host} is {said}, and it is in zone {name}",
+        sentence=f"Placement has host {host} {stated}, and it is in zone {name}",
         evidence={"told": told.zone, "zone": zone, "name": name},
     )

@@ -152,11 +152,11 @@ class Invariants:
         """Check these invariants for each server and for every other owner of something."""
         roots, names = await self._once("names", ("placement",), self._names)
         snapshot = CloudSnapshot(hosts=hosts, roots=roots, names=names)
-        all_seen = await self._evidence_of(runs, servers)
-        found = [violation for seen in all_seen for invariant in invariants for violation in invariant(seen, snapshot)]
+        evidence = await self._evidence_of(runs, servers)
+        found = [violation for seen in evidence for invariant in invariants for violation in invariant(seen, snapshot)]
         return [
             *(f"{violation.invariant}: {violation.sentence}" for violation in found),
-            *(problem for seen in all_seen for problem in seen_of(seen)),
+            *(problem for seen in evidence for problem in seen_of(seen)),
         ]
 
     async def _evidence_of(self, runs: list[Run], servers: list[Server]) -> list[ObservedEvidence]:
@@ -168,7 +168,7 @@ class Invariants:
         await collector.collect_ports(self._world.cloud.network)
         if len(self._world.plan.cells) > 1:
             await collector.collect_rows(await self._records(), self._world.cloud)
-        return collector.all_seen(await self._entries(collector.owners()))
+        return collector.evidence(await self._entries(collector.owners()))
 
     async def _capacity(self) -> list[str]:
         """I5: no provider is over capacity."""

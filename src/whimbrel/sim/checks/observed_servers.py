@@ -89,7 +89,7 @@ class Seen:
         """Return the ids that own anything; of consumers of claims only servers."""
         return list({**self._servers, **self._guests, **self._devices, **self._copies})
 
-    def all_seen(self, entries: Mapping[ServerId, Entry]) -> list[ObservedEvidence]:
+    def evidence(self, entries: Mapping[ServerId, Entry]) -> list[ObservedEvidence]:
         """Return all evidence, each claim once. Claims of other consumers are under the consumer's id."""
         found = [self._seen(one, entries.get(one)) for one in self.owners()]
         return [*found, *(ObservedEvidence(id=ServerId(consumer), own=held) for consumer, held in self._held.items())]
