@@ -110,7 +110,7 @@ def test_of_seeds_that_fail_alike_one_is_made_short(
     code, out = say(capsys, "run", "--seed", "3", "--seeds", "6", *words)
     lines = out.splitlines()
     told = [line for line in lines if line.startswith("seed ") and line.endswith((" step:", " steps:"))]
-    too = [line for line in lines if "in a way that was told already: I" in line]
+    too = [line for line in lines if "in a way that was shown already: I" in line]
     assert code == 1
     assert len(told) == 1
     assert too

@@ -28,6 +28,6 @@ def read(api: Api) -> AccountingCheck:
     return AccountingCheck(proof=prove.read(api), open_moves=[move.id for move in open_moves])
 
 
-def table(books: AccountingCheck) -> RenderableType:
+def table(check: AccountingCheck) -> RenderableType:
     """Show each invariant and how much was checked."""
-    return prove.invariants(books.proof.invariants)
+    return prove.invariants(check.proof.invariants)

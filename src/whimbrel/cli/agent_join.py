@@ -58,8 +58,8 @@ def join(
     invitation = join_token.read(_text(token, token_file))
     if is_plain_beyond_loopback(invitation.url) and not insecure:
         raise Invalid(
-            f"the cloud is at {invitation.url}, to which the secret would be sent without TLS: have the cloud serve"
-            " HTTPS, or say --insecure if the network is trusted"
+            f"the cloud is at {invitation.url}, to which the secret would be sent without TLS: make the cloud serve"
+            " HTTPS, or use --insecure if the network is trusted"
         )
     if bus:
         BusServers(urls=bus, insecure=insecure)  # checked before the invitation is used up

@@ -67,7 +67,7 @@ def said(group: ServerGroup) -> str:
         is_split = len(left) < len(group.servers)
         what = f"The group is split: {', '.join(left)}" if is_split else "They are all where they were, and"
         return (
-            f"{what} did not get to {group.moving_to}. Mend what is in the way and ask again:"
+            f"{what} did not get to {group.moving_to}. Remove the cause, then repeat:"
             f" whimbrel server move --group {group.id}"
         )
     return f"It is on its way to {group.moving_to}."

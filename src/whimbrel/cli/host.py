@@ -145,7 +145,7 @@ def force_down(
         The host is in order again. What evacuations left on it is destroyed when its agent answers.
     """
     if undo == bool(reason):
-        raise Invalid("say how you know that it is dead with --reason, or --undo")
+        raise Invalid("state how you know that it is dead with --reason, or give --undo")
     with where.api() as api, name_lookup.of_hosts():
         api.put("compute", f"{_url(host)}/force-down", {"force_down": {"forced_down": not undo, "reason": reason}})
         found = _read(api, host)
@@ -199,7 +199,7 @@ def shown(host: HostState) -> Table:
         "zone": host.zone or "-",
         "state": _state(host),
         "reason": host.disabled_reason,
-        "said to be dead": _word(host),
+        "forced down": _word(host),
         "servers": str(host.servers),
         "size": f"{host.vcpus} vCPUs, {host.memory_mib} MiB of memory, {host.disk_gib} GiB of disk",
         "driver": host.driver,

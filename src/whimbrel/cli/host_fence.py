@@ -42,7 +42,7 @@ def fence(
         Do not ask before the power is cut.
     """
     if power_off == status:
-        raise Invalid("say what is meant: --power-off or --status")
+        raise Invalid("give one of --power-off and --status")
     if power_off and not yes and (json or not sys.stdin.isatty()):
         raise Invalid("there is no terminal to ask on: use --yes to cut the power, or --status to see it")
     url = f"/whimbrel/hosts/{quote(host, safe='')}"

@@ -151,13 +151,13 @@ def state(move: Move) -> Text:
         way = "forward" if move.way == "forward" else "back"
         text.append(f": goes {way}, {_driver(move)}, epoch {move.epoch}")
     if move.debts:
-        text.append(f"\nstill owed: {', '.join(move.debts)}", "bold red")
+        text.append(f"\nstill to be undone: {', '.join(move.debts)}", "bold red")
         if SOURCE_UNDO in move.debts and move.saga in ("resize", "migrate") and move.source != move.target:
             text.append(f"\nIf host {move.source} never returns: whimbrel move give-up-source {move.id}")
     if move.message:
         text.append(f"\n{move.message}")
     if move.problem:
-        text.append(f"\nit stopped at a bug; say: whimbrel move retry {move.id}\n{move.problem}", "red")
+        text.append(f"\nit stopped at a bug; to try again: whimbrel move retry {move.id}\n{move.problem}", "red")
     return text
 
 
@@ -168,8 +168,8 @@ def _driver(move: Move) -> str:
         ran_out = f", whose lease ran out at {moment(move.due_at)}" if is_due and move.due_at else ""
         return f"with conductor {move.owner}{ran_out}"
     if move.problem:
-        return "with nobody"
-    return "with nobody yet" if is_due else f"asked again at {moment(move.due_at)}"
+        return "with no conductor"
+    return "with no conductor yet" if is_due else f"asked again at {moment(move.due_at)}"
 
 
 def _table(rows: Sequence[Row], one_line: bool = False) -> Table:

@@ -46,12 +46,12 @@ def read(api: Api, console: Console | None = None) -> Proof:
         for document in api.lines("compute", f"{URL}?progress=true"):
             line = msgspec.convert(document, ProofLine)
             if line.fault:
-                raise Unavailable(f"the books could not be proved: {line.fault}")
+                raise Unavailable(f"the proof failed: {line.fault}")
             if line.proof:
                 return line.proof
             if step := line.progress:
                 shown.update(task, description=step.stage, completed=step.done, total=step.total)
-    raise Unavailable("the books could not be proved: the answer broke off; ask again")
+    raise Unavailable("the proof failed: the answer was cut off; repeat the command")
 
 
 def terminal_json(proof: Proof) -> None:
@@ -72,9 +72,9 @@ def report(proof: Proof) -> RenderableType:
     )
 
 
-def invariants(told: Sequence[InvariantCount]) -> Table:
+def invariants(counts: Sequence[InvariantCount]) -> Table:
     table = terminal.plain_table("invariant", "facts", "violations", "name")
-    for each in told:
+    for each in counts:
         wrong = Text(str(each.violations), "bold red") if each.violations else Text("0", "green")
         table.add_row(each.words, str(each.facts), wrong, Text(each.invariant, "dim"))
     return table
@@ -111,8 +111,8 @@ def _verdict(proof: Proof) -> Text:
     if proof.holds:
         return Text.assemble("\n", ("Every invariant holds", "bold green"), f": {seen}.")
     if proof.violations:
-        told = "what can be done about it is told by: whimbrel repair --dry-run"
+        command = "what can be done about it: whimbrel repair --dry-run"
         return Text.assemble(
-            "\n", (terminal.counted(len(proof.violations), "violation"), "bold red"), f": {seen}; {told}"
+            "\n", (terminal.counted(len(proof.violations), "violation"), "bold red"), f": {seen}; {command}"
         )
     return Text.assemble("\n", ("Not proved", "bold yellow"), f": not everything could be seen; {seen}.", "\n", NEXT)

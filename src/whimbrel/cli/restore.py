@@ -44,7 +44,7 @@ def lead(*, yes: bool = False, where: Where = AS_USUAL) -> int:
         Do not ask before each step.
     """
     if not yes and not sys.stdin.isatty():
-        raise Invalid("there is nobody to ask: say --yes, or use: whimbrel restore show, begin, end")
+        raise Invalid("there is no terminal to ask on: use --yes, or: whimbrel restore show, begin, end")
     console = terminal.console()
     with where.api() as api:
         found = _survey(api)

@@ -201,7 +201,7 @@ def _weight(text: str) -> tuple[str, int]:
     name = name.replace("-", " ")
     if name not in names_of_weights() or not value.isdigit():
         known = ", ".join(each.replace(" ", "-") for each in names_of_weights())
-        raise Invalid(f"--weight {text}: say NAME=NUMBER; names are {known}")
+        raise Invalid(f"--weight {text}: give NAME=NUMBER; names are {known}")
     return name, int(value)
 
 
@@ -268,7 +268,7 @@ def say(outcome: Outcome) -> None:
 
 def _say_too(outcome: Outcome) -> None:
     """Print only how a run fails: an earlier one has shown the rest."""
-    line = f"seed {outcome.story.seed} fails in a way that was told already: {outcome.failure}"
+    line = f"seed {outcome.story.seed} fails in a way that was shown already: {outcome.failure}"
     terminal.console().print(line, style="bold red", markup=False, highlight=False, soft_wrap=True)
 
 

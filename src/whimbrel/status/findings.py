@@ -33,7 +33,7 @@ CONDUCTING = ("up", "conductor")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is wrong. since: seconds since 1970, if it is known. command: what shows more, or mends it."""
+    """One thing that is wrong. since: seconds since 1970, if it is known. command: what shows more, or corrects it."""
 
     severity: Severity
     kind: str

@@ -85,7 +85,7 @@ def test_debts_and_bugs_are_said_with_what_to_do() -> None:
     seen = text(
         move_view.whole(read(debts=["carry_disk"], problem="Traceback ...", message="no answer from n2", owner=None))
     )
-    assert "still owed: carry_disk" in seen
+    assert "still to be undone: carry_disk" in seen
     assert "whimbrel move retry 5e3c" in seen
     assert "no answer from n2" in seen
 
@@ -114,7 +114,7 @@ def test_a_run_that_waits_says_when_it_is_asked_again() -> None:
 
 def test_a_run_that_nobody_takes_says_so() -> None:
     seen = text(move_view.whole(read(owner=None, due_at=1769853605.0)))
-    assert "goes forward, with nobody yet, epoch 3" in seen
+    assert "goes forward, with no conductor yet, epoch 3" in seen
     assert "asked again" not in seen
 
 
@@ -129,7 +129,7 @@ def test_a_run_whose_conductor_is_gone_says_when_its_lease_ran_out() -> None:
 
 def test_a_run_at_a_bug_is_not_said_to_be_asked_again() -> None:
     seen = text(move_view.whole(read(owner=None, due_at=NEVER, problem="Traceback ...")))
-    assert "goes forward, with nobody, epoch 3" in seen
+    assert "goes forward, with no conductor, epoch 3" in seen
 
 
 def test_a_refused_choice_is_not_said_twice() -> None:

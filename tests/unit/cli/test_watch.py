@@ -86,12 +86,12 @@ def test_an_unreachable_host_is_said_once_for_as_long_as_it_is_unreachable(capsy
 def test_what_is_owed_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     owes = {"way": "back", "debts": ["carry_disk"]}
     seen = lines(capsys, changed(), changed(**owes), changed(**owes, epoch=5), changed(state="undone", turned="asked"))
-    assert seen.count("still owed: carry_disk") == 1
+    assert seen.count("still to be undone: carry_disk") == 1
 
 
 def test_a_move_that_no_conductor_has_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(
-        "with nobody yet" in line for line in lines(capsys, changed(owner=None, due_at=1.0), changed(owner="c1"))
+        "with no conductor yet" in line for line in lines(capsys, changed(owner=None, due_at=1.0), changed(owner="c1"))
     )
 
 

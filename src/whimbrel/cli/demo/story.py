@@ -106,7 +106,7 @@ def _waits(move: Move) -> bool:
 
 def _kill_its_conductor(output: Output, operator: Operator, cloud: Processes, move: Move) -> Move:
     """Kill the conductor of a move; return the move after the takeover by the other one."""
-    assert move.owner, "it was caught with an owner"
+    assert move.owner, "a conductor drives it"
     victim = cloud.conductors[_name_of(move.owner)]
     output.say(f"conductor {victim.name} is at [bold]{move.at}[/], and clara is stopped")
     output.command(f"kill -9 {victim.pid}")
@@ -119,7 +119,7 @@ def _kill_its_conductor(output: Output, operator: Operator, cloud: Processes, mo
         f"move {move.id} to be taken over",
         WATCH_S,
     )
-    assert taken.owner, "it was waited for"
+    assert taken.owner, "another conductor has taken it over"
     output.say(
         f"[bold green]conductor {_name_of(taken.owner)} takes over[/] after {seconds(time.monotonic() - killed)}\n"
         f"  its epoch is {taken.epoch}: late orders of the dead conductor are refused",

@@ -68,7 +68,7 @@ async def plan(cloud: Cloud, group: ServerGroup, host: HostName | None, zone: st
     except Refused as no:
         return Planned(aim=to, host=None, record=None, reason=no.reason)
     if found is None:
-        reason = f"All hold what they need on {to.host} already."
+        reason = f"All have their claims on {to.host} already."
         return Planned(aim=to, host=to.host, record=None, reason=reason, refused=await _refused(cloud, to, to.host))
     target = found.choices[0].host if found.choices else None
     return Planned(aim=to, host=target, record=found.record, refused=await _refused(cloud, to, target))
