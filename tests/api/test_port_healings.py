@@ -65,7 +65,7 @@ async def test_what_was_dropped_is_found_and_healed(front: Front) -> None:
     [root] = await broken_ports.held(front.world, server)
     own = {"provider": root, "provider_name": "h1", "resources": before[root]}
     bandwidth = {"provider": card, "provider_name": equipment.host_nic_of(HostName("h1")), "resources": BANDWIDTH}
-    lacks = f"1000 {equipment.EGRESS}, 1000 {equipment.INGRESS} is not held where it could be served"
+    lacks = f"1000 {equipment.EGRESS}, 1000 {equipment.INGRESS} is not claimed where it could be served"
     [one] = await found(front)
     assert one["due"] == sorted([own, bandwidth], key=lambda each: each["provider"])
     assert one | {"due": None} == {

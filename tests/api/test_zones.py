@@ -213,7 +213,7 @@ async def test_a_zone_stays_while_moves_go_there(front: Front) -> None:
     [aggregate] = await front.world.cloud.aggregates.all()
     await front.world.cloud.aggregates.remove_host(aggregate.id, HostName("h1"), 1.0)
     await front.world.cloud.aggregates.delete(aggregate.id)
-    words = f"moves have to do with it, of servers: {server_id}"
+    words = f"moves concern it, of servers: {server_id}"
     assert words in fault(await delete(front, zone_id), "conflictingRequest", 409)
 
 

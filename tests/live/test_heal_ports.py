@@ -104,7 +104,7 @@ def test_what_was_broken_by_hand_is_found_and_healed(cloud: RunningCloud) -> Non
     ids: Any = json.loads(cloud.python(BREAK))
     for _ in range(2):  # to look changes nothing
         told = heal(cloud, "--dry-run")
-        assert f"port {ids['port']}: 800 NET_BW_EGR_KILOBIT_PER_SEC is not held where it could be served" in told
+        assert f"port {ids['port']}: 800 NET_BW_EGR_KILOBIT_PER_SEC is not claimed where it could be served" in told
         assert "NET_BW_EGR_KILOBIT_PER_SEC of s2:Open vSwitch agent:ens5: 0 -> 800" in told
     healed = heal(cloud, "--server", ids["server"])
     assert f"healed: paid ({ids['server']})" in healed
@@ -115,7 +115,7 @@ def test_what_was_broken_by_hand_is_found_and_healed(cloud: RunningCloud) -> Non
         "said": [ids["card"]],
         "parts": 2,
     }
-    assert "served as they ask" in heal(cloud)
+    assert "idle servers are served" in heal(cloud)
     assert json.loads(heal(cloud, "--json")) == {"port_healings": [], "dry_run": False, "outcomes": []}
 
     cloud.python(FILL)

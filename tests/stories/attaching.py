@@ -471,7 +471,7 @@ async def check(ended: Result, scenario: Scenario, *, may_be_nothing: bool = Tru
 async def see_the_guest(world: World, server_id: ServerId) -> None:
     """See that the guest has what the record says."""
     record = await lookup.find(world.cloud, server_id)
-    assert record.cell, "it lives somewhere"
+    assert record.cell, "the server is on a host"
     if record.host is None:
         return
     agent = world.cloud.agent(record.cell, HostName(record.host or ""))

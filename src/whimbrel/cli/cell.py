@@ -199,7 +199,7 @@ def _row(cell: Cell) -> tuple[str | Text | None, ...]:
 def said_of_new(cell: Cell) -> str:
     if cell.state == "down":
         return (
-            f"cell {cell.name} is written down, but it is down: {cell.problem}. It is opened when its database answers;"
+            f"cell {cell.name} is recorded, but it is down: {cell.problem}. It is opened when its database answers;"
             " see: whimbrel cell list"
         )
     return (

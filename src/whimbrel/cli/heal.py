@@ -108,7 +108,7 @@ def wait_until_over(api: Api, move_id: str, timeout_s: float = math.inf) -> Move
 def listing(found: Sequence[PortFinding]) -> RenderableType:
     """Show the findings and the changes, a line each, by server."""
     if not found:
-        return Text("the ports of all servers with which nothing is done are served as they ask")
+        return Text("the requests of the ports of all idle servers are served")
     return Group(*(line for one in found for line in _lines(one)))
 
 

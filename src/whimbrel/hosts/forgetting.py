@@ -90,7 +90,7 @@ async def _check_unreachable(cloud: Cloud, host: Host) -> None:
     """Raises: Conflict: the host is up, or its agent answers."""
     retired = f"retire it instead: whimbrel host retire {host.name}"
     if host.is_up(now := cloud.clock.now()):
-        dead = f"If it is dead, say so: whimbrel host force-down {host.name} --reason ..."
+        dead = f"If it is dead, declare it dead: whimbrel host force-down {host.name} --reason ..."
         raise Conflict(f"{host.up_words(now)}. If it works, {retired}. {dead}")
     try:
         guests = await cloud.agent(host.cell, host.name).guests()

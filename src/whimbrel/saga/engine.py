@@ -124,7 +124,7 @@ class Engine:
         """Raises: what a step raises, as `begin` states; Superseded: only by the journal."""
         saga = self.registry.of(run)
         entrance = step = saga.step(run.at)
-        assert step.in_request, f"{saga.name} has no line for a door"
+        assert step.in_request, f"{saga.name} has no step for the request at {step.name}"
         while not (run.queued and step.in_turn):
             began = self._clock.now()
             try:

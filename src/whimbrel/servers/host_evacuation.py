@@ -63,7 +63,7 @@ async def evacuate_host(
     if host.is_up(now := cloud.clock.now()):
         raise Invalid(
             f"{host.up_words(now)}: it is not evacuated. If it works, move its servers: whimbrel maintenance plan"
-            f" {host.name}. If it is dead, say so: whimbrel host force-down {host.name} --reason ..."
+            f" {host.name}. If it is dead, declare it dead: whimbrel host force-down {host.name} --reason ..."
         )
     open_runs = await evacuation_requests.under_way(cloud, host.name)
     arrived, undone = await cloud.journal.newest_ends(NAME, host.name, min(since, _lost_at(host)))

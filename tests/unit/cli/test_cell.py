@@ -33,7 +33,7 @@ def test_a_new_cell_is_reported_with_what_to_do_next() -> None:
     up = Cell(name="two", enabled=True, state="up")
     assert "whimbrel host invite NAME --cell two" in cell.said_of_new(up)
     down = Cell(name="two", enabled=True, state="down", problem="it is away")
-    assert "written down, but it is down: it is away." in cell.said_of_new(down)
+    assert "recorded, but it is down: it is away." in cell.said_of_new(down)
 
 
 def test_what_a_drain_came_to_is_said_with_who_is_left_and_why() -> None:

@@ -17,8 +17,8 @@ DOCUMENT: dict[str, Any] = {
     "server_name": "anna",
     "host": "n1",
     "problems": [
-        {"port_id": "p1", "problem": "1000 NET_BW is not held where it could be served"},
-        {"port_id": None, "problem": "2000 NET_BW of n2:agent:eth0 is held for no port"},
+        {"port_id": "p1", "problem": "1000 NET_BW is not claimed where it could be served"},
+        {"port_id": None, "problem": "2000 NET_BW of n2:agent:eth0 is claimed for no port"},
     ],
     "obstacle": None,
     "held": [ROOT, {"provider": "c2", "provider_name": None, "resources": {"NET_BW": 2000}}],
@@ -57,8 +57,8 @@ def test_what_changes_is_said_and_nothing_else() -> None:
 def test_a_listing_says_what_is_wrong_and_what_would_change() -> None:
     assert lines(heal.listing([read()])) == [
         "anna on n1  (server a1b2)",
-        "  wrong             port p1: 1000 NET_BW is not held where it could be served",
-        "  wrong             2000 NET_BW of n2:agent:eth0 is held for no port",
+        "  wrong             port p1: 1000 NET_BW is not claimed where it could be served",
+        "  wrong             2000 NET_BW of n2:agent:eth0 is claimed for no port",
         *(f"  would change      {each}" for each in CHANGES),
     ]
 

@@ -60,7 +60,7 @@ async def put_claim(run: Operation, claim: Claim, cloud: Cloud, group: GroupRule
 
 async def _claim_in_group(run: ClaimOperation, claim: Claim | None, cloud: Cloud) -> None:
     """Replace the claim and the group's location: the lost claim may have been the server's only one."""
-    assert claim is not None, "noted at the second look"
+    assert claim is not None, "the step before saves it"
     await put_claim(run, claim, cloud, await _rule(run, claim, cloud))
 
 

@@ -79,7 +79,7 @@ async def look_at(cloud: Cloud, servers: Sequence[Server]) -> list[Finding]:
     roots = {host.name: host.id for hosts in told.of.values() for host in hosts}
     found = []
     for server in placed:
-        assert server.host, "it was looked at"
+        assert server.host, "only servers on hosts have findings"
         root = roots.get(server.host, ProviderId(""))
         found.append(await _look(cloud, server, ports[server.id], held[server.id], root, providers))
     return [one for one in found if one]
@@ -131,8 +131,8 @@ async def _physical(cloud: Cloud, server: Server, ports: Sequence[Port]) -> dict
     """Return port id -> parent network device of its virtual function."""
     if not any(port.vnic_type == DIRECT for port in ports):
         return {}
-    assert server.cell, "it lives somewhere"
-    assert server.host, "it lives somewhere"
+    assert server.cell, "the server is on a host"
+    assert server.host, "the server is on a host"
     return {
         one.request: one.device.parent_ifname
         for one in await cloud.cell(server.cell).devices.of(server.host)
@@ -160,7 +160,7 @@ async def write_profiles(run: Healing, cloud: Cloud) -> None:
         port = await cloud.network.port(change.port_id)
         if not _is_as_noted(run, port):
             raise Refused(f"Port {port.id} was taken from the server meanwhile.")
-        await _say(run, port, change.after, cloud)
+        await _write_profile(run, port, change.after, cloud)
 
 
 async def write_profiles_back(run: Healing, cloud: Cloud) -> None:
@@ -171,17 +171,17 @@ async def write_profiles_back(run: Healing, cloud: Cloud) -> None:
         except NotFound:
             continue
         if _is_as_noted(run, port):
-            await _say(run, port, change.before, cloud)
+            await _write_profile(run, port, change.before, cloud)
 
 
 def _is_as_noted(run: Healing, port: Port) -> bool:
     return (port.device_id, port.host) == (run.subject, run.facts.host)
 
 
-async def _say(run: Healing, port: Port, said: Any, cloud: Cloud) -> None:
+async def _write_profile(run: Healing, port: Port, allocation: Any, cloud: Cloud) -> None:
     """Write the profile even if it is unchanged: a stale request then finds a changed revision."""
     await check_in_hand(run, cloud)
-    await cloud.network.bind(port, HostName(port.host), {ALLOCATION: said}, port.device_owner)
+    await cloud.network.bind(port, HostName(port.host), {ALLOCATION: allocation}, port.device_owner)
 
 
 async def healed(run: Healing, cloud: Cloud) -> None:

@@ -60,7 +60,7 @@ def finding(situation: Situation, served: Served, assignment: Assignment | str |
     due = situation.held if obstacle else _due(situation, served, by)
     profiles = () if obstacle else tuple(_changes(situation, by))
     record = situation.record
-    assert record.host, "it lives somewhere"
+    assert record.host, "the server is on a host"
     return Finding(
         server_id=record.id,
         name=record.name,
@@ -106,7 +106,7 @@ def _obstacle(situation: Situation, by: Mapping[str, ProviderId], assignment: As
             return f"there is no room for port {port.id} on {device}, where it is"
     for port in situation.ports:
         if not in_one_subtree(situation, port, by):
-            return f"there is no room below one agent for all that port {port.id} asks for"
+            return f"no network agent has room for all requests of port {port.id}"
     return None
 
 
@@ -117,12 +117,12 @@ def _problems(situation: Situation, served: Served, by: Mapping[str, ProviderId]
     for port in situation.ports:
         for request in port.requests:
             if request.id not in served.kept:
-                sentence = f"{in_words(request.resources)} is not held where it could be served"
+                sentence = f"{in_words(request.resources)} is not claimed where it could be served"
                 yield Problem(port_id=port.id, sentence=sentence)
         if sentence := _of_profile(situation, port, by):
             yield Problem(port_id=port.id, sentence=sentence)
     for one, part in served.surplus.items():
-        sentence = f"{in_words(part)} of {_name(situation, one)} is held for no port"
+        sentence = f"{in_words(part)} of {_name(situation, one)} is claimed for no port"
         yield Problem(port_id=None, sentence=sentence)
 
 
@@ -134,13 +134,13 @@ def _of_profile(situation: Situation, port: Port, by: Mapping[str, ProviderId]) 
     if said == allocation(port.requests, port.has_groups, by):
         return ""
     if said is None:
-        return "its profile does not say by which provider it is served"
+        return "its profile names no provider that serves it"
     if not port.requests:
-        return "its profile says that it is served, and it asks for nothing"
-    strangers = [one for name, one in named(port).items() if by.get(name) != one]
-    if not strangers:
-        return "its profile does not name a provider for each thing that it asks for"
-    return f"its profile names {', '.join(_name(situation, one) for one in strangers)}, which does not serve it"
+        return "its profile names a provider, and it requests nothing"
+    others = [one for name, one in named(port).items() if by.get(name) != one]
+    if not others:
+        return "its profile does not name a provider for each of its requests"
+    return f"its profile names {', '.join(_name(situation, one) for one in others)}, which does not serve it"
 
 
 def _name(situation: Situation, one: ProviderId) -> str:

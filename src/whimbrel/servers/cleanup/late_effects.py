@@ -81,7 +81,7 @@ async def give_back_ports(run: Tidying, cloud: Cloud) -> None:
     one more hand-over of the move.
     """
     facts = run.facts
-    assert facts.host, "it lives somewhere"
+    assert facts.host, "the server is on a host"
     for port_id in facts.orphans.misbound:
         await check_in_hand(run, cloud)
         with suppress(NotFound):  # its owner is deleting it

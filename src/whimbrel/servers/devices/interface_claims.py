@@ -22,13 +22,13 @@ _UNKNOWN = Shortfall(words="it is not known to placement")
 
 async def find_assignment(cloud: Cloud, server: Server, port: Port) -> Assignment:
     """Return the assignment of a port on the server's host. Raises: Refused: none is possible, with the reason."""
-    assert server.cell, "it lives somewhere"
-    assert server.host, "it lives somewhere"
+    assert server.cell, "the server is on a host"
+    assert server.host, "the server is on a host"
     root = (await cloud.cell(server.cell).hosts.get(server.host)).id
     resources = needs.of_ports([port])
     found = (await cloud.placement.all_assignments(resources, [root], 1)).get(root, _UNKNOWN)
     if isinstance(found, Shortfall):
-        raise Refused(f"Host {server.host} cannot give port {port.id} what it asks for: {found.words}.")
+        raise Refused(f"Host {server.host} cannot serve the requests of port {port.id}: {found.words}.")
     return found[0]
 
 

@@ -61,7 +61,7 @@ async def have_port(run: InterfaceOperation, cloud: Cloud) -> None:
     if facts.requested.port_id:
         await cloud.network.take_port(facts.requested.port_id, run.subject, _owner(facts))
     else:
-        assert facts.requested.network_id, "checked at the door"
+        assert facts.requested.network_id, "checked by the request"
         await cloud.network.create_port(
             NewPort(
                 network_id=facts.requested.network_id,

@@ -20,7 +20,7 @@ STATES = ("active", "paused", "suspended", "stopped")
 
 
 def image_of(run: Operation) -> str:
-    assert run.facts.image_id, "the id is written down when the snapshot is accepted"
+    assert run.facts.image_id, "the id is saved when the snapshot is accepted"
     return run.facts.image_id
 
 

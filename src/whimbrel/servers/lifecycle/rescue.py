@@ -21,7 +21,7 @@ RESCUABLE = ("active", "stopped", "error")
 
 
 async def build_rescue_disk(run: Operation, cloud: Cloud) -> None:
-    assert run.facts.rescue, "it is written down when the rescue is accepted"
+    assert run.facts.rescue, "it is saved when the rescue is accepted"
     agent, key = operation.agent(run, cloud), operation.key(run)
     await finished(partial(agent.build_rescue_disk, run.order, key, run.facts.rescue))
 

@@ -31,10 +31,8 @@ async def holders(cloud: Cloud, zone: str) -> list[str]:
     runs = await cloud.journal.find(RunFilter(only_open=True))
     going = [run.subject for run in runs if isinstance(run.facts, MoveFacts) and zone in _zones(run.facts)]
     going = sorted({*going} - {*inside, *pinned})
-    told = (("carried by aggregates", carrying), ("servers are in it", inside), ("servers are pinned to it", pinned))
-    return [
-        f"{words}: {_listed(who)}" for words, who in (*told, ("moves have to do with it, of servers", going)) if who
-    ]
+    kinds = (("carried by aggregates", carrying), ("servers are in it", inside), ("servers are pinned to it", pinned))
+    return [f"{words}: {_listed(users)}" for words, users in (*kinds, ("moves concern it, of servers", going)) if users]
 
 
 async def _servers(cloud: Cloud) -> AsyncIterator[Server]:

@@ -126,7 +126,7 @@ def test_other_things_than_ports_are_left_alone() -> None:
 
 def test_what_is_not_held_is_held_where_the_profile_says() -> None:
     one = found(HOME, a_port({"r": ETH1}))
-    assert said(one) == [f"1000 {EGRESS}, 1000 {INGRESS} is not held where it could be served"]
+    assert said(one) == [f"1000 {EGRESS}, 1000 {INGRESS} is not claimed where it could be served"]
     assert one
     assert one.due == {**HOME, ETH1: WANTED}
     assert (one.profiles, one.obstacle) == ((), None)
@@ -154,7 +154,7 @@ def test_what_is_asked_for_anew_is_what_is_missing_and_no_more() -> None:
 
 def test_what_is_held_twice_is_held_once() -> None:
     one = found({**HOME, ETH0: {EGRESS: 2000, INGRESS: 2000}}, a_port({"r": ETH0}))
-    assert said(one) == [f"1000 {EGRESS}, 1000 {INGRESS} of h1:agent:eth0 is held for no port"]
+    assert said(one) == [f"1000 {EGRESS}, 1000 {INGRESS} of h1:agent:eth0 is claimed for no port"]
     assert one
     assert one.due == {**HOME, ETH0: WANTED}
     one = found({**HOME, ETH0: WANTED, ETH1: WANTED}, a_port({"r": ETH1}))
@@ -172,17 +172,17 @@ def test_what_is_held_of_the_wrong_provider_is_given_back(wrong: ProviderId) -> 
     name = PROVIDERS[wrong].name
     assert said(one)[1:] == [
         f"its profile names {name}, which does not serve it",
-        f"1000 {EGRESS}, 1000 {INGRESS} of {name} is held for no port",
+        f"1000 {EGRESS}, 1000 {INGRESS} of {name} is claimed for no port",
     ]
 
 
 def test_a_profile_follows_what_is_held() -> None:
     for before, sentence in (
-        (None, "its profile does not say by which provider it is served"),
+        (None, "its profile names no provider that serves it"),
         ({"r": FAR}, "its profile names h2:agent:eth0, which does not serve it"),
         ({"r": "gone"}, "its profile names an unknown provider (gone), which does not serve it"),
         ({"old": ETH0}, "its profile names h1:agent:eth0, which does not serve it"),
-        ({}, "its profile does not name a provider for each thing that it asks for"),
+        ({}, "its profile does not name a provider for each of its requests"),
     ):
         one = found({**HOME, ETH0: WANTED}, a_port(before))
         assert said(one) == [sentence]
@@ -203,7 +203,7 @@ def test_a_profile_has_the_form_in_which_the_port_asks() -> None:
 
 def test_a_port_that_asks_for_nothing_says_nothing() -> None:
     one = found(HOME, replace(a_port({"r": ETH0}), requests=()))
-    assert said(one) == ["its profile says that it is served, and it asks for nothing"]
+    assert said(one) == ["its profile names a provider, and it requests nothing"]
     assert one
     assert one.profiles == (ProfileChange(port_id="port", before={"r": ETH0}, after=None),)
 
@@ -212,7 +212,7 @@ def test_what_a_port_that_went_has_left_is_given_back() -> None:
     one = found({**HOME, ETH0: WANTED})
     assert one
     assert [(problem.port_id, problem.sentence) for problem in one.problems] == [
-        (None, f"1000 {EGRESS}, 1000 {INGRESS} of h1:agent:eth0 is held for no port")
+        (None, f"1000 {EGRESS}, 1000 {INGRESS} of h1:agent:eth0 is claimed for no port")
     ]
     assert one.due == HOME
 
@@ -284,7 +284,7 @@ def test_groups_of_one_port_are_served_below_one_agent() -> None:
     one = found({**HOME, ETH0: WANTED}, a_port({"r": ETH0}, asks(), rate, same_subtree=("rate", "r")),
                 providers=providers, way=to(rate=other))  # fmt: skip
     assert one
-    assert one.obstacle == "there is no room below one agent for all that port port asks for"
+    assert one.obstacle == "no network agent has room for all requests of port port"
 
 
 def test_a_host_that_placement_does_not_know() -> None:

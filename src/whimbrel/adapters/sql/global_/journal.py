@@ -377,7 +377,9 @@ class SqlJournal:
             )  # fmt: skip
             await check_not_held(tx, rows[0].saga if rows else "")
         if not rows:
-            raise Conflict(f"move {run_id} is over, has gone on since it was looked at, or something is done beside it")
+            raise Conflict(
+                f"move {run_id} is over, has advanced since it was read, or another operation is open beside it"
+            )
         return self._run(rows[0])
 
     # Read
