@@ -24,15 +24,15 @@ class Bells:
     def __init__(self, is_connected: bool = True) -> None:
         self.is_connected = is_connected
         self.is_silent = False
-        self._rings: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
 
     def wake(self, topic: Topic) -> None:
         if not self.is_silent:
-            for ring in self._rings:
-                ring()
+            for listener in self._listeners:
+                listener()
 
-    def listen(self, topic: Topic, ring: Callable[[], None]) -> None:
-        self._rings.append(ring)
+    def listen(self, topic: Topic, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
 
 
 def taken_after_s(bells: Bells) -> tuple[float, int]:
@@ -52,7 +52,7 @@ def taken_after_s(bells: Bells) -> tuple[float, int]:
         asked = CALLS[0]
         await asyncio.sleep(50.0)
         asked = CALLS[0] - asked
-        api = world.engine("api", ring=lambda: bells.wake("conductors"))
+        api = world.engine("api", wake_conductor=lambda: bells.wake("conductors"))
         server = await lookup.find(world.cloud, ServerId(name))
         began = loop.time()
         await power.stop(world.cloud, api, world.requester(), server)

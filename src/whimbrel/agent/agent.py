@@ -328,7 +328,7 @@ class HostAgent:
             order,
             f"swap_volume {new.attachment_id}",
             key,
-            is_done=_unknown,
+            is_done=_is_left_to_hypervisor,
             act=lambda percent: self._hypervisor.swap_volume(key, volume_id, new, percent),
         )
 
@@ -337,7 +337,7 @@ class HostAgent:
             order,
             f"merge_volume_files {volume_id} {merge.top} {merge.base}",
             key,
-            is_done=_unknown,
+            is_done=_is_left_to_hypervisor,
             act=lambda percent: self._hypervisor.merge_volume_files(key, volume_id, merge, percent),
         )
 
@@ -407,6 +407,6 @@ class HostAgent:
         return self._locks.setdefault(key.server, asyncio.Lock())
 
 
-async def _unknown() -> bool:
-    """Let the hypervisor see by itself which volume, and which files, the guest uses."""
+async def _is_left_to_hypervisor() -> bool:
+    """Leave it to the hypervisor to find out which volume, and which files, the guest uses."""
     return False

@@ -57,11 +57,11 @@ class Conductor:
         self._predecessors = predecessors
         self._pace = pace
         self._driving: dict[RunId, asyncio.Task[None]] = {}
-        self._bell = asyncio.Event()
+        self._wake_up = asyncio.Event()
         self._stopping = False
         self._wake_ups = wake_ups or NoWakeUps()
-        self._wake_ups.listen("conductors", self._bell.set)
-        self.engine = Engine(replace(parts, adopt=self._adopt, ring=self._ring))
+        self._wake_ups.listen("conductors", self._wake_up.set)
+        self.engine = Engine(replace(parts, adopt=self._adopt, wake_conductor=self._wake))
 
     async def serve(self) -> None:
         """Work until cancelled. The runs of predecessors are resumed at once."""
@@ -70,7 +70,7 @@ class Conductor:
                 log.info("resuming the runs of a dead process", process=name, runs=left)
         await watch(self._cloud)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._take_for_ever())
+            group.create_task(self._take_until_cancelled())
             group.create_task(self._repeat(self.engine.lease_s / 3, self._renew))
             group.create_task(self._repeat(self._pace.reconcile_s, self._reconcile))
             group.create_task(self._repeat(RECONCILE_SLOWLY_S, self._reconcile_slowly))
@@ -107,13 +107,13 @@ class Conductor:
 
     # Look for work
 
-    def _ring(self) -> None:
+    def _wake(self) -> None:
         """Take due runs now; if there is no room for more, another conductor does."""
-        self._bell.set()
+        self._wake_up.set()
         if len(self._driving) >= CAPACITY:
             self._wake_ups.wake("conductors")
 
-    async def _take_for_ever(self) -> None:
+    async def _take_until_cancelled(self) -> None:
         unreachable = False
         while True:
             took = 0
@@ -126,7 +126,7 @@ class Conductor:
             except Exception:
                 log.exception("a bug; work in progress continues")
             if not took:
-                await self._wait_for_bell()
+                await self._wait_for_wake_up()
 
     async def _take(self) -> int:
         room = CAPACITY - len(self._driving)
@@ -138,13 +138,13 @@ class Conductor:
             self._drive(run)
         return len(runs)
 
-    async def _wait_for_bell(self) -> None:
+    async def _wait_for_wake_up(self) -> None:
         try:
             async with asyncio.timeout(self._pace.woken_poll_s if self._wake_ups.is_connected else self._pace.poll_s):
-                await self._bell.wait()
+                await self._wake_up.wait()
         except TimeoutError:
             return
-        self._bell.clear()
+        self._wake_up.clear()
 
     # Keep up
 

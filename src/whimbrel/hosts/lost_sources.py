@@ -101,7 +101,7 @@ async def _hand_on(cloud: Cloud, engine: Engine, move: Move) -> Move:
     else:
         usage = larger_of(move) if changes_size(move.facts) else None  # its undo was paid on the way back
         await cloud.journal.save(handed, usage=usage, verdict=move.verdict)
-    engine.ring()
+    engine.wake_conductor()
     return handed
 
 

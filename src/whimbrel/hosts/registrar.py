@@ -99,8 +99,8 @@ async def check_places(cell: Cell, names: Sequence[HostName], providers: Mapping
         if providers.get(name) not in (None, known.get(name)):
             raise Invalid(
                 f"host '{name}' of cell '{cell.name}' is known to this cloud already, outside of that cell: put it"
-                " back where it was, or give one of them another name; if it always was in this cell, have the cell's"
-                " own database back, for this is another one"
+                " back where it was, or give one of them another name; if it always was in this cell, restore the"
+                " cell's own database, because this is another one"
             )
 
 

@@ -177,4 +177,4 @@ async def _record_request(
     action = new_action(cloud, requester, server, name, run.id)
     verdict: Verdict = "revert" if name == "live_migration_cancel" else "confirm"
     await cloud.journal.give_verdict(run.id, verdict, run.status, action, cloud.clock.now(), (transfer.__name__,))
-    engine.ring()
+    engine.wake_conductor()

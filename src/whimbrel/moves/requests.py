@@ -239,7 +239,7 @@ async def _may_stay(cloud: Cloud, server: Server) -> bool:
 
 def _wake_conductor(engine: Engine, run: Run) -> Run:
     """Wake the conductor of this process. The run has no owner: any conductor takes it at its next poll."""
-    engine.ring()
+    engine.wake_conductor()
     return run
 
 
@@ -368,5 +368,5 @@ async def _give_verdict(cloud: Cloud, engine: Engine, requester: Requester, serv
         raise Invalid("Instance has not been resized.")
     action = new_action(cloud, requester, server, _ACTION[verdict], run.id)
     run = await cloud.journal.give_verdict(run.id, verdict, _STATUS[verdict], action, cloud.clock.now(), _HEARD_AT)
-    engine.ring()
+    engine.wake_conductor()
     return run

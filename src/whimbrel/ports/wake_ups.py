@@ -20,8 +20,8 @@ class WakeUps(Protocol):
         """Wake the processes that listen; returns at once and never fails."""
         ...
 
-    def listen(self, topic: Topic, ring: Callable[[], None]) -> None:
-        """Call `ring` at each wake-up by another process; see TO_ONE. It takes effect soon."""
+    def listen(self, topic: Topic, listener: Callable[[], None]) -> None:
+        """Call `listener` at each wake-up by another process; see TO_ONE. It takes effect soon."""
         ...
 
 
@@ -34,4 +34,4 @@ class NoWakeUps:
 
     def wake(self, topic: Topic) -> None: ...
 
-    def listen(self, topic: Topic, ring: Callable[[], None]) -> None: ...
+    def listen(self, topic: Topic, listener: Callable[[], None]) -> None: ...

@@ -57,7 +57,7 @@ class Engine:
         self.registry = parts.registry
         self.name = parts.name
         self.lease_s = parts.lease_s
-        self.ring = parts.ring
+        self.wake_conductor = parts.wake_conductor
         self._journal = parts.journal
         self._clock = parts.clock
 
@@ -155,7 +155,7 @@ class Engine:
     async def _hand_on(self, run: Run, *, raised: bool = False) -> None:
         """Save a run for any conductor, and wake one."""
         await self._journal.save(replace(run, owner=None, due_at=0.0), raised=raised)
-        self.ring()
+        self.wake_conductor()
 
     async def _leave_turned(self, run: Run, step: Step, why: Why, began: float, trouble: WorldError) -> None:
         turned = self._turned(run, step, why, began, trouble.reason)
@@ -489,7 +489,7 @@ class Engine:
         run = saga.without_secrets(replace(run, unsaved=0)) if run.is_over else replace(run, unsaved=0)
         await self._journal.save(run, raised, evidence, usage)
         if run.is_over and saga.may_queue:
-            self.ring()  # the next one may be queued
+            self.wake_conductor()  # the next one may be queued
         return run
 
     async def _stand_still(self, run: Run, problem: str, message: str) -> None:

@@ -34,4 +34,4 @@ class EngineParts(msgspec.Struct, frozen=True, kw_only=True):
     heeded_by_all: Callable[[str], bool] = lambda fact: True
     # The conductor of this process, if any. Other conductors find due runs at their next poll.
     adopt: Callable[[Run], bool] | None = None  # takes over a run that a request began; False: it has no capacity
-    ring: Callable[[], None] = _nothing  # wakes it up, or one of another process
+    wake_conductor: Callable[[], None] = _nothing  # wakes it up, or one of another process

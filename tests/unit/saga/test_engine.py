@@ -454,7 +454,7 @@ async def test_a_parked_run_goes_on_where_its_verdict_is_given(room: Room, given
 
 async def test_without_room_any_conductor_carries_a_verdict_out(room: Room) -> None:
     rung: list[str] = []
-    engine = room.engine(adopt=lambda _: False, ring=lambda: rung.append("now"))
+    engine = room.engine(adopt=lambda _: False, wake_conductor=lambda: rung.append("now"))
     await engine.drive(await room.accept(engine))
     assert await engine.judge((await room.stored()).id, "confirm", "judged", room.action("confirm"))
     assert rung == ["now"]

@@ -15,7 +15,7 @@ class NatsWakeUps:
     def __init__(self, bus: BusConnection) -> None:
         """bus: of the account `control`, opened and closed by its owner; it does not hear what it sends."""
         self._bus = bus
-        self._rings: dict[Topic, list[Callable[[], None]]] = {}
+        self._listeners: dict[Topic, list[Callable[[], None]]] = {}
 
     @property
     def is_connected(self) -> bool:
@@ -24,14 +24,14 @@ class NatsWakeUps:
     def wake(self, topic: Topic) -> None:
         self._bus.tell(f"{WAKE}.{topic}")
 
-    def listen(self, topic: Topic, ring: Callable[[], None]) -> None:
-        rings = self._rings.setdefault(topic, [])
-        rings.append(ring)
-        if len(rings) > 1:
+    def listen(self, topic: Topic, listener: Callable[[], None]) -> None:
+        listeners = self._listeners.setdefault(topic, [])
+        listeners.append(listener)
+        if len(listeners) > 1:
             return
 
         async def heard(_: Msg) -> None:
-            for each in rings:
+            for each in listeners:
                 each()
 
         self._bus.add_listener(f"{WAKE}.{topic}", heard, topic if topic in TO_ONE else "")

@@ -77,7 +77,7 @@ async def _hasten(call: Call, server: Server) -> int:
     """Let a run look now at the ports that it waits for. It would by itself: the event may be lost, and be wrong."""
     with suppress(Conflict, Unavailable):
         if await call.cloud.journal.hasten(server.id, call.cloud.clock.now()):
-            call.engine.ring()
+            call.engine.wake_conductor()
     return OK
 
 

@@ -154,7 +154,7 @@ async def serve(
     """
     certificates = Certificates(tls) if tls.is_on else None
     config = uvicorn.Config(
-        _Forsaken(app, stop),
+        _Disconnects(app, stop),
         # It is called as the class of a protocol would be.
         http=bounded(limits, f"/{websockets_at}/".encode() if websockets_at else None),  # type: ignore[arg-type]
         ws=BoundedWebSocket,
@@ -187,7 +187,7 @@ async def serve(
     await serving
 
 
-class _Forsaken:
+class _Disconnects:
     """Ends a request without an error if its client disconnects. Streams without an end find in their scope when the
     process is to end.
     """

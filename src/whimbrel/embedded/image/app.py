@@ -28,7 +28,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("PUT", IMAGE_FILE, transfer.upload),
     ("PUT", IMAGE + "/stage", transfer.stage),
     ("POST", IMAGE + "/import", imports.start),
-    ("GET", IMAGE + "/tasks", imports.show_tasks),
+    ("GET", IMAGE + "/tasks", imports.list_image_tasks),
     ("GET", IMAGE_FILE, transfer.download),
     ("PUT", IMAGE + "/tags/{tag}", images.add_tag),
     ("DELETE", IMAGE + "/tags/{tag}", images.delete_tag),

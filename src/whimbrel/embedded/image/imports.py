@@ -36,14 +36,14 @@ async def start(ask: Ask) -> Reply:
     return Reply(status=202)
 
 
-async def show_tasks(ask: Ask) -> Reply:
-    """List the tasks of an image: none, as an import ends with its request."""
+async def list_image_tasks(ask: Ask) -> Reply:
+    """List the tasks of an image that the user may see: none, because an import ends with its request."""
     await ask.seen()
     return Reply({"tasks": []})
 
 
 async def list_tasks(ask: Ask) -> Reply:
-    """List the tasks of the service, for administrators: none, as of an image."""
+    """List the tasks of all images, for administrators: none."""
     if not ask.is_admin:
         raise Problem(403, "Tasks are for administrators.")
     return Reply({"tasks": [], "first": "/v2/tasks", "schema": "/v2/schemas/tasks"})

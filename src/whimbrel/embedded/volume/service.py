@@ -68,11 +68,11 @@ class VolumeService:
     users: VolumeUsers = field(default_factory=AnyServer)
     zones: ListZones = one_zone
     limits: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_LIMITS))
-    bell: asyncio.Event = field(default_factory=asyncio.Event)
+    work_arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
         """Wake the worker."""
-        self.bell.set()
+        self.work_arrived.set()
 
     async def change(self, volume_id: str, decide: Decide) -> VolumeRecord:
         """Change a volume as decided on its present state. Raises: NotFound; Conflict: it keeps changing; ..."""

@@ -53,19 +53,19 @@ class VolumeWorker:
 
     async def run(self) -> None:
         """Run jobs and keep exports open, until cancelled."""
-        bell = self._service.bell
+        work_arrived = self._service.work_arrived
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_exports())
             while True:
-                bell.clear()
+                work_arrived.clear()
                 for record in await self._due():
                     if record.id not in self._busy:
                         self._busy.add(record.id)
                         group.create_task(self._in_turn(record))
-                # Not wait_for: with Python 3.11 it swallows a cancellation that coincides with the bell.
+                # Not wait_for: with Python 3.11 it swallows a cancellation that coincides with the event.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(ROUND_S):
-                        await bell.wait()
+                        await work_arrived.wait()
 
     async def settle(self) -> None:
         """Run all pending jobs now."""
@@ -99,7 +99,7 @@ class VolumeWorker:
         except WorldError as trouble:
             log.warning("a job of a volume waits", id=record.id, reason=trouble.reason)
         else:
-            self._service.bell.set()  # jobs that waited for this one may be ready now
+            self._service.work_arrived.set()  # jobs that waited for this one may be ready now
         finally:
             self._busy.discard(record.id)
 
