@@ -44,7 +44,7 @@ def doctor(
 
     What looks wrong is looked at again: only what both looks see, with unchanged rows, is a finding. What changed a
     moment ago or goes on is listed as in flight. Each finding has evidence, a probable cause, and the commands that
-    mend it. Exit code 0: nothing is wrong; 1: there are findings, or a database cannot be read; 2: wrong use.
+    correct it. Exit code 0: nothing is wrong; 1: there are findings, or a database cannot be read; 2: wrong use.
 
     Parameters
     ----------

@@ -207,7 +207,7 @@ def give_up_source(move: Which, /, *, where: Where = Where()) -> None:
 
     It has to be evident that the host is dead, as for whimbrel host forget. If the server's guest is whole on the
     target, the server stays there, with the new flavor: its disks on the source are lost. If nothing of it is on the
-    target, the server is said to be on its dead host: evacuate it.
+    target, the record names the dead host again: evacuate the server.
     """
     with where.api() as api:
         found = _say(api, move, "give_up_source")

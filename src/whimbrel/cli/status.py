@@ -23,7 +23,7 @@ UNITS = ((86400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
 def status(*, watch: bool = False, json: Json = False, where: Where = AS_USUAL) -> int:
-    """Show what is wrong in the cloud now, with the command that shows more or mends it, and how much there is.
+    """Show what is wrong in the cloud now, with the command that shows more or corrects it, and how much there is.
 
     Looked at: processes and their clocks, hosts, cells and their databases, Placement and the other services, the bus,
     moves and operations that do not go on and what they still have to undo, the last proof, and certificates that
