@@ -45,8 +45,12 @@ async def test_administrators_see_how_many_addresses_networks_have(service: Serv
     assert (shown["network_name"], shown["project_id"], shown["used_ips"]) == ("net", network["project_id"], 4)
     four, six = sorted(shown["subnet_ip_availability"], key=lambda subnet: str(subnet["ip_version"]))
     assert four == {
-        "subnet_id": v4["id"], "subnet_name": "four", "cidr": "10.0.0.0/24", "ip_version": 4,
-        "total_ips": 11, "used_ips": 2,
+        "subnet_id": v4["id"],
+        "subnet_name": "four",
+        "cidr": "10.0.0.0/24",
+        "ip_version": 4,
+        "total_ips": 11,
+        "used_ips": 2,
     }
     assert shown["total_ips"] == 11 + six["total_ips"] > 2**63
     empty = {**dict.fromkeys(("total_ips", "used_ips"), 0), "subnet_ip_availability": []}
