@@ -73,7 +73,7 @@ async def test_a_waiting_caller_gets_an_error_when_the_database_becomes_unreacha
         await asyncio.sleep(0)  # it has asked, on the connection that is there
         with pytest.raises(Unavailable, match=r"within 0\.2 s"):
             await database.check()
-        with pytest.raises(Unavailable, match="does not do it now"):
+        with pytest.raises(Unavailable, match="cannot do this now"):
             await waiting
         endpoint.talk()
         while database.trouble:  # a busy machine may take longer than that to open a connection

@@ -43,7 +43,7 @@ class LeaseFiles:
         _write(self._lease, lease)
 
     def remove(self) -> None:
-        _said(self._lease, lambda: self._lease.unlink(missing_ok=True))
+        _write_or_raise(self._lease, lambda: self._lease.unlink(missing_ok=True))
 
     def watch(self) -> Watch | None:
         found = _read(self._watch, Watch)
@@ -53,7 +53,7 @@ class LeaseFiles:
         _write(self._watch, watch)
 
     def record(self, fencing: Fencing) -> None:
-        _said(self._fencings, lambda: self._append(msgspec.json.encode(fencing) + b"\n"))
+        _write_or_raise(self._fencings, lambda: self._append(msgspec.json.encode(fencing) + b"\n"))
 
     def fencings(self) -> list[Fencing]:
         try:
@@ -99,14 +99,14 @@ def _write(file: Path, value: object) -> None:
         if there != file:
             there.replace(file)
 
-    _said(file, act)
+    _write_or_raise(file, act)
 
 
 def _checksum(text: bytes) -> bytes:
     return b"%08x" % crc32(text)
 
 
-def _said(file: Path, act: Callable[[], Any]) -> None:
+def _write_or_raise(file: Path, act: Callable[[], Any]) -> None:
     try:
         act()
     except OSError as error:

@@ -189,12 +189,12 @@ class Process:
         """
         known = {f"cell {name}": cell.servers.forget_fences for name, cell in self.cloud.cells.items()}
         for name, forget in {"placement": self.placement.forget_fences, **known}.items():
-            with _told(name):
+            with _errors_logged(name):
                 if runs := await self.cloud.journal.ended(done_until.get(name, 0.0), before):
                     await forget(runs)
                 done_until[name] = before
         for host, agent in self.agents.items():
-            with _told(f"host {host}"):
+            with _errors_logged(f"host {host}"):
                 await agent.prune(before)
 
     async def close(self) -> None:
@@ -217,7 +217,7 @@ async def _metrics(hypervisor: Hypervisor) -> dict[str, float]:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _errors_logged(where: str) -> Iterator[None]:
     """Log WorldErrors and continue."""
     try:
         yield

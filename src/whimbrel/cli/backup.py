@@ -70,7 +70,7 @@ def create(
     if json:
         terminal.write_json({"backup": {"path": str(to.absolute()), "locked_s": result.locked_s, **_manifest(result)}})
     else:
-        console.print("\n".join(_told(to, result)), soft_wrap=True)
+        console.print("\n".join(_report(to, result)), soft_wrap=True)
 
 
 @app.command
@@ -104,7 +104,7 @@ def _manifest(result: "Result") -> dict[str, Any]:
     return msgspec.structs.asdict(result.manifest)
 
 
-def _told(to: Path, result: "Result") -> Iterator[str]:
+def _report(to: Path, result: "Result") -> Iterator[str]:
     """Yield what was copied, and the limits of the copy."""
     manifest = result.manifest
     size = sum(entry.size_bytes for entry in manifest.files) / MIB

@@ -97,7 +97,7 @@ def add(
     if json:
         terminal.write_json({"cell": found})
     else:
-        print(said_of_new(found))
+        print(sentence_of_new(found))
     return 0 if found.state == "up" else SAYS_NO
 
 
@@ -111,14 +111,14 @@ def disable(name: CellArgument, /, *, reason: str | None = None, json: Json = Fa
         The reason, which `whimbrel cell list` shows.
     """
     with where.api() as api:
-        _tell(switch(api, name, enabled=False, reason=reason), json)
+        _print_switched(switch(api, name, enabled=False, reason=reason), json)
 
 
 @app.command
 def enable(name: CellArgument, /, *, json: Json = False, where: Where = AS_USUAL) -> None:
     """Enable a cell: servers are placed in it again."""
     with where.api() as api:
-        _tell(switch(api, name, enabled=True, reason=None), json)
+        _print_switched(switch(api, name, enabled=True, reason=None), json)
 
 
 @app.command
@@ -166,8 +166,8 @@ def drain(
         cell = find(api, name)
         if cell.enabled:
             switch(api, name, enabled=False, reason=reason)
-        tell = partial(console.print, markup=False)
-        drained = draining.Drain(api, cell, at_once, confirm, (lambda _: None) if json else tell)
+        show = partial(console.print, markup=False)
+        drained = draining.Drain(api, cell, at_once, confirm, (lambda _: None) if json else show)
         try:
             outcome = drained.run()
         except Refused:
@@ -177,7 +177,7 @@ def drain(
     if json:
         terminal.write_json({"drain": outcome})
     else:
-        console.print(draining.said(outcome))
+        console.print(draining.summary(outcome))
     return SAYS_NO if outcome.left else 0
 
 
@@ -196,7 +196,7 @@ def _row(cell: Cell) -> tuple[str | Text | None, ...]:
     return cell.name, state, str(cell.servers), hosts, cell.database, _reach(cell), why
 
 
-def said_of_new(cell: Cell) -> str:
+def sentence_of_new(cell: Cell) -> str:
     if cell.state == "down":
         return (
             f"cell {cell.name} is recorded, but it is down: {cell.problem}. It is opened when its database answers;"
@@ -223,7 +223,7 @@ def switch(api: Api, name: str, *, enabled: bool, reason: str | None) -> Cell:
     return find(api, name)
 
 
-def _tell(cell: Cell, json: bool) -> None:
+def _print_switched(cell: Cell, json: bool) -> None:
     if json:
         terminal.write_json({"cell": cell})
     elif cell.enabled:
@@ -236,8 +236,8 @@ def _tell(cell: Cell, json: bool) -> None:
 def _reach(cell: Cell) -> str:
     """Return what its hosts reach, if that is limited."""
     kinds = (("network", cell.physnets), ("storage", cell.storage))
-    said = [f"{kind} {', '.join(names) or 'none'}" for kind, names in kinds if names is not None]
-    return "; ".join(said) or "all"
+    limits = [f"{kind} {', '.join(names) or 'none'}" for kind, names in kinds if names is not None]
+    return "; ".join(limits) or "all"
 
 
 def _wait_until_open(api: Api, name: str) -> Cell:

@@ -121,14 +121,14 @@ class Api:
         return Unavailable(f"the cloud does not answer at {place} ({error}): is it up? {advice}")
 
     def _no(self, answer: httpx.Response) -> NotFound | Refused:
-        return (NotFound if answer.status_code == 404 else Refused)(_said(answer, self._login))
+        return (NotFound if answer.status_code == 404 else Refused)(_message_of(answer, self._login))
 
 
-def _said(answer: httpx.Response, login: Login) -> str:
+def _message_of(answer: httpx.Response, login: Login) -> str:
     """Return the message of an error of any OpenStack service."""
     try:
-        [(_, said), *_] = answer.json().items()
-        message = said[0]["detail"] if isinstance(said, list) else said["message"]
+        [(_, error), *_] = answer.json().items()
+        message = error[0]["detail"] if isinstance(error, list) else error["message"]
     except (ValueError, LookupError, TypeError, AttributeError):
         message = answer.text.strip()[:200] or answer.reason_phrase
     if answer.status_code == 401:

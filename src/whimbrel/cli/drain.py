@@ -59,17 +59,17 @@ class ComputeApi(Protocol):
 
 class Drain:
     def __init__(
-        self, api: ComputeApi, cell: Cell, at_once: int, confirm: bool, tell: Callable[[str], None],
+        self, api: ComputeApi, cell: Cell, at_once: int, confirm: bool, show: Callable[[str], None],
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
-        """tell: called with a sentence for each event. sleep: waits between two reads."""
+        """show: called with a sentence for each event. sleep: waits between two reads."""
         self._sleep = sleep
         self._api = api
         self._cell = cell
         self._hosts = frozenset(cell.hosts)
         self._at_once = at_once
         self._confirm = confirm
-        self._tell = tell
+        self._show = show
         self._under_way: dict[str, LeavingServer] = {}  # by the ids of their moves
         self._confirmed: set[str] = set()
         self._tried: set[str] = set()
@@ -92,7 +92,7 @@ class Drain:
             self._move([])
         except KeyboardInterrupt:
             on_their_way = counted(len(self._under_way), "move")
-            self._tell(f"stopped; {on_their_way} under way will go on: run it again to go on with the others")
+            self._show(f"stopped; {on_their_way} under way will go on: run it again to go on with the others")
             raise
         return self._outcome
 
@@ -124,7 +124,7 @@ class Drain:
             return
         one.move_id = msgspec.convert(begun, MoveAnswer).move.id
         self._under_way[one.move_id] = one
-        self._tell(f"{one.name} ({one.id}) leaves {one.host}")
+        self._show(f"{one.name} ({one.id}) leaves {one.host}")
 
     def _obstacle(self, one: LeavingServer) -> str | None:
         """Return the reason why a move would fail; None: it would leave. Raises: Refused: no server may leave."""
@@ -166,7 +166,7 @@ class Drain:
         del self._under_way[one.move_id]
         one.host = move.target
         where.append(one)
-        self._tell(f"{one.name} ({one.id}) is on {one.host}" + (", unconfirmed" if move.state == "parked" else ""))
+        self._show(f"{one.name} ({one.id}) is on {one.host}" + (", unconfirmed" if move.state == "parked" else ""))
 
     def _end(self, one: LeavingServer, reason: str) -> None:
         assert one.move_id
@@ -176,7 +176,7 @@ class Drain:
     def _leave(self, one: LeavingServer, reason: str) -> None:
         one.reason = reason
         self._outcome.left.append(one)
-        self._tell(f"{one.name} ({one.id}) stays: {reason}")
+        self._show(f"{one.name} ({one.id}) stays: {reason}")
 
     # Reads
 
@@ -210,7 +210,7 @@ class Drain:
             marker = {"marker": page[-1]["id"]}
 
 
-def said(outcome: Outcome) -> RenderableType:
+def summary(outcome: Outcome) -> RenderableType:
     """Show how many servers have left, which are left, and why."""
     counts = f"cell {outcome.cell}: {counted(len(outcome.moved), 'server')} moved away"
     if outcome.waiting:

@@ -49,10 +49,10 @@ def shown(group: ServerGroup) -> RenderableType:
         (one.name, one.host, one.status, one.reason if group.state == "split" and not one.arrived else None)
         for one in group.servers
     ]
-    return Lines(Listing(COLUMNS, rows), Text(), Text(said(group), STATES.get(group.state, "")))
+    return Lines(Listing(COLUMNS, rows), Text(), Text(sentence_of(group), STATES.get(group.state, "")))
 
 
-def said(group: ServerGroup) -> str:
+def sentence_of(group: ServerGroup) -> str:
     """Return the state of the group as a sentence."""
     if group.state == "resting":
         return f"All are on {' and '.join(group.hosts) or 'no host'}."

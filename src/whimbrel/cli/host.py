@@ -104,7 +104,7 @@ def enable(host: HostArgument, /, *, json: Json = False, where: Where = AS_USUAL
     with where.api() as api, name_lookup.of_hosts():
         _switch(api, host, {"enabled": True})
         found = _read(api, host)
-    _say(found, f"host {host} takes servers", json)
+    _print(found, f"host {host} takes servers", json)
 
 
 @app.command
@@ -120,7 +120,7 @@ def disable(host: HostArgument, /, *, reason: str | None = None, json: Json = Fa
         _switch(api, host, {"enabled": False} | ({"disabled_reason": reason} if reason else {}))
         found = _read(api, host)
     there = f"the {found.servers} that it has stay and work" if found.servers else "there are none on it"
-    _say(found, f"host {host} takes no more servers; {there}", json)
+    _print(found, f"host {host} takes no more servers; {there}", json)
 
 
 @app.command
@@ -149,8 +149,8 @@ def force_down(
     with where.api() as api, name_lookup.of_hosts():
         api.put("compute", f"{_url(host)}/force-down", {"force_down": {"forced_down": not undo, "reason": reason}})
         found = _read(api, host)
-    said = f"host {host} counts as dead; next: whimbrel host evacuate {host}"
-    _say(found, f"host {host} is not forced down any more" if undo else said, json)
+    sentence = f"host {host} counts as dead; next: whimbrel host evacuate {host}"
+    _print(found, f"host {host} is not forced down any more" if undo else sentence, json)
 
 
 @app.command
@@ -265,7 +265,7 @@ def _url(host: str) -> str:
     return f"{URL}/{quote(host, safe='')}"
 
 
-def _say(host: HostState, sentence: str, json: bool) -> None:
+def _print(host: HostState, sentence: str, json: bool) -> None:
     if json:
         terminal.write_json({"host": host})
     else:

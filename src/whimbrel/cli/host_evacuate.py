@@ -51,17 +51,17 @@ def evacuate(
         task = shown.add_task("", total=None, visible=False)  # until the cloud has accepted it
         reasons = WaitReasons(console)
 
-        def tell(state: HostEvacuationState) -> None:
-            reasons.tell(state)
+        def show(state: HostEvacuationState) -> None:
+            reasons.show(state)
             over = state.arrived + len(state.left)
             total = over + state.under_way + state.to_go
-            shown.update(task, description=said(state), completed=over, total=total, visible=True)
+            shown.update(task, description=progress_of(state), completed=over, total=total, visible=True)
 
-        found = follow(api, host, at_once, detach=detach, tell=tell)
+        found = follow(api, host, at_once, detach=detach, show=show)
     if json:
         terminal.write_json({"evacuation": found})
     else:
-        terminal.console().print(told(found))
+        terminal.console().print(summary(found))
     return SAYS_NO if found.left else 0
 
 
@@ -71,7 +71,7 @@ def follow(
     at_once: int | None,
     *,
     detach: bool,
-    tell: Callable[[HostEvacuationState], None],
+    show: Callable[[HostEvacuationState], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> HostEvacuationState:
     """Repeat the request until nothing is under way. Raises: NotFound; Refused: the host is up; Unavailable."""
@@ -79,7 +79,7 @@ def follow(
     asked: dict[str, float] = {"at_once": at_once} if at_once else {}
     while True:
         state = msgspec.convert(api.post("compute", url, {"evacuation": asked}), HostEvacuationAnswer).evacuation
-        tell(state)
+        show(state)
         if state.is_over or detach:
             return state
         asked["since"] = state.since
@@ -91,21 +91,21 @@ class WaitReasons:
 
     def __init__(self, console: Console | None) -> None:
         self._console = console
-        self._told: str | None = None
+        self._shown: str | None = None
 
-    def tell(self, state: HostEvacuationState) -> None:
-        if self._console and state.waiting and state.why and state.why != self._told:
-            self._told = state.why
+    def show(self, state: HostEvacuationState) -> None:
+        if self._console and state.waiting and state.why and state.why != self._shown:
+            self._shown = state.why
             self._console.print(Text(f"host {state.host}: {state.why}"))
 
 
-def said(state: HostEvacuationState) -> str:
+def progress_of(state: HostEvacuationState) -> str:
     """Return the state as a short sentence."""
     return f"host {state.host}: {state.arrived} evacuated, {state.under_way} under way, {state.to_go} to go"
 
 
-def told(state: HostEvacuationState) -> RenderableType:
+def summary(state: HostEvacuationState) -> RenderableType:
     """Show the servers that are left, and a sentence."""
-    last = Text(f"{said(state)}, {len(state.left)} left")
+    last = Text(f"{progress_of(state)}, {len(state.left)} left")
     left = Listing(LEFT, [(one.name, one.server, one.reason) for one in state.left])
     return Lines(left, Text(), last) if state.left else last

@@ -55,7 +55,7 @@ def fence(
     if json:
         terminal.write_json(answer)
     else:
-        print(told(msgspec.convert(answer, HostPowerAnswer).power))
+        print(sentence(msgspec.convert(answer, HostPowerAnswer).power))
     return 0
 
 
@@ -65,7 +65,7 @@ def question(host: HostState) -> str:
     return f"Host {host.name} is {host.state} and has {servers}, which would end at once. Cut its power?"
 
 
-def told(power: HostPower) -> str:
+def sentence(power: HostPower) -> str:
     return f"host {power.host}: power is {power.power}, says its {power.device} device at {power.address}"
 
 

@@ -159,7 +159,7 @@ def plan(
         found = _decoded(api.post("compute", URL, {"maintenance": body}))
         if simulate:
             return _simulate_plan(api, found, assume, json)
-    _tell(found, json)
+    _print(found, json)
     if not json:
         terminal.console().print(next_command(found), soft_wrap=True)
     return 0 if found.can_succeed else SAYS_NO
@@ -194,7 +194,7 @@ def start(maintenance: Which, /, *, watch: Watch = False, json: WatchedJson = Fa
     """
     with where.api() as api:
         found = _act(api, maintenance, "start", None)
-        return _watch(api, found, json) if watch else _tell(found, json)
+        return _watch(api, found, json) if watch else _print(found, json)
 
 
 @app.command
@@ -224,7 +224,7 @@ def list_maintenances(*, output: Output = Output(), where: Where = AS_USUAL) -> 
 def pause(maintenance: Which, /, *, json: Json = False, where: Where = AS_USUAL) -> int:
     """Start no more moves; those under way go on. Hosts that are disabled stay so."""
     with where.api() as api:
-        return _tell(_act(api, maintenance, "pause", None), json)
+        return _print(_act(api, maintenance, "pause", None), json)
 
 
 @app.command
@@ -245,14 +245,14 @@ def resume(
         Plan servers anew whose moves failed, and those that stay."""
     with where.api() as api:
         found = _act(api, maintenance, "resume", {"retry_failed": retry_failed})
-        return _watch(api, found, json) if watch else _tell(found, json)
+        return _watch(api, found, json) if watch else _print(found, json)
 
 
 @app.command
 def abort(maintenance: Which, /, *, json: Json = False, where: Where = AS_USUAL) -> int:
     """Start no more moves, and return the hosts to their state before the start. Moves under way go on to their end."""
     with where.api() as api:
-        return _tell(_act(api, maintenance, "abort", None), json)
+        return _print(_act(api, maintenance, "abort", None), json)
 
 
 def _simulate_plan(api: Api, found: MaintenanceState, assume: Assume, json: bool) -> int:
@@ -310,7 +310,7 @@ def chosen(rows: MaintenanceRows, wanted: str) -> str:
 # Output
 
 
-def _tell(found: MaintenanceState, json: bool) -> int:
+def _print(found: MaintenanceState, json: bool) -> int:
     if json:
         terminal.write_json({"maintenance": found})
     else:

@@ -189,7 +189,7 @@ def export(move: Which, /, *, where: Where = Where()) -> None:
 def retry(move: Which, /, *, where: Where = Where()) -> None:
     """Retry a move now that waits for its next attempt, or was stopped by a bug."""
     with where.api() as api:
-        found = _say(api, move, "retry")
+        found = _send_action(api, move, "retry")
     print(f"move {found} is tried again; watch it:\nwhimbrel move show {found} --watch")
 
 
@@ -197,7 +197,7 @@ def retry(move: Which, /, *, where: Where = Where()) -> None:
 def turn_back(move: Which, /, *, where: Where = Where()) -> None:
     """Roll a move back: the server stays where it was, as it was. A live migration is aborted."""
     with where.api() as api:
-        found = _say(api, move, "turn_back")
+        found = _send_action(api, move, "turn_back")
     print(f"move {found} is rolled back; watch it:\nwhimbrel move show {found} --watch")
 
 
@@ -210,7 +210,7 @@ def give_up_source(move: Which, /, *, where: Where = Where()) -> None:
     target, the record names the dead host again: evacuate the server.
     """
     with where.api() as api:
-        found = _say(api, move, "give_up_source")
+        found = _send_action(api, move, "give_up_source")
     print(f"move {found} goes on without its source; watch it:\nwhimbrel move show {found} --watch")
 
 
@@ -221,7 +221,7 @@ def complete(move: Which, /, *, where: Where = Where()) -> None:
     By post-copy if its policy allows it, else the guest pauses until it arrives.
     """
     with where.api() as api:
-        found = _say(api, move, "complete")
+        found = _send_action(api, move, "complete")
     print(f"move {found} is to be completed; watch it:\nwhimbrel move show {found} --watch")
 
 
@@ -229,7 +229,7 @@ def _get(api: Api, move: str) -> Any:
     return api.get("compute", f"/whimbrel/moves/{move}")
 
 
-def _say(api: Api, move: str, what: str) -> str:
+def _send_action(api: Api, move: str, what: str) -> str:
     """Find a move by the prefix of its id, send it an action, and return its id."""
     found = name_lookup.move_id(api, move)
     api.post("compute", f"/whimbrel/moves/{found}/action", {what: None})

@@ -107,7 +107,7 @@ def _urls(url: str | None, file: Path | None, option: str, db: str | None, db_fi
 
 
 def _run(openstack_url: str, own_url: str, *, imports: bool, replace: bool, verify: bool, json: bool) -> int:
-    """Copy or compare, tell the result, and return the exit code."""
+    """Copy or compare, print the result, and return the exit code."""
     from whimbrel.adapters.clock import SystemClock
     from whimbrel.adapters.sql.placement_transfer import copying
     from whimbrel.adapters.sql.placement_transfer.transfer_databases import open_openstack, open_own
@@ -129,10 +129,10 @@ def _run(openstack_url: str, own_url: str, *, imports: bool, replace: bool, veri
         else:
             report = copying.copy(source, target, replace=replace, show=show)
     urls = (openstack_url, own_url) if imports else (own_url, openstack_url)
-    return _tell(report, *urls, verify=verify, json=json)
+    return _print_report(report, *urls, verify=verify, json=json)
 
 
-def _tell(report: "Report", source: str, target: str, *, verify: bool, json: bool) -> int:
+def _print_report(report: "Report", source: str, target: str, *, verify: bool, json: bool) -> int:
     """Print how the databases compare, and return the exit code."""
     if json:
         what = {"source": without_password(source), "target": without_password(target)}

@@ -41,7 +41,7 @@ def resize(server: str, /, *, flavor: str, all: ShowsAll = False, json: Json = F
         requested = {"action": "resize", "flavor": name_lookup.flavor(api, flavor)["id"]}
         found = name_lookup.server(api, server)
         answer = api.post("compute", URL, {"plan": {"server": found["id"], **requested}})
-    return _tell(answer, found["name"], all, json)
+    return _print(answer, found["name"], all, json)
 
 
 @app.command
@@ -76,7 +76,7 @@ def migrate(
         requested: dict[str, Any] = {"action": "migrate", "host": host, "availability_zone": zone}
         requested |= {"live": True} if live else {}
         answer = api.post("compute", URL, {"plan": {"server": found["id"], **requested}})
-    return _tell(answer, found["name"], all, json)
+    return _print(answer, found["name"], all, json)
 
 
 @app.command
@@ -107,10 +107,10 @@ def group(
     with where.api() as api:
         requested = {"action": "migrate", "host": host, "availability_zone": zone}
         answer = api.post("compute", URL, {"plan": {"server_group": group_move.id_of(api, group), **requested}})
-    return _tell(answer, group, all, json)
+    return _print(answer, group, all, json)
 
 
-def _tell(answer: Any, name: str, everything: bool, json: bool) -> int:
+def _print(answer: Any, name: str, everything: bool, json: bool) -> int:
     plan = msgspec.convert(answer, PlanAnswer).plan
     stays = not_moving(plan)
     if json:

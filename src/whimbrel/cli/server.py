@@ -116,7 +116,7 @@ def move(
     if json:
         terminal.write_json(seen)
     else:
-        _tell(move, found["name"])
+        _print_next(move, found["name"])
     return SAYS_NO if move.state == "undone" else 0
 
 
@@ -145,19 +145,19 @@ def history(server: str, /, *, at: str | None = None, json: Json = False, where:
         terminal.console().print(histories.whole(msgspec.convert(answer, HistoryAnswer).history))
 
 
-def _tell(move: Move, name: str) -> None:
+def _print_next(move: Move, name: str) -> None:
     """Print the next action. Raises: Refused: the move was undone."""
     if move.state == "undone":
         raise Refused(f"server {name} stays where it was: {move.message}")
     then = f"openstack server resize confirm {name} (or revert)"
     if move.state == "open":
-        said = f"server {name} moves; watch it:\nwhimbrel move show {move.id} --watch"
-        said += "" if move.is_live else f"\nthen: {then}"
+        sentence = f"server {name} moves; watch it:\nwhimbrel move show {move.id} --watch"
+        sentence += "" if move.is_live else f"\nthen: {then}"
     elif move.is_live:
-        said = f"server {name} runs on {move.target}"
+        sentence = f"server {name} runs on {move.target}"
     else:
-        said = f"server {name} is on {move.target}; it waits for its verdict: {then}"
-    terminal.console().print(said)
+        sentence = f"server {name} is on {move.target}; it waits for its verdict: {then}"
+    terminal.console().print(sentence)
 
 
 def _follow(api: Api, answer: Any) -> Any:

@@ -126,9 +126,9 @@ def run(
             elif (outcome.failure and is_news) or timeline:
                 say(outcome)
             elif outcome.failure:
-                _say_too(outcome)
+                _print_failure(outcome)
             if outcome.failure and not json:
-                _say_again(outcome.story.seed, steps, size, cells)
+                _print_command(outcome.story.seed, steps, size, cells)
     if not json:
         if seeds > 1:
             terminal.console().print("\n".join(lines(counts)), markup=False, highlight=False, soft_wrap=True)
@@ -187,7 +187,7 @@ def _replay_move(kept: dict[str, Any], json: bool) -> int:
         body = {"stood": replayed.stood, "stands": replayed.stands, "differs": replayed.differs, "timeline": told}
         terminal.write_json(body)
     else:
-        _say_lines(replayed.told)
+        _print_lines(replayed.told)
         console = terminal.console()
         console.print(f"the real one: {replayed.stood}", markup=False)
         console.print(f"here, where it came to in the end: {replayed.stands}", markup=False)
@@ -263,16 +263,16 @@ def say(outcome: Outcome) -> None:
         f"[bold]seed {outcome.story.seed}[/], {terminal.counted(len(outcome.story.decisions), 'step')}:",
         highlight=False,
     )
-    _say_lines(list(folded(outcome.told)))
+    _print_lines(list(folded(outcome.told)))
 
 
-def _say_too(outcome: Outcome) -> None:
+def _print_failure(outcome: Outcome) -> None:
     """Print only how a run fails: an earlier one has shown the rest."""
     line = f"seed {outcome.story.seed} fails in a way that was shown already: {outcome.failure}"
     terminal.console().print(line, style="bold red", markup=False, highlight=False, soft_wrap=True)
 
 
-def _say_lines(told: Sequence[Line]) -> None:
+def _print_lines(told: Sequence[Line]) -> None:
     console = terminal.console()
     for line in told:
         style = {"fault": "yellow", "user": "cyan", "law": "bold red", "world": "yellow", "operator": "cyan"}.get(
@@ -281,7 +281,7 @@ def _say_lines(told: Sequence[Line]) -> None:
         console.print(str(line), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def _say_again(seed: int, steps: int, size: Size, cells: int | None) -> None:
+def _print_command(seed: int, steps: int, size: Size, cells: int | None) -> None:
     """Print the command that repeats the whole run; `size` as it was given."""
     usual = Size()
     asked = {

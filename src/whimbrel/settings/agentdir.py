@@ -57,14 +57,14 @@ class AgentDir:
 
     def keep_new_seed(self, seed: bytes) -> None:
         """Make the directory, and store a private key that the cloud does not know yet. Raises: Refused."""
-        with self._said("make or write"):
+        with self._os_errors_reported("make or write"):
             self.path.mkdir(parents=True, exist_ok=True, mode=file_modes.DIRECTORY)
             file_modes.narrow(self.path, file_modes.DIRECTORY)
             write_private(self.new_seed_file, seed)
 
     def complete(self, membership: Membership, ca_pem: str) -> None:
         """Use the new key from now on. ca_pem: of the bus; "": the system trusts its certificate. Raises: Refused."""
-        with self._said("write"):
+        with self._os_errors_reported("write"):
             if ca_pem:
                 write_private(self._ca_file, ca_pem.encode())
             else:
@@ -75,7 +75,7 @@ class AgentDir:
     def renew(self, jwt: str) -> None:
         """Replace the claims that admit the host's key to the bus. Raises: Refused."""
         renewed = msgspec.structs.replace(self.membership(), jwt=jwt)
-        with self._said("write"):
+        with self._os_errors_reported("write"):
             write_private(self.membership_file, msgspec.json.format(msgspec.json.encode(renewed)))
 
     def _read(self, file: Path) -> bytes:
@@ -90,7 +90,7 @@ class AgentDir:
             raise Refused(f"cannot read {file}: {error.strerror}; make it readable") from None
 
     @contextmanager
-    def _said(self, doing: str) -> Iterator[None]:
+    def _os_errors_reported(self, doing: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:

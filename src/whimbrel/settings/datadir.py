@@ -112,7 +112,7 @@ class DataDir:
 
         guests: directories of real guests, for whose modes the hypervisors are responsible.
         """
-        with _said("make or write", self.path):
+        with _os_errors_reported("make or write", self.path):
             self.path.mkdir(parents=True, exist_ok=True, mode=file_modes.DIRECTORY)
             file_modes.narrow_tree(self.path, guests)
             if not os.access(self.path, os.W_OK | os.X_OK):
@@ -129,11 +129,11 @@ class DataDir:
         Raises: Refused: another process has the lock.
         """
         file = self.path / f"{role}.lock"
-        with _said("write", file):
+        with _os_errors_reported("write", file):
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_modes.FILE)
         try:
             self._lock(descriptor, role, option)
-            with _said("write", file):
+            with _os_errors_reported("write", file):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield _lock_id(descriptor)
@@ -215,7 +215,7 @@ class DataDir:
 
     def _write(self, file: Path, content: bytes) -> None:
         """Write a file atomically, readable by its owner only. Raises: Refused."""
-        with _said("write", file):
+        with _os_errors_reported("write", file):
             write_private(file, content)
 
 
@@ -247,7 +247,7 @@ def _read(file: Path, kind: type[Content]) -> Content | None:
 
 
 @contextmanager
-def _said(doing: str, what: Path) -> Iterator[None]:
+def _os_errors_reported(doing: str, what: Path) -> Iterator[None]:
     """Convert OSErrors to errors for users."""
     try:
         yield

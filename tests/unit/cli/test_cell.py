@@ -31,9 +31,9 @@ def test_cells_are_shown_with_whether_they_take_servers_and_answer() -> None:
 
 def test_a_new_cell_is_reported_with_what_to_do_next() -> None:
     up = Cell(name="two", enabled=True, state="up")
-    assert "whimbrel host invite NAME --cell two" in cell.said_of_new(up)
+    assert "whimbrel host invite NAME --cell two" in cell.sentence_of_new(up)
     down = Cell(name="two", enabled=True, state="down", problem="it is away")
-    assert "recorded, but it is down: it is away." in cell.said_of_new(down)
+    assert "recorded, but it is down: it is away." in cell.sentence_of_new(down)
 
 
 def test_what_a_drain_came_to_is_said_with_who_is_left_and_why() -> None:
@@ -41,8 +41,8 @@ def test_what_a_drain_came_to_is_said_with_who_is_left_and_why() -> None:
         LeavingServer(id="1", name="a", host="n1"),
         LeavingServer(id="2", name="b", host="m1", reason="it is locked"),
     )
-    assert lines(drain.said(Outcome(cell="two", moved=[gone]))) == ["cell two: 1 server moved away; none is left"]
-    assert lines(drain.said(Outcome(cell="two", moved=[gone], waiting=[gone], left=[stays]))) == [
+    assert lines(drain.summary(Outcome(cell="two", moved=[gone]))) == ["cell two: 1 server moved away; none is left"]
+    assert lines(drain.summary(Outcome(cell="two", moved=[gone], waiting=[gone], left=[stays]))) == [
         "cell two: 1 server moved away; arrived elsewhere, and not yet confirmed: 1; left: 1",
         "server  id  host  why it is left",
         "b       2   m1    it is locked",

@@ -33,13 +33,15 @@ def test_who_is_left_behind_is_named_with_the_reason() -> None:
     assert shown[1:3] == ["anna    n2    VERIFY_RESIZE", "bob     n1    ERROR          no room"]
     assert shown[-1].startswith("The group is split: bob did not get to n2.")
     assert shown[-1].endswith("whimbrel server move --group g1")
-    assert group_move.said(group("split", OTHER)).startswith("They are all where they were, and did not get to n2.")
+    assert group_move.sentence_of(group("split", OTHER)).startswith(
+        "They are all where they were, and did not get to n2."
+    )
 
 
 def test_a_group_that_rests_says_where() -> None:
-    assert group_move.said(group("resting", MEMBER, moving_to=None)) == "All are on n2."
-    assert group_move.said(group("resting", moving_to=None, hosts=[])) == "All are on no host."
-    assert group_move.said(group("moving", MEMBER)) == "It is on its way to n2."
+    assert group_move.sentence_of(group("resting", MEMBER, moving_to=None)) == "All are on n2."
+    assert group_move.sentence_of(group("resting", moving_to=None, hosts=[])) == "All are on no host."
+    assert group_move.sentence_of(group("moving", MEMBER)) == "It is on its way to n2."
 
 
 def test_only_who_came_with_the_group_awaits_its_verdict() -> None:

@@ -66,7 +66,7 @@ def test_the_question_before_a_power_cut_has_what_is_lost() -> None:
 
 def test_the_power_of_a_host_has_its_source() -> None:
     power = HostPower(host="n1", device="redfish", address="https://10.0.0.17", power="off")
-    assert host_fence.told(power) == "host n1: power is off, says its redfish device at https://10.0.0.17"
+    assert host_fence.sentence(power) == "host n1: power is off, says its redfish device at https://10.0.0.17"
 
 
 @pytest.mark.parametrize("options", [{}, {"power_off": True, "status": True}, {"power_off": True, "json": True}])

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 
 from whimbrel.api.views.host_evacuations import HostEvacuationState, LeftServer
-from whimbrel.cli.host_evacuate import WaitReasons, follow, said, told
+from whimbrel.cli.host_evacuate import WaitReasons, follow, progress_of, summary
 
 
 def state(**fields: Any) -> dict[str, Any]:
@@ -25,7 +25,7 @@ class Answers:
 
 
 def follow_all(answers: Answers, *, detach: bool = False) -> HostEvacuationState:
-    return follow(answers, "h/1", 4, detach=detach, tell=lambda _: None, sleep=lambda _: None)  # type: ignore[arg-type]
+    return follow(answers, "h/1", 4, detach=detach, show=lambda _: None, sleep=lambda _: None)  # type: ignore[arg-type]
 
 
 def test_it_is_repeated_until_it_is_over() -> None:
@@ -46,8 +46,8 @@ def test_what_it_waits_for_is_said_in_full_and_once() -> None:
     reasons = WaitReasons(console)
     for why in ("waits for evidence: the agent answers and says that it is running", "waits for evidence"):
         for _ in range(2):
-            reasons.tell(HostEvacuationState(**state(under_way=2, waiting=2, why=why)))
-    reasons.tell(HostEvacuationState(**state(under_way=2)))
+            reasons.show(HostEvacuationState(**state(under_way=2, waiting=2, why=why)))
+    reasons.show(HostEvacuationState(**state(under_way=2)))
     assert " ".join(console.export_text().split()) == (
         "host h1: waits for evidence: the agent answers and says that it is running host h1: waits for evidence"
     )
@@ -55,13 +55,13 @@ def test_what_it_waits_for_is_said_in_full_and_once() -> None:
 
 def test_the_numbers_are_said() -> None:
     going = HostEvacuationState(**state(under_way=2, waiting=1, arrived=3, to_go=4))
-    assert said(going) == "host h1: 3 evacuated, 2 under way, 4 to go"
+    assert progress_of(going) == "host h1: 3 evacuated, 2 under way, 4 to go"
 
 
 def test_servers_that_are_left_are_listed_with_the_reason() -> None:
     one = LeftServer(server="id", name="db", reason="No valid host")
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(told(HostEvacuationState(**state(arrived=1, left=[one], is_over=True))))
+    console.print(summary(HostEvacuationState(**state(arrived=1, left=[one], is_over=True))))
     text = console.export_text()
     assert "db" in text
     assert "No valid host" in text

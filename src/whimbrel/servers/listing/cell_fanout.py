@@ -62,12 +62,12 @@ async def ask(cloud: Cloud, name: CellName, question: Question[Answer]) -> Answe
 async def ask_all(cloud: Cloud, question: Question[Answer], cells: Iterable[CellName] | None = None) -> Answers[Answer]:
     """Ask these cells concurrently. cells: None: all."""
     names = list(cloud.cells if cells is None else cells)
-    said = await asyncio.gather(*(_said(cloud, name, question) for name in names))
-    heard = {name: answer[0] for name, answer in zip(names, said, strict=True) if answer}
-    return Answers(heard, frozenset(names) - frozenset(heard))
+    answers = await asyncio.gather(*(_answer_of(cloud, name, question) for name in names))
+    answered = {name: answer[0] for name, answer in zip(names, answers, strict=True) if answer}
+    return Answers(answered, frozenset(names) - frozenset(answered))
 
 
-async def _said(cloud: Cloud, name: CellName, question: Question[Answer]) -> tuple[Answer] | None:
+async def _answer_of(cloud: Cloud, name: CellName, question: Question[Answer]) -> tuple[Answer] | None:
     try:
         return (await ask(cloud, name, question),)
     except Unavailable:

@@ -188,4 +188,4 @@ def _named(error: DBAPIError | psycopg.Error) -> WorldError:
     origin = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(error, IntegrityError | psycopg.IntegrityError):
         return Conflict(f"a rule of the database does not allow it: {origin}")
-    return Unavailable(f"the database does not do it now: {origin}")
+    return Unavailable(f"the database cannot do this now: {origin}")

@@ -86,7 +86,7 @@ def prepare(url: str, schema: str) -> None:
     not answer.
     """
     kind = kind_of(schema)
-    with _said(url, schema):
+    with _errors_translated(url, schema):
         if is_postgres(url):
             _prepare_postgres(url, schema, kind)
         else:
@@ -126,7 +126,7 @@ def version_of(url: str, schema: str) -> str | None:
 
 def look(url: str, schema: str) -> Found:
     """Return the state of a schema, whatever it is. Raises: Refused: it is no database; Unavailable."""
-    with _said(url, schema):
+    with _errors_translated(url, schema):
         if is_postgres(url):
             with _postgres_engine(url, schema).begin() as connection:
                 return _postgres_state(connection)
@@ -140,7 +140,7 @@ def _file(url: str, schema: str) -> Path:
 
 
 @contextmanager
-def _said(url: str, schema: str) -> Iterator[None]:
+def _errors_translated(url: str, schema: str) -> Iterator[None]:
     """Translate driver errors into messages for users."""
     name = schema if is_postgres(url) else _file(url, schema)
     try:

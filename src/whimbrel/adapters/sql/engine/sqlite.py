@@ -50,7 +50,7 @@ def _named(error: DBAPIError | sqlite3.Error, path: Path | None) -> WorldError:
 
 def _not_now(path: Path | None, reason: str) -> Unavailable:
     """Name the file without its directory: users of the API read this too."""
-    return Unavailable(f"the database {path.name if path else 'in memory'} does not do it now: {reason}")
+    return Unavailable(f"the database {path.name if path else 'in memory'} cannot do this now: {reason}")
 
 
 class _SqliteTx(Tx):

@@ -27,7 +27,7 @@ def open_openstack(url: str, now: datetime, *, writes: bool) -> Iterator[Opensta
 
     Raises: Invalid: the URL, or its driver is not installed. Refused; Unavailable.
     """
-    with _said("OpenStack Placement's database"):
+    with _errors_translated("OpenStack Placement's database"):
         engine = _openstack_engine(url)
         with engine.connect() as connection:
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
@@ -61,7 +61,7 @@ def open_own(url: str, *, writes: bool) -> Iterator[OwnContents]:
         prepare(url, SCHEMA)
     else:
         check(url, SCHEMA)
-    with _said("Whimbrel's database"):
+    with _errors_translated("Whimbrel's database"):
         if is_postgres(url):
             arguments = {"connect_timeout": TIMEOUT_S, **connect_arguments(url, SCHEMA)}
             engine = sa.create_engine(ENGINE, poolclass=sa.pool.NullPool, connect_args=arguments)
@@ -92,14 +92,14 @@ def _sqlite(url: str, *, writes: bool) -> Iterator[sa.Connection]:
 
 
 @contextmanager
-def _said(which: str) -> Iterator[None]:
+def _errors_translated(which: str) -> Iterator[None]:
     """Translate errors of drivers."""
     try:
         yield
     except (sa.exc.IntegrityError, sa.exc.DataError) as error:
-        raise Refused(f"{which} does not take these rows: {_sentence(error)}") from error
+        raise Refused(f"{which} refuses these rows: {_sentence(error)}") from error
     except sa.exc.DBAPIError as error:
-        raise Unavailable(f"{which} does not do it: {_sentence(error)}") from error
+        raise Unavailable(f"{which} cannot be used: {_sentence(error)}") from error
 
 
 def _sentence(error: sa.exc.DBAPIError) -> str:

@@ -22,7 +22,7 @@ PAGES = 20
 MUCH = 200_000
 
 DONE = ""
-FULL = "does not do it now: database or disk is full; make room on the disk"
+FULL = "cannot do this now: database or disk is full; make room on the disk"
 
 
 @pytest.fixture(params=["file", "memory"])

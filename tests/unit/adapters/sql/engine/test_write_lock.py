@@ -154,7 +154,7 @@ async def test_a_file_that_stays_locked_is_given_up(path: Path, rival: sqlite3.C
     async with on_a_shared_file(path, busy_timeout_s=2 * write_lock.TRIES_EACH_S) as database:
         lock(rival)
         answers = await asyncio.gather(put(database, 1), put(database, 2), return_exceptions=True)
-        unavailable = Unavailable(f"the database {path.name} does not do it now: other processes keep it locked")
+        unavailable = Unavailable(f"the database {path.name} cannot do this now: other processes keep it locked")
         assert [repr(answer) for answer in answers] == [repr(unavailable)] * 2
         await meet_the_lock()
         let_go(rival)
