@@ -9,7 +9,7 @@ from tools.scenarios.moves import Story, Trial
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
-from whimbrel.history.history import past_of, tell
+from whimbrel.history.history import events_of, past_of
 from whimbrel.history.state_at import ServerState, server_state_at
 from whimbrel.servers import lookup
 from whimbrel.sim.cloud.cloud import World
@@ -25,7 +25,7 @@ async def now(world: World, server_id: ServerId) -> tuple[ServerState, Server | 
     except NotFound:
         record = None
     past = await past_of(world.cloud, server_id)
-    result = tell(past)
+    result = events_of(past)
     assert [entry.at for entry in result] == sorted(entry.at for entry in result)
     assert len([entry for entry in result if entry.kind == "ended"]) == len(past.runs)
     return server_state_at(past, world.cloud.clock.now(), record.vm_state if record else None), record

@@ -60,15 +60,15 @@ async def past_of(cloud: Cloud, server_id: ServerId) -> Past:
     )
 
 
-def tell(past: Past) -> list[Entry]:
+def events_of(past: Past) -> list[Entry]:
     """Return the events, oldest first; events with the same time stay in the order of their run."""
-    told = [entry for run in past.runs for entry in _story(run, past)]
+    events = [entry for run in past.runs for entry in _events_of_run(run, past)]
     known = {run.id for run in past.runs}
-    told += [_asked(action, None) for action in past.actions if action.run_id not in known]
-    return sorted(told, key=lambda entry: entry.at)
+    events += [_asked(action, None) for action in past.actions if action.run_id not in known]
+    return sorted(events, key=lambda entry: entry.at)
 
 
-def _story(run: Run, past: Past) -> Iterator[Entry]:
+def _events_of_run(run: Run, past: Past) -> Iterator[Entry]:
     """Yield the events of one run: a request precedes the steps that serve it, a choice follows its step."""
     asked = {action.request_id: action for action in past.actions if action.run_id == run.id}
     yield from (_asked(asked.pop(id), run.saga) for id in list(asked) if asked[id].name not in VERDICTS)

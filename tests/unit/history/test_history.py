@@ -10,7 +10,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, RunId, ServerId, Slot, UserId
 from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Action, LogEntry, Run
-from whimbrel.history.history import Past, tell
+from whimbrel.history.history import Past, events_of
 from whimbrel.history.state_at import EFFECTS, ServerState, server_state_at
 from whimbrel.moves.facts import Location, MoveFacts
 from whimbrel.ports.placement.placement import Owner
@@ -89,7 +89,7 @@ def operation(name: str, began: float, was: str, *log: LogEntry) -> Run:
 
 def test_what_has_the_same_time_stays_in_its_order() -> None:
     run = a_run("m", 1.0, step(1.0, "lock"), step(1.0, "choose_target"), state="done", finished_at=1.0)
-    told = tell(
+    told = events_of(
         Past(
             actions=[asked(run, "resize", 1.0)],
             runs=[run],
@@ -110,7 +110,7 @@ def test_a_debt_is_shown_when_it_is_made_and_when_it_is_paid() -> None:
         step(9.0, "bind_target", "undo"),
     )
     run = a_run("m", 1.0, *log, state="undone", turned="refused", finished_at=10.0, message="no")
-    told = tell(Past(actions=[], runs=[run]))
+    told = events_of(Past(actions=[], runs=[run]))
     assert [(each.kind, each.what, each.outcome) for each in told] == [
         ("step", "bind_target", "refused"),
         ("debt", "bind_target", "debt"),
@@ -123,7 +123,7 @@ def test_a_debt_is_shown_when_it_is_made_and_when_it_is_paid() -> None:
 
 def test_a_verdict_stands_before_the_steps_that_serve_it() -> None:
     run = a_run("m", 1.0, step(1.0, "lock", action="req-m"), step(5.0, "await_verdict", action="req-c"))
-    told = tell(Past(actions=[asked(run, "resize", 1.0), asked(run, "confirmResize", 5.0, "req-c")], runs=[run]))
+    told = events_of(Past(actions=[asked(run, "resize", 1.0), asked(run, "confirmResize", 5.0, "req-c")], runs=[run]))
     assert [(each.kind, each.what) for each in told] == [
         ("asked", "resize"),
         ("step", "lock"),
@@ -134,16 +134,16 @@ def test_a_verdict_stands_before_the_steps_that_serve_it() -> None:
 
 def test_what_is_in_the_way_of_an_open_run_is_shown() -> None:
     waits = a_run("m", 1.0, at="bind_target", message="no answer", updated_at=7.0)
-    [told] = tell(Past(actions=[], runs=[waits]))
+    [told] = events_of(Past(actions=[], runs=[waits]))
     assert (told.at, told.kind, told.what, told.detail) == (7.0, "trouble", "bind_target", "no answer")
-    [told] = tell(Past(actions=[], runs=[replace(waits, message=None, problem="Traceback ...")]))
+    [told] = events_of(Past(actions=[], runs=[replace(waits, message=None, problem="Traceback ...")]))
     assert told.detail == "it stopped at a bug"
 
 
 def test_take_overs_and_requests_without_a_run_are_shown() -> None:
     run = a_run("m", 1.0, step(1.0, "lock"), step(9.0, "choose_target"))
     takeover = Takeover(run_id=run.id, at=5.0, was="a", by="b", epoch=2)
-    told = tell(Past(actions=[reset(3.0)], runs=[run], takeovers=[takeover]))
+    told = events_of(Past(actions=[reset(3.0)], runs=[run], takeovers=[takeover]))
     assert [each.kind for each in told] == ["step", "asked", "takeover", "step"]
     assert (told[2].takeover, told[2].saga, told[1].what) == (takeover, "resize", "resetState")
 
@@ -250,7 +250,7 @@ def test_a_repair_says_what_it_was_to_do_once_it_was_asked_for() -> None:
     facts = RepairFacts(cell=None, host=None, slot=None, was="active", shows=None, agreed=(action,))
     run = a_run("r", 11.0, step(12.0, "book"), saga="repair", facts=facts, state="done", finished_at=13.0)
     past = Past(actions=[asked(run, "repair", 11.1)], runs=[run])
-    told = [(entry.kind, entry.what, entry.detail) for entry in tell(past)]
+    told = [(entry.kind, entry.what, entry.detail) for entry in events_of(past)]
     assert told[:3] == [
         ("asked", "repair", None),
         ("agreed", "book", "count server s for 1 cpus and 512 MiB"),

@@ -86,7 +86,7 @@ async def add_host(call: Call) -> Any:
     await _check_servers_keep_their_zone(call, "add host to", host, known, after)
     async with _changing(call, known, after, [host.name]) as zoning:
         changed = await call.cloud.aggregates.add_host(aggregate.id, host.name, call.cloud.clock.now(), zoning)
-    await _tell_placement(call, host)
+    await _mirror_in_placement(call, host)
     return await _answer(call, changed)
 
 
@@ -97,7 +97,7 @@ async def remove_host(call: Call) -> Any:
     await _check_servers_keep_their_zone(call, "remove host from", host, known, after)
     async with _changing(call, known, after, [host.name]) as zoning:
         changed = await call.cloud.aggregates.remove_host(aggregate.id, host.name, call.cloud.clock.now(), zoning)
-    await _tell_placement(call, host)
+    await _mirror_in_placement(call, host)
     return await _answer(call, changed)
 
 
@@ -230,7 +230,7 @@ async def _check_servers_keep_their_zone(
         )
 
 
-async def _tell_placement(call: Call, host: Host) -> None:
+async def _mirror_in_placement(call: Call, host: Host) -> None:
     """Mirror the host's memberships to placement. Only placement's clients read them, so a failure is only logged."""
     member_of = [aggregate.uuid for aggregate in await call.cloud.aggregates.all() if host.name in aggregate.hosts]
     try:

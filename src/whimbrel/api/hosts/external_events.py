@@ -29,12 +29,12 @@ WITH_TAG = frozenset({"volume-extended", "power-update", "accelerator-request-bo
 async def create(call: Call) -> Reply:
     """Process events; 207 if some fail."""
     acting: set[str] = set()
-    heard = [await _hear(call, event, acting) for event in call.body["events"]]
-    status = 200 if all(event["code"] == OK for event in heard) else 207
-    return Reply(body={"events": heard}, status=status)
+    received = [await _receive(call, event, acting) for event in call.body["events"]]
+    status = 200 if all(event["code"] == OK for event in received) else 207
+    return Reply(body={"events": received}, status=status)
 
 
-async def _hear(call: Call, event: dict[str, Any], acting: set[str]) -> dict[str, Any]:
+async def _receive(call: Call, event: dict[str, Any], acting: set[str]) -> dict[str, Any]:
     """acting: the servers on which this request has acted."""
     code = await _code(call, event, _requester(call, event["server_uuid"], acting))
     status = event.get("status", "completed") if code == OK else "failed"

@@ -65,16 +65,16 @@ async def delete(call: Call) -> Any:
         raise Conflict(
             f"{zone.name} is the default availability zone: hosts that no aggregate puts into one are in it."
         )
-    await _check_nobody_holds(call, zone)
+    await _check_unused(call, zone)
     await call.cloud.zones.delete(zone.id)
     try:
-        await _check_nobody_holds(call, zone)
+        await _check_unused(call, zone)
     except Conflict:
         await call.cloud.zones.ensure(zone)  # a concurrent request began to use it
         raise
 
 
-async def _check_nobody_holds(call: Call, zone: Zone) -> None:
+async def _check_unused(call: Call, zone: Zone) -> None:
     if held := await holders(call.cloud, zone.id):
         raise Conflict(f"Availability zone {zone.name} cannot be deleted: {'; '.join(held)}.")
 

@@ -14,7 +14,7 @@ from whimbrel.api.views.server import host_id
 from whimbrel.domain.errors import Invalid, NotFound, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId, UserId
 from whimbrel.history import history
-from whimbrel.history.history import Past, past_of, tell
+from whimbrel.history.history import Past, events_of, past_of
 from whimbrel.history.state_at import server_state_at
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.scheduling.decision import from_bytes
@@ -33,7 +33,7 @@ async def show(call: Call) -> HistoryAnswer:
     whose = await _whose(call, server_id, past)
     target = {"project_id": whose.project_id, "user_id": whose.user_id}
     hosts, at = call.may(HOSTS, target), _time_asked(call)
-    entries = [_shown(each, hosts=hosts) for each in tell(past) if at is None or each.at <= at]
+    entries = [_shown(each, hosts=hosts) for each in events_of(past) if at is None or each.at <= at]
     shown = History(server_id=server_id, project_id=whose.project_id, deleted_at=whose.deleted_at, entries=entries)
     if at is not None:
         shown.at = at

@@ -19,13 +19,13 @@ from whimbrel.proof.violation import Violation
 async def show(call: Call) -> ProofAnswer | Reply:
     """Prove the cloud now. progress: answer with a line for each step; the last line is the proof."""
     if truth_of_word(call.value("progress") or "no"):
-        return Reply(lines=_told(call))
+        return Reply(lines=_progress_lines(call))
     proof = await prove(call.cloud)
     await note(call.cloud, proof)
     return ProofAnswer(shown(proof))
 
 
-async def _told(call: Call) -> AsyncIterator[ProofLine]:
+async def _progress_lines(call: Call) -> AsyncIterator[ProofLine]:
     async for step in proving(call.cloud):
         if isinstance(step, Progress):
             yield ProofLine(progress=msgspec.convert(step, views.Progress, from_attributes=True))

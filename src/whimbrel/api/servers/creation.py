@@ -25,7 +25,7 @@ from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.http.reply import Reply
 from whimbrel.moves import quota_checks
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create as births
+from whimbrel.servers.lifecycle import create as creates
 from whimbrel.servers.lifecycle import delete
 
 UNAVAILABLE = "The requested availability zone is not available"
@@ -102,14 +102,14 @@ async def _accept(call: Call, servers: list[Server], host: HostName | None, note
     makes_volumes = any(volume.volume_id is None for volume in servers[0].requested_volumes)
     requester = call.granting_requester if makes_volumes else call.requester
     try:
-        await births.accept(call.cloud, call.engine, requester, servers, host, note)
+        await creates.accept(call.cloud, call.engine, requester, servers, host, note)
     except OverQuota:
         for server in servers[:-1]:
-            await _take_back(call, server)
+            await _delete_accepted(call, server)
         raise
 
 
-async def _take_back(call: Call, server: Server) -> None:
+async def _delete_accepted(call: Call, server: Server) -> None:
     try:
         begun = await lookup.find(call.cloud, server.id)
     except NotFound:

@@ -4,7 +4,7 @@ from whimbrel.api.http.call import Call
 from whimbrel.api.servers import action_states
 from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, WrongState
-from whimbrel.servers.lifecycle import delete as ends
+from whimbrel.servers.lifecycle import delete as deletes
 from whimbrel.servers.lifecycle import soft_delete as lifecycle
 
 
@@ -15,18 +15,18 @@ async def delete(call: Call) -> None:
     """
     action_states.check_lock(call)
     if not call.cloud.rules.reclaim_instance_interval_s or not _can_be_kept(call):
-        await ends.accept(call.cloud, call.engine, call.requester, call.server)
+        await deletes.accept(call.cloud, call.engine, call.requester, call.server)
     elif not await _is_kept_already(call):
         try:
             await lifecycle.soft_delete(call.cloud, call.engine, call.requester, call.server)
         except (Conflict, WrongState):
             if not await _is_kept_already(call):
-                await ends.accept(call.cloud, call.engine, call.requester, call.server)
+                await deletes.accept(call.cloud, call.engine, call.requester, call.server)
 
 
 async def force_delete(call: Call) -> None:
     action_states.check_lock(call)
-    await ends.accept(call.cloud, call.engine, call.requester, call.server)
+    await deletes.accept(call.cloud, call.engine, call.requester, call.server)
 
 
 async def restore(call: Call) -> None:
