@@ -96,7 +96,7 @@ async def test_what_cannot_be_attached_is_refused_and_leaves_nothing(front: Fron
     await no({"net_id": a, "fixed_ips": [taken, taken]}, "badRequest", 400)
     await no({"net_id": a, "tag": "t"}, "badRequest", 400, minor=48)
     await no({"net_id": a, "unknown": 1}, "badRequest", 400)
-    assert "cannot give port" in await no({"port_id": wide.id}, "badRequest", 400)
+    assert "cannot serve the requests of port" in await no({"port_id": wide.id}, "badRequest", 400)
     assert "direct" in await no({"port_id": direct.id}, "badRequest", 400)
     await no({"net_id": outside}, "forbidden", 403)
     await no({"net_id": theirs}, "itemNotFound", 404)
