@@ -130,11 +130,11 @@ def _fences() -> Iterator[Mutant]:
     yield Mutant("the journal takes any epoch", _any_epoch)
     yield Mutant("the epoch does not rise after silence", _still_epoch)
     for port, module in (("networks", ports), ("volumes", volumes)):
-        yield Mutant(f"{port} are called without a look at the journal", nothing((module, "check_in_hand")), "ports")
+        yield Mutant(f"{port} are called without a look at the journal", nothing((module, "check_epoch")), "ports")
 
 
 def _guards() -> Iterator[Mutant]:
-    yield Mutant("destroyed without looking", nothing((guest, "_see")))
+    yield Mutant("destroyed without looking", nothing((guest, "_check_whole")))
     yield Mutant("no record is frozen at a switch", _never_frozen, "cell")
     yield Mutant("no record is whole again", _never_whole, "cell")
     for name in ("_has_arrived", "_give_up"):
@@ -162,7 +162,7 @@ def _looks() -> Iterator[Mutant]:
         "repair": (steps, unended_swaps),
     }
     for saga, modules in looks.items():
-        calls = [(module, "check_in_hand") for module in modules]
+        calls = [(module, "check_epoch") for module in modules]
         yield Mutant(f"{saga}: services are called without a look at the journal", nothing(*calls), "ports", saga)
     yield Mutant("repair: guests are destroyed without proof", nothing((steps, "_see_proof")), "guest", "repair")
     yield Mutant("repair: a swap is ended without asking the host", _never_swapped, "swap", "repair")

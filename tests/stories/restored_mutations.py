@@ -27,7 +27,7 @@ def of_restored() -> Iterator[Mutant]:
     yield _mutant("hosts compare no progress", partial(no_progress_at, "host"))
     yield _mutant("cells compare no progress", partial(no_progress_at, "the cell"))
     yield _mutant("placement compares no progress", _no_progress_at_placement)
-    yield _mutant("a run is driven without a look at its lock", nothing((Engine, "_see_lock")))
+    yield _mutant("a run is driven without a look at its lock", nothing((Engine, "_check_lock")))
     yield _mutant("no start compares the ledgers", lambda: mock.patch.object(ledgers, "check", _nothing_found))
     yield _mutant("held runs are accepted", lambda: mock.patch.object(journal, "check_not_held", _never_held))
     yield _mutant("held runs are saved", partial(_without_hold, journal, "_save"))

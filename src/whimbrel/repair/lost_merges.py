@@ -4,7 +4,7 @@ Invariant: nothing is merged here, and no file is deleted. The volume service ke
 its deletion can be requested again. A host that has merged the files, or still does, answers that request by it.
 """
 
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
@@ -21,5 +21,5 @@ def end_merge(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violatio
 
 async def end_merges(run: Repair, cloud: Cloud) -> None:
     for action in run.facts.of_kind(actions.EndMerge):
-        await check_in_hand(run, cloud)
+        await check_epoch(run, cloud)
         await file_snapshots.report_unmerged(action.snapshot_id, cloud)

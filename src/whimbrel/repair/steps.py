@@ -4,7 +4,7 @@ from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import ConsumerId, HostName, ProviderId
 from whimbrel.moves.steps.disk import TRANSFER_IMAGE
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.proof.evidence_reader import is_ended
@@ -135,7 +135,7 @@ async def bind_ports(run: Repair, cloud: Cloud) -> None:
             port = await cloud.network.port(action.port_id)
         except NotFound:
             continue  # its owner has deleted it
-        await check_in_hand(run, cloud)
+        await check_epoch(run, cloud)
         if port.device_id == run.subject and not (port.host == action.host and port.is_connected):
             await cloud.network.bind(port, action.host, {}, port.device_owner)
 
@@ -146,7 +146,7 @@ async def let_go_bindings(run: Repair, cloud: Cloud) -> None:
             there = await cloud.network.bindings(action.port_id)
         except NotFound:
             continue
-        await check_in_hand(run, cloud)
+        await check_epoch(run, cloud)
         if any(binding.host == action.host and not binding.is_active for binding in there):
             await cloud.network.delete_bindings([action.port_id], action.host)
 
@@ -158,7 +158,7 @@ async def let_go_ports(run: Repair, cloud: Cloud) -> None:
             port = await cloud.network.port(action.port_id)
         except NotFound:
             continue
-        await check_in_hand(run, cloud)
+        await check_epoch(run, cloud)
         if port.device_id != run.subject:
             continue
         if port.mac in made:
@@ -169,7 +169,7 @@ async def let_go_ports(run: Repair, cloud: Cloud) -> None:
 
 async def detach_volumes(run: Repair, cloud: Cloud) -> None:
     for action in run.facts.of_kind(actions.DetachVolume):
-        await check_in_hand(run, cloud)
+        await check_epoch(run, cloud)
         await cloud.volumes.detach(action.attachment_id)
 
 
@@ -180,6 +180,6 @@ async def delete_images(run: Repair, cloud: Cloud) -> None:
             image = await cloud.images.show(action.image_id)
         except NotFound:
             continue
-        await check_in_hand(run, cloud)
+        await check_epoch(run, cloud)
         if image.status == "queued" or TRANSFER_IMAGE in image.properties:
             await cloud.images.delete(image.id)

@@ -11,7 +11,7 @@ from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice
 from whimbrel.moves.steps import volumes
 from whimbrel.moves.steps.disk import finished
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
@@ -57,17 +57,17 @@ async def end_swaps(run: Repair, cloud: Cloud) -> None:
 
 async def _end(run: Repair, action: actions.EndSwap, record: Server, held: BlockDevice, cloud: Cloud) -> None:
     if not await _uses_new(run, action, held, cloud):
-        await check_in_hand(run, cloud)
+        await check_epoch(run, cloud)
         await cloud.volumes.detach(action.attachment_id)
         try:
             await cloud.volumes.complete_migration(action.volume_id, action.target_id, failed=True)
         except Refused as refusal:  # the attachment that told of the migration is gone: go on until it is ended
             raise Unavailable(f"the migration of volume {action.volume_id} is not ended: {refusal}") from refusal
         return
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     await cloud.volumes.complete(action.attachment_id)
     await cloud.volumes.detach(held.attachment_id)
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     volume_id = await cloud.volumes.complete_migration(action.volume_id, action.target_id)
     if volume_id != action.volume_id:
         raise Unavailable(f"volume {action.volume_id} was migrated, and is said to be volume {volume_id} now")

@@ -5,7 +5,7 @@ volume service connects hosts to that file.
 """
 
 from whimbrel.domain.errors import Refused
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
@@ -38,6 +38,6 @@ async def report_snapshots(run: Repair, cloud: Cloud) -> None:
         guest = await operation.agent(run, cloud).look(operation.key(run))
         if guest is None or action.snapshot_id not in guest.file_snapshots:
             raise Refused(f"the guest does not use the file of snapshot {action.snapshot_id}; nothing is reported")
-        await check_in_hand(run, cloud)
+        await check_epoch(run, cloud)
         if await file_snapshots.report_and_await(action.snapshot_id, cloud) != "available":
             raise Refused(f"the volume service has given snapshot {action.snapshot_id} up")

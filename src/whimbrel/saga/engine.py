@@ -133,11 +133,11 @@ class Engine:
                 if step is entrance:
                     await self._journal.forget(run, before)
                 else:
-                    await self._leave_turned(run, step, "refused", began, refusal)
+                    await self._hand_on_turned(run, step, "refused", began, refusal)
                 raise
             except (Unavailable, Conflict) as silence:
                 if step is entrance and saga.may_turn_back(step.name):
-                    await self._leave_turned(run, step, "asked", began, silence)
+                    await self._hand_on_turned(run, step, "asked", began, silence)
                     if isinstance(silence, Superseded):
                         raise Conflict(silence.reason) from silence  # it was rolled back, not taken over
                     raise
@@ -157,7 +157,7 @@ class Engine:
         await self._journal.save(replace(run, owner=None, due_at=0.0), raised=raised)
         self.wake_conductor()
 
-    async def _leave_turned(self, run: Run, step: Step, why: Why, began: float, trouble: WorldError) -> None:
+    async def _hand_on_turned(self, run: Run, step: Step, why: Why, began: float, trouble: WorldError) -> None:
         turned = self._turned(run, step, why, began, trouble.reason)
         await self._hand_on(turned, raised=True)
 
@@ -232,12 +232,12 @@ class Engine:
         """
         try:
             if not begun_here:
-                await self._see_lock(run)
+                await self._check_lock(run)
             while run.state == "open" and run.owner == self.name:
                 run = await self._step(run)
         except LockLost as lost:
             log.error("a run without its lock is stopped", run=run.id, saga=run.saga, at=run.at, reason=lost.reason)
-            await self._stand_still(run, lost.reason, lost.reason)
+            await self._stop(run, lost.reason, lost.reason)
         except Behind as behind:
             await self._hold_all(run, behind)
         except Superseded:
@@ -247,9 +247,9 @@ class Engine:
         except Exception:
             story = traceback.format_exc()
             log.error("a run is stopped by a bug", run=run.id, saga=run.saga, at=run.at, traceback=story)
-            await self._stand_still(run, story, "stopped by a bug: see problem")
+            await self._stop(run, story, "stopped by a bug: see problem")
 
-    async def _see_lock(self, run: Run) -> None:
+    async def _check_lock(self, run: Run) -> None:
         """Raises: LockLost. If the record cannot be read the run continues: agents and stores check its orders."""
         if self.parts.check_lock and self.registry.of(run).holds_lock(run):
             with suppress(Unavailable):
@@ -492,7 +492,7 @@ class Engine:
             self.wake_conductor()  # the next one may be queued
         return run
 
-    async def _stand_still(self, run: Run, problem: str, message: str) -> None:
+    async def _stop(self, run: Run, problem: str, message: str) -> None:
         """Stop a run where it is, visibly, until an operator retries it."""
         stopped = replace(run, problem=problem, message=message, owner=None, due_at=NEVER)
         try:

@@ -12,7 +12,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, MoveFacts, target_of
 from whimbrel.moves.needs.agent_releases import too_old, too_old_for_drives
-from whimbrel.moves.needs.attached import see_attached
+from whimbrel.moves.needs.attached import with_attached
 from whimbrel.moves.needs.groups import group_of, group_rule, group_state
 from whimbrel.moves.needs.hints import hinted_hosts
 from whimbrel.moves.needs.new_image import check_new_image, reason_against_image
@@ -44,10 +44,10 @@ __all__ = [
     "reason_against_image",
     "requested_devices",
     "rules_of_claim",
-    "see_attached",
     "too_old",
     "too_old_for_drives",
     "wants_pci",
+    "with_attached",
     "zone_request",
 ]
 
@@ -64,7 +64,7 @@ async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str =
 
     Raises: Refused: no host can satisfy the request.
     """
-    facts = await see_attached(facts, server, cloud)
+    facts = await with_attached(facts, server, cloud)
     zone = await zone_request(facts, cloud)
     source, fleet = facts.source, await cloud.fleets.now()
     home = source or facts.home

@@ -11,17 +11,17 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.network import Port
 
 
-async def see_attached(facts: MoveFacts, server: ServerId, cloud: Cloud) -> MoveFacts:
+async def with_attached(facts: MoveFacts, server: ServerId, cloud: Cloud) -> MoveFacts:
     """Return the facts with the server's ports, their requests, and its volumes."""
     home = facts.source or facts.home
     if home is None:
-        return await _see_requested(facts, cloud)
+        return await _with_requested(facts, cloud)
     record = await cloud.cell(home.cell).servers.get(server)
     ports = await _ports_now(record.id, record.nics, cloud)
     return replace(facts, ports=ports, volumes=record.volumes, zone_pin=record.spec.zone_pin)
 
 
-async def _see_requested(facts: MoveFacts, cloud: Cloud) -> MoveFacts:
+async def _with_requested(facts: MoveFacts, cloud: Cloud) -> MoveFacts:
     """Add the existing ports of a create, and choose the MACs of the ports to make, which identify them later."""
     if not facts.requested_nics:
         return facts

@@ -14,7 +14,7 @@ from whimbrel.domain.local_disks import names_of
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import Move, MoveFacts, carried_disks, key_at, sends_disk, source_of, target_of, target_spec
 from whimbrel.moves.steps.disk_copies import CopyWatch
-from whimbrel.moves.steps.guest import agent_at, see_replaced
+from whimbrel.moves.steps.guest import agent_at, check_replaced
 from whimbrel.moves.steps.lost_source import is_lost
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.images import Image
@@ -72,7 +72,7 @@ async def _hand_over(move: Move, disk: DiskName, cloud: Cloud) -> None:
 
 async def discard_carried(move: Move, cloud: Cloud) -> None:
     source, target = source_of(move), target_of(move)
-    await see_replaced(move, cloud)
+    await check_replaced(move, cloud)
     await agent_at(cloud, target).discard_disk(move.order, key_at(move, target))
     if not await is_lost(move, cloud):
         await agent_at(cloud, source).unexport_disk(move.order, key_at(move, source))
@@ -93,7 +93,7 @@ async def fetch_shelved(move: Move, cloud: Cloud) -> None:
 
 
 async def discard_fetched(move: Move, cloud: Cloud) -> None:
-    await see_replaced(move, cloud)
+    await check_replaced(move, cloud)
     await discard_built(move, cloud)
 
 

@@ -32,7 +32,7 @@ async def prepare_target(move: Move, cloud: Cloud) -> None:
 
 async def abandon_target(move: Move, cloud: Cloud) -> None:
     target = target_of(move)
-    await see_replaced(move, cloud)
+    await check_replaced(move, cloud)
     await agent_at(cloud, target).destroy(move.order, key_at(move, target))
 
 
@@ -91,16 +91,16 @@ async def destroy_on_target(move: Move, cloud: Cloud) -> None:
     """Destroy the target's guest, once the source's guest and disk, or the shelved images, have been seen."""
     target = target_of(move)
     if await is_lost(move, cloud):
-        await see_replaced(move, cloud)  # its disks would be all that is left
+        await check_replaced(move, cloud)  # its disks would be all that is left
     else:
-        await _see_origin(move, cloud)
+        await _check_origin(move, cloud)
     await agent_at(cloud, target).destroy(move.order, key_at(move, target))
 
 
 async def destroy_on_source(move: Move, cloud: Cloud) -> None:
     """Destroy the source's guest and disk, once the target's guest has been seen."""
     source = source_of(move)
-    await _see(move, cloud, target_of(move))
+    await _check_whole(move, cloud, target_of(move))
     await destroy_at(source.cell, source.host, move.order, key_at(move, source), cloud)
 
 
@@ -117,7 +117,7 @@ async def destroy_at(cell: CellName, host: HostName, order: Order, key: GuestKey
             raise
 
 
-async def see_replaced(move: Move, cloud: Cloud) -> None:
+async def check_replaced(move: Move, cloud: Cloud) -> None:
     """Check before a destruction on the target: if the target's guest has disks, what they were made of must be whole.
 
     Raises: Unavailable: it is not; destroy nothing.
@@ -127,23 +127,23 @@ async def see_replaced(move: Move, cloud: Cloud) -> None:
     target = target_of(move)
     guest = await agent_at(cloud, target).look(key_at(move, target))
     if guest and (guest.has_disk or guest.disks):
-        await _see_origin(move, cloud)
+        await _check_origin(move, cloud)
 
 
-async def _see_origin(move: Move, cloud: Cloud) -> None:
+async def _check_origin(move: Move, cloud: Cloud) -> None:
     """Raises: Unavailable: neither the source's guest nor the images of a shelved server are whole."""
     if move.facts.source is not None:
-        await _see(move, cloud, source_of(move))
+        await _check_whole(move, cloud, source_of(move))
     else:
         await shelved_images.see(move.facts.shelved_images, cloud)
 
 
-async def see_target(move: Move, cloud: Cloud) -> None:
+async def check_target_whole(move: Move, cloud: Cloud) -> None:
     """Raises: Unavailable: the target's guest is not whole."""
-    await _see(move, cloud, target_of(move))
+    await _check_whole(move, cloud, target_of(move))
 
 
-async def _see(move: Move, cloud: Cloud, location: Location) -> None:
+async def _check_whole(move: Move, cloud: Cloud, location: Location) -> None:
     guest = await agent_at(cloud, location).look(key_at(move, location))
     if guest is None or not guest.has_disk or guest.power in ("reserved", "incoming"):
         raise Unavailable(f"its other guest is not seen whole on {location.host}; nothing is destroyed")

@@ -10,7 +10,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.pages import Hold
 
 
-async def check_in_hand(run: Run, cloud: Cloud) -> None:
+async def check_epoch(run: Run, cloud: Cloud) -> None:
     """Raises: Superseded: another engine has taken the run over."""
     if (await cloud.journal.get(run.id)).epoch != run.epoch:
         raise Superseded(f"run {run.id} was taken over meanwhile")
@@ -31,7 +31,7 @@ async def check_lock(run: Run, cloud: Cloud) -> None:
     """Check that the home record is locked by this run. Raises: LockLost: it is not; Superseded; Unavailable."""
     held = await lock_of(run, cloud)
     if held and held.run != run.id:  # a missing record is reported by the next step that needs it
-        await check_in_hand(run, cloud)  # if it was, its new owner may have ended it, and there is nothing to stop
+        await check_epoch(run, cloud)  # if it was, its new owner may have ended it, and there is nothing to stop
         by = f"run {held.run} locks it" if held.run else "nothing locks it"
         raise LockLost(f"{run.saga} {run.id} does not hold the lock of server {run.subject}: {by}")
 

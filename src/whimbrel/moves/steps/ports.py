@@ -16,7 +16,7 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server_devices import GuestNic
 from whimbrel.moves.facts import Location, Move, MovedPort, MoveFacts, changes_host, source_of, target_of
 from whimbrel.moves.steps import pci_devices
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.network import NetworkInfo, NewPort, Port, allocation, own_ports
 from whimbrel.ports.stores.zones import name_of
@@ -92,7 +92,7 @@ async def bind_target(move: Move, cloud: Cloud) -> None:
     """Ensure that each port has a binding at the target, still inactive. A later move may already have made one."""
     target = target_of(move)
     profiles = [{**port.profile, **await _handed(move, port, target, cloud)} for port in _ports(move)]
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     for port, profile in zip(_ports(move), profiles, strict=True):
         port_id = port.nic.port_id
         call = cloud.network.create_binding(port_id, target.host, port.nic.vnic_type, profile)
@@ -100,7 +100,7 @@ async def bind_target(move: Move, cloud: Cloud) -> None:
 
 
 async def unbind_target(move: Move, cloud: Cloud) -> None:
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     await return_ports(move, cloud)
     await cloud.network.delete_bindings([port.nic.port_id for port in _ports(move)], target_of(move).host)
 
@@ -119,7 +119,7 @@ async def return_ports(move: Move, cloud: Cloud) -> None:
 
 async def activate_target(move: Move, cloud: Cloud) -> None:
     """Activate the ports at the target. On the same host only the providers and devices that serve them may change."""
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     target = target_of(move)
     for port in _ports(move):
         await _activate(move, port, target, await _handed(move, port, target, cloud), cloud)
@@ -127,7 +127,7 @@ async def activate_target(move: Move, cloud: Cloud) -> None:
 
 async def activate_arrived(move: Move, cloud: Cloud) -> None:
     """Activate the ports at the target of a live migration. What a delayed call has unbound there is bound again."""
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     target = target_of(move)
     for port in _ports(move):
         port_id = port.nic.port_id
@@ -139,7 +139,7 @@ async def activate_arrived(move: Move, cloud: Cloud) -> None:
 
 
 async def activate_source(move: Move, cloud: Cloud) -> None:
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     for port in _ports(move):
         await _activate(move, port, source_of(move), {name: port.profile.get(name) for name in HANDED}, cloud)
 
@@ -166,9 +166,9 @@ async def _serve(move: Move, port: MovedPort, location: Location, profile: Mappi
     if not await is_connected_at(port_id, host, cloud):
         if (await network.port(port_id)).device_id != move.subject:
             return
-        await check_in_hand(move, cloud)
+        await check_epoch(move, cloud)
         await network.create_binding(port_id, host, port.nic.vnic_type, profile)
-        await check_in_hand(move, cloud)
+        await check_epoch(move, cloud)
     await network.activate_binding(port_id, host)
 
 
@@ -183,13 +183,13 @@ async def _bind_again(move: Move, port_id: str, location: Location, profile: Map
 
 async def _bind(move: Move, port: Port, location: Location, profile: Mapping[str, Any], cloud: Cloud) -> None:
     """Bind a port at the revision read before the lease check: if this process is delayed, the port has changed."""
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     await cloud.network.bind(port, location.host, profile, await device_owner(location, cloud))
 
 
 async def unbind_source(move: Move, cloud: Cloud) -> None:
     """Ensure that no port is bound at the source. A delayed call of an earlier move may have activated one there."""
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     ports = [port.nic.port_id for port in _ports(move)]
     try:
         await cloud.network.delete_bindings(ports, source_of(move).host)
@@ -273,7 +273,7 @@ async def bind_anew(move: Move, cloud: Cloud) -> None:
         with suppress(NotFound):  # its owner deleted it
             port = await cloud.network.port(moved_port.nic.port_id)
             if port.device_id == move.subject:
-                await check_in_hand(move, cloud)  # after the read: if delayed here, the port has changed
+                await check_epoch(move, cloud)  # after the read: if delayed here, the port has changed
                 await cloud.network.bind(port, target.host, profile, owner)
 
 
@@ -291,7 +291,7 @@ async def unbind_all(run: Run, ids: Collection[str], cloud: Cloud, owner: str | 
     owner: the new device owner; None: as it is.
     """
     seen = await cloud.network.ports_of([ServerId(run.subject)], with_requests=False)
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     for port in seen:
         if port.id in ids:
             with suppress(NotFound):  # its owner deleted it
@@ -305,7 +305,7 @@ async def release(run: Run, is_ours: Callable[[Port], bool], cloud: Cloud) -> No
     """Ensure that the run's server holds no port. is_ours: whether a port was created for the server."""
     server = ServerId(run.subject)
     seen = own_ports(await cloud.network.ports_of([server]), [run.project_id])
-    await check_in_hand(run, cloud)  # after the read: if delayed here, the ports are others or changed
+    await check_epoch(run, cloud)  # after the read: if delayed here, the ports are others or changed
     for port in seen:
         if is_ours(port):
             await cloud.network.delete_port(port.id)

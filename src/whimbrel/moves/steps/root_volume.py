@@ -14,7 +14,7 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server_devices import BlockDevice
 from whimbrel.moves.facts import Move, MoveFacts, source_of
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.moves.steps.volumes import POLL_S, without_leftovers
 from whimbrel.ports.cloud import Cloud
 
@@ -45,7 +45,7 @@ async def release_root(move: Move, cloud: Cloud) -> None:
     record = await cloud.cell(source_of(move).cell).servers.get(server)
     kept = {device.attachment_id for device in record.volumes}
     seen = await cloud.volumes.attachments(server, volume_id)
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     for one in seen:
         if one.id not in kept:
             await cloud.volumes.detach(one.id)
@@ -60,7 +60,7 @@ async def return_root(move: Move, cloud: Cloud) -> None:
     """Ensure that the old guest has the volume, by the other attachment; reserve it only if the volume is in error."""
     root, source, server = _root(move), source_of(move), ServerId(move.subject)
     kept = move.facts.target_attachments[root.volume_id]
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     await cloud.volumes.detach(root.attachment_id)
     is_whole = "error" not in (await cloud.volumes.volume(root.volume_id)).status
     if is_whole:
@@ -76,7 +76,7 @@ async def return_root(move: Move, cloud: Cloud) -> None:
 async def write_root(image_id: str, move: Move, cloud: Cloud) -> None:
     """Make the volume anew from the image and wait for it. Raises: Refused: it was not done."""
     volume_id = _root(move).volume_id
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     status = (await cloud.volumes.volume(volume_id)).status
     if status == "reserved":
         await cloud.volumes.reimage(volume_id, image_id)

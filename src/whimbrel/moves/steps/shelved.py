@@ -40,7 +40,7 @@ async def record_host(move: Move, cloud: Cloud) -> None:
 
     From here on the images are of no use; so the guest that replaces them is seen first.
     """
-    await guest.see_target(move, cloud)
+    await guest.check_target_whole(move, cloud)
     now, target, facts = cloud.clock.now(), target_of(move), move.facts
     fields: dict[str, Any] = {
         **location_fields(target),

@@ -19,7 +19,7 @@ from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice, GuestVolume, free_disk_names
 from whimbrel.moves.facts import Location, Move, MoveFacts, moves_volumes, source_of, target_of
 from whimbrel.moves.steps.home_cell import home_record, records_at_home
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.moves.steps.lost_source import is_lost
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume
@@ -64,7 +64,7 @@ async def attach_target(move: Move, cloud: Cloud) -> MoveFacts:
 
 async def detach_target(move: Move, cloud: Cloud) -> None:
     """Delete the target's attachments. If they are not recorded yet, delete all except the source's."""
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     learned: dict[str, str] = move.facts.target_attachments
     at_source = {} if learned else await _held_at_source(move, cloud)
     for volume_id in _volume_ids(move):
@@ -99,7 +99,7 @@ async def connect_target(move: Move, cloud: Cloud) -> None:
 
 async def release_reserved(move: Move, cloud: Cloud) -> None:
     """Delete the attachments that only reserved the volumes while the server had no host."""
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     for device in move.facts.volumes:
         await cloud.volumes.detach(device.attachment_id)
 
@@ -124,7 +124,7 @@ async def return_volumes(move: Move, cloud: Cloud, *, anew: bool = True) -> None
     record = await records.get(server)
     if not (move.facts.volumes or record.volumes):
         return
-    await check_in_hand(move, cloud)
+    await check_epoch(move, cloud)
     kept, connects = [], not await is_lost(move, cloud)
     for device in record.volumes:
         at_source = await _at_source(move, device, cloud, anew=anew)
@@ -367,6 +367,6 @@ async def _detach_others(run: Run, volume_id: str, kept: str | None, cloud: Clou
 
 async def _detach(run: Run, seen: Sequence[Attachment], cloud: Cloud) -> None:
     """Delete attachments as read before the lease check: those of a later try have other ids."""
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     for one in seen:
         await cloud.volumes.detach(one.id)

@@ -14,7 +14,7 @@ from whimbrel.domain.ids import ConsumerId, HostName, ProviderId, ServerId
 from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.moves.steps.ports import ALLOCATION
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.assignments import Shortfall
@@ -180,7 +180,7 @@ def _is_as_noted(run: Healing, port: Port) -> bool:
 
 async def _write_profile(run: Healing, port: Port, allocation: Any, cloud: Cloud) -> None:
     """Write the profile even if it is unchanged: a stale request then finds a changed revision."""
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     await cloud.network.bind(port, HostName(port.host), {ALLOCATION: allocation}, port.device_owner)
 
 

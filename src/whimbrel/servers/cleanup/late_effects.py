@@ -24,7 +24,7 @@ from whimbrel.moves.facts import Move, MoveFacts, moves_of
 from whimbrel.moves.named_devices import without_claims
 from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps import volumes
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.network import Port, own_ports
 from whimbrel.ports.services.volumes import Attachment
@@ -83,13 +83,13 @@ async def give_back_ports(run: Tidying, cloud: Cloud) -> None:
     facts = run.facts
     assert facts.host, "the server is on a host"
     for port_id in facts.orphans.misbound:
-        await check_in_hand(run, cloud)
+        await check_epoch(run, cloud)
         with suppress(NotFound):  # its owner is deleting it
             here = next((one for one in await cloud.network.bindings(port_id) if one.host == facts.host), None)
             if here and not here.is_connected:
-                await check_in_hand(run, cloud)
+                await check_epoch(run, cloud)
                 await cloud.network.create_binding(port_id, facts.host, here.vnic_type, here.profile)
-                await check_in_hand(run, cloud)
+                await check_epoch(run, cloud)
             await cloud.network.activate_binding(port_id, facts.host)
 
 
@@ -98,12 +98,12 @@ async def let_go_strays(run: Tidying, cloud: Cloud) -> None:
     for attachment_id in found.attachments:
         await cloud.volumes.detach(attachment_id)
     for port_id, host in (*found.bindings, *await _left_bound(run, cloud)):
-        await check_in_hand(run, cloud)
+        await check_epoch(run, cloud)
         await cloud.network.delete_bindings([port_id], host)
     if found.bound:
         await network.unbind_all(run, found.bound, cloud)
     ports = await cloud.network.ports_of([run.subject]) if found.ports else []
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     await _release_ports(run.subject, [port for port in ports if port.id in found.ports], cloud)
 
 

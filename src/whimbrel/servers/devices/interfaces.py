@@ -14,7 +14,7 @@ from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import FloatingAddress, GuestNic, Nic, RequestedNic
 from whimbrel.moves.steps import ports as network
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.network import NewPort, Port, allocation
 from whimbrel.ports.stores.zones import name_of
@@ -57,7 +57,7 @@ async def check_unplugged(run: InterfaceOperation, cloud: Cloud) -> None:
 async def have_port(run: InterfaceOperation, cloud: Cloud) -> None:
     """Take the requested port, or create one."""
     facts = run.facts
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     if facts.requested.port_id:
         await cloud.network.take_port(facts.requested.port_id, run.subject, _owner(facts))
     else:
@@ -104,7 +104,7 @@ async def learn_nic(run: InterfaceOperation, cloud: Cloud) -> InterfaceFacts:
 async def bind_port(run: InterfaceOperation, cloud: Cloud) -> None:
     """Bind with the port revision read before the check of the run: a delayed process then finds it changed."""
     port = await cloud.network.port(nic_of(run).port_id)
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     served = run.facts.served
     said = allocation(port.requests, port.has_groups, served) if served else None
     await cloud.network.bind(port, operation.host_of(run), {network.ALLOCATION: said}, _owner(run.facts))
@@ -169,7 +169,7 @@ async def record_unplugged(run: InterfaceOperation, cloud: Cloud) -> None:
 
 async def _release(run: InterfaceOperation, cloud: Cloud, *, is_ours: bool) -> None:
     port = await find_port(run, cloud)
-    await check_in_hand(run, cloud)  # after the read: a delayed process finds no such port, or a changed one
+    await check_epoch(run, cloud)  # after the read: a delayed process finds no such port, or a changed one
     if port and is_ours:
         await cloud.network.delete_port(port.id)
     elif port:

@@ -16,7 +16,7 @@ from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice
 from whimbrel.moves.steps import volumes as of_guests
 from whimbrel.moves.steps.disk import finished
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.hosts.agent import Agent
 from whimbrel.ports.services.volumes import Volume
@@ -100,7 +100,7 @@ def _with_volume(device: BlockDevice, volume_id: str) -> BlockDevice:
 
 async def give_up_migration(run: VolumeSwap, cloud: Cloud) -> None:
     """Report that the volume is not migrated, and unlock the server."""
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     await cloud.volumes.complete_migration(run.facts.old.volume_id, run.facts.device.volume_id, failed=True)
     await operation.unlock(run, cloud)
 
@@ -137,7 +137,7 @@ async def complete_migration(run: VolumeSwap, cloud: Cloud) -> None:
     Raises: Unavailable: it has another id, by which the guest does not know it.
     """
     old_id, new_id = run.facts.old.volume_id, run.facts.device.volume_id
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     volume_id = await cloud.volumes.complete_migration(old_id, new_id)
     if volume_id != old_id:
         raise Unavailable(f"volume {old_id} was migrated, and is said to be volume {volume_id} now")

@@ -18,7 +18,7 @@ from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice, free_disk_names
 from whimbrel.moves.steps import volumes
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.volumes import Volume
 from whimbrel.ports.stores.zones import name_of
@@ -125,7 +125,7 @@ async def check_attached(run: Run[Kind], cloud: Cloud) -> Kind:
 async def reserve_volume(run: VolumeOperation, cloud: Cloud) -> None:
     volume_id = run.facts.device.volume_id
     held = await volumes.without_leftovers(run, await cloud.volumes.attachments(run.subject, volume_id), (), cloud)
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     await cloud.volumes.reserve(run.subject, volume_id, (), held)
 
 
@@ -137,7 +137,7 @@ async def reserve_volume_later(run: VolumeOperation, cloud: Cloud) -> None:
 async def let_go_volume(run: VolumeOperation, cloud: Cloud) -> None:
     """Delete all attachments of it for the server, as read before the check of the run."""
     held = await cloud.volumes.attachments(run.subject, run.facts.device.volume_id)
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     for attachment in held:
         await cloud.volumes.detach(attachment.id)
 

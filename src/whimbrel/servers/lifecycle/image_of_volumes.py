@@ -13,7 +13,7 @@ from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.local_disks import ROOT_DEVICE
 from whimbrel.domain.operation_facts import ImagedVolume, Operation, OperationFacts
 from whimbrel.domain.server import Server
-from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.lease_check import check_epoch
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.volume_snapshots import NewSnapshot, Snapshot
 from whimbrel.saga.backoff import PollDelay
@@ -26,7 +26,7 @@ from whimbrel.servers.lifecycle.create_image import STATES, delete_image, image_
 
 async def make_snapshots(run: Operation, cloud: Cloud) -> OperationFacts:
     """Make a snapshot of each volume, and return the facts with their ids and sizes."""
-    await check_in_hand(run, cloud)
+    await check_epoch(run, cloud)
     made = []
     for volume in run.facts.imaged_volumes:
         new = NewSnapshot(

@@ -65,7 +65,7 @@ async def choose_slot(move: Rebuild, cloud: Cloud) -> RebuildFacts:
     if is_new and (reason := await needs.reason_against_image(with_image, facts.old_image_properties, cloud)):
         raise Refused(f"No valid host was found: the server stays on {source.host}, and {reason}.")
     old = await guest.agent_at(cloud, source).look(key_at(move, source))
-    attached = await needs.see_attached(facts, ServerId(move.subject), cloud)
+    attached = await needs.with_attached(facts, ServerId(move.subject), cloud)
     return replace(
         facts,
         target=replace(source, slot=Slot(move.id)),
