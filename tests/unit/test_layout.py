@@ -34,8 +34,8 @@ RESOURCES = {
 ROLES = {
     "actions", "advice", "app", "assignments", "bodies", "by_name", "call", "capacity", "catalog", "claims",
     "client", "clock", "create", "creation", "database", "decision", "errors", "facts", "file_store", "ids",
-    "key_value_store", "locks", "microversions", "not_supported", "paging", "parts", "policy", "problems", "queries", "request",
-    "rounds", "routes", "run", "schema", "schemas", "search", "service", "store", "versions", "views",
+    "key_value_store", "locks", "microversions", "not_supported", "paging", "parts", "policy", "problems", "queries",
+    "request", "rounds", "routes", "run", "schema", "schemas", "search", "service", "store", "versions", "views",
 }  # fmt: skip
 """Roles: a file of this name plays the same part in each of its packages, such as the routes of an application."""
 
