@@ -7,7 +7,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,24 @@ class AgentsBesideOpenstack:
         answer = httpx.get(url, headers={"X-Auth-Token": self._services.cloud("admin").token}, timeout=HANG_S)
         found: dict[str, Any] = answer.raise_for_status().json()["allocations"]
         return found
+
+    @contextmanager
+    def dead_host(self, host: str) -> Iterator[None]:
+        """Kill the agent of a host, and say that the host is down, until the end."""
+        agent = self.processes.programs[host]
+        [service] = self.user.compute.services(host=host, binary="nova-compute")
+        agent.kill()
+        self.user.compute.update_service_forced_down(service, forced=True)
+        try:
+            yield
+        finally:
+            self.user.compute.update_service_forced_down(service, forced=False)
+            agent.start()
+
+    def evacuations(self, server: str) -> list[str]:
+        """Return the states of a server's evacuations."""
+        found = self.user.compute.migrations(instance_uuid=server, migration_type="evacuation")
+        return [each.status for each in found]
 
     def attachments(self, server: str) -> list[tuple[str, str]]:
         """Return volume and status of each attachment, as Cinder has them."""
@@ -189,7 +207,26 @@ def test_servers_move_while_conductors_are_killed(cloud: AgentsBesideOpenstack, 
     until(user, server, "SHELVED_OFFLOADED")
     assert cloud.allocations(server) == {}
     user.compute.unshelve_server(server)
-    cloud.until_bound(server, port.id, cloud.until(server, "ACTIVE"))
+    home = cloud.until(server, "ACTIVE")
+    cloud.until_bound(server, port.id, home)
+    cloud.processes.run("prove")
+
+    second = user.block_storage.create_volume(size=1, name=name)
+    ending.callback(user.block_storage.delete_volume, second.id)
+    user.block_storage.wait_for_status(second, "available", wait=HANG_S)
+    both = sorted([(volume.id, "attached"), (second.id, "attached")])
+    for each, _ in both:
+        user.compute.create_volume_attachment(server, volume_id=each)
+    wait_for(lambda: sorted(cloud.attachments(server)), lambda seen: seen == both, "both volumes are attached")
+    with cloud.dead_host(home):
+        user.compute.evacuate_server(server)
+        refuge = cloud.until(server, "SHUTOFF")  # since 2.95
+        assert refuge != home
+        user.compute.start_server(server)
+        cloud.until(server, "ACTIVE")
+        cloud.until_bound(server, port.id, refuge)
+        wait_for(lambda: sorted(cloud.attachments(server)), lambda seen: seen == both, "the old connections are gone")
+    wait_for(lambda: cloud.evacuations(server), lambda seen: seen == ["completed"], "the source destroys its guest")
     cloud.processes.run("prove")
 
     user.compute.delete_server(server)
