@@ -54,7 +54,7 @@ storage_mounts = "{mounts}"
 """
 DAEMONS = ("a", "b")
 DEFAULT, GROWING = "shared", "growing"
-SHARES = {SHARE_NAME: Path(SHARE), f"127.0.0.1:/{GROWING}": Path(SHARE).with_name(GROWING)}
+SHARES = {SHARE_NAME: Path(SHARE), f"127.0.0.1:/{GROWING}": Path(SHARE).parent / GROWING}
 """The shares of Cinder's back ends, one for each of these types; the latter extends volumes that a guest uses."""
 
 
