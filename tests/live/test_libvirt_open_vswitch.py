@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -11,13 +12,17 @@ from tests.contracts.hypervisors import CAPACITY, SMALL_IMAGE, new_nic, new_spec
 from tests.live.root_hosts import RootHost, root_hosts  # noqa: F401
 from tests.prerequisites import missing
 from whimbrel.adapters.libvirt import LibvirtHypervisor
-from whimbrel.domain.guest import GuestSpec
+from whimbrel.adapters.libvirt.migration_settings import MigrationSettings
+from whimbrel.domain.guest import GuestKey, GuestSpec
+from whimbrel.domain.live_transfer import TransferOptions, TransferProgress, TransferTarget
 from whimbrel.domain.server_devices import GuestNic
 from whimbrel.embedded.tick_guest import image
 from whimbrel.sim.world.images import MemoryImages
 
 NO_TIME_S = 0.0
 BRIDGE = "br-int"
+ADDRESSES = ("10.99.0.1", "10.99.0.2")
+POLL_S = 0.05
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 
 # Without the kernel's module: the data path of a bridge in user space opens the taps by itself.
@@ -46,8 +51,22 @@ def hosts(root_hosts: dict[str, RootHost]) -> Iterator[dict[str, RootHost]]:  # 
         host.run("umount", "/etc/openvswitch")
 
 
-def hypervisor(host: RootHost) -> LibvirtHypervisor:
-    return LibvirtHypervisor(host.uri, host.guests_dir, MemoryImages({SMALL_IMAGE: image()}), **CAPACITY, nics="ovs")
+@pytest.fixture
+def linked(hosts: dict[str, RootHost]) -> Iterator[dict[str, RootHost]]:
+    """Join the hosts by a cable; return their addresses there."""
+    one, other = hosts.values()
+    words = ("ip", "link", "add", "cable", "netns", str(one.pid), "type", "veth", "peer", "cable", "netns")
+    subprocess.run([*words, str(other.pid)], check=True)
+    for host, address in ((one, ADDRESSES[0]), (other, ADDRESSES[1])):
+        host.run("sh", "-ec", f"ip link set lo up; ip address add {address}/24 dev cable; ip link set cable up")
+    yield hosts
+    one.run("ip", "link", "delete", "cable")
+
+
+def hypervisor(host: RootHost, address: str | None = None) -> LibvirtHypervisor:
+    images = MemoryImages({SMALL_IMAGE: image(for_live_moves=address is not None)})
+    migration = MigrationSettings(peer_uri=host.uri, address=address, emulated="allow")
+    return LibvirtHypervisor(host.uri, host.guests_dir, images, **CAPACITY, nics="ovs", migration=migration)
 
 
 async def running(host: LibvirtHypervisor, spec: GuestSpec) -> None:
@@ -55,6 +74,14 @@ async def running(host: LibvirtHypervisor, spec: GuestSpec) -> None:
     await host.create_disk(spec, quiet)
     await host.define(spec)
     await host.start(spec.key)
+
+
+async def ended(source: LibvirtHypervisor, key: GuestKey, target: TransferTarget) -> TransferProgress:
+    while True:
+        progress = await source.transfer_progress(key, target.address)
+        if progress.state != "active":
+            return progress
+        await asyncio.sleep(POLL_S)
 
 
 async def ports(host: RootHost) -> dict[str, str]:
@@ -111,3 +138,20 @@ async def test_a_guest_that_was_moved_is_in_the_bridge_of_its_host(hosts: dict[s
     await source.start(old.key)
     assert (await ports(hosts["a"]), await ports(hosts["b"])) == (expected(nic), {})
     await source.destroy(old.key)
+
+
+async def test_a_guest_that_is_transferred_live_is_in_the_bridge_of_its_host(linked: dict[str, RootHost]) -> None:
+    source, target = (hypervisor(host, at) for host, at in zip(linked.values(), ADDRESSES, strict=True))
+    nic = new_nic()
+    old = replace(new_spec(), nics=(nic,))
+    new = replace(new_spec(old.key.server), nics=(nic,))
+    await running(source, old)
+    await target.reserve(new)
+    there = await target.receive(new, await source.examine(old.key))
+    await source.start_transfer(old.key, there, TransferOptions())
+    assert (await ended(source, old.key, there)).state == "arrived"
+    await target.settle_arrival(new.key)
+    await source.destroy(old.key)
+    assert (await ports(linked["a"]), await ports(linked["b"])) == ({}, expected(nic))
+    await target.destroy(new.key)
+    assert await ports(linked["b"]) == {}
