@@ -8,18 +8,18 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import CAPACITY, SMALL_IMAGE, new_nic, new_spec, quiet
+from tests.contracts.hypervisors import CAPACITY, SMALL_IMAGE, new_nic, new_spec
+from tests.live.nic_stories import comes_and_goes, moves_cold, running
 from tests.live.root_hosts import RootHost, root_hosts  # noqa: F401
 from tests.prerequisites import missing
 from whimbrel.adapters.libvirt import LibvirtHypervisor
 from whimbrel.adapters.libvirt.migration_settings import MigrationSettings
-from whimbrel.domain.guest import GuestKey, GuestSpec
+from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.live_transfer import TransferOptions, TransferProgress, TransferTarget
 from whimbrel.domain.server_devices import GuestNic
 from whimbrel.embedded.tick_guest import image
 from whimbrel.sim.world.images import MemoryImages
 
-NO_TIME_S = 0.0
 BRIDGE = "br-int"
 ADDRESSES = ("10.99.0.1", "10.99.0.2")
 POLL_S = 0.05
@@ -69,13 +69,6 @@ def hypervisor(host: RootHost, address: str | None = None) -> LibvirtHypervisor:
     return LibvirtHypervisor(host.uri, host.guests_dir, images, **CAPACITY, nics="ovs", migration=migration)
 
 
-async def running(host: LibvirtHypervisor, spec: GuestSpec) -> None:
-    await host.reserve(spec)
-    await host.create_disk(spec, quiet)
-    await host.define(spec)
-    await host.start(spec.key)
-
-
 async def ended(source: LibvirtHypervisor, key: GuestKey, target: TransferTarget) -> TransferProgress:
     while True:
         progress = await source.transfer_progress(key, target.address)
@@ -105,39 +98,11 @@ def expected(*nics: GuestNic) -> dict[str, str]:
 
 
 async def test_a_nic_is_in_the_bridge_while_the_guest_has_it(hosts: dict[str, RootHost]) -> None:
-    place, host = hosts["a"], hypervisor(hosts["a"])
-    first, second = new_nic(), new_nic()
-    spec = replace(new_spec(), nics=(first,))
-    await running(host, spec)
-    assert await ports(place) == expected(first)
-    await host.plug(spec.key, second)
-    assert await ports(place) == expected(first, second)
-    await host.unplug(spec.key, first.port_id)
-    assert await ports(place) == expected(second)
-    await host.stop(spec.key, NO_TIME_S)
-    assert await ports(place) == {}
-    await host.start(spec.key)
-    assert await ports(place) == expected(second)
-    await host.destroy(spec.key)
-    assert await ports(place) == {}
+    await comes_and_goes(hosts["a"], hypervisor(hosts["a"]), ports, expected)
 
 
 async def test_a_guest_that_was_moved_is_in_the_bridge_of_its_host(hosts: dict[str, RootHost]) -> None:
-    source, target, nic = hypervisor(hosts["a"]), hypervisor(hosts["b"]), new_nic()
-    old = replace(new_spec(), nics=(nic,))
-    new = replace(new_spec(old.key.server, root_gib=2), nics=(nic,))
-    await running(source, old)
-    await source.stop(old.key, NO_TIME_S)
-    await target.reserve(new)
-    await target.import_disk(new, await source.export_disk(old.key), quiet)
-    await source.unexport_disk(old.key)
-    await target.define(new)
-    await target.start(new.key)
-    assert (await ports(hosts["a"]), await ports(hosts["b"])) == ({}, expected(nic))
-    await target.destroy(new.key)
-    await source.start(old.key)
-    assert (await ports(hosts["a"]), await ports(hosts["b"])) == (expected(nic), {})
-    await source.destroy(old.key)
+    await moves_cold(hosts, hypervisor(hosts["a"]), hypervisor(hosts["b"]), ports, expected)
 
 
 async def test_a_guest_that_is_transferred_live_is_in_the_bridge_of_its_host(linked: dict[str, RootHost]) -> None:

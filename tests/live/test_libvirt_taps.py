@@ -5,16 +5,15 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import CAPACITY, SMALL_IMAGE, new_nic, new_spec, quiet
+from tests.contracts.hypervisors import CAPACITY, SMALL_IMAGE, new_nic, new_spec
+from tests.live.nic_stories import comes_and_goes, moves_cold, running
 from tests.live.root_hosts import RootHost, root_hosts  # noqa: F401
 from whimbrel.adapters.libvirt import LibvirtHypervisor
 from whimbrel.adapters.libvirt.device_xml import Plugging
-from whimbrel.domain.guest import GuestSpec
 from whimbrel.domain.server_devices import GuestNic
 from whimbrel.embedded.tick_guest import image
 from whimbrel.sim.world.images import MemoryImages
 
-NO_TIME_S = 0.0
 LOOPBACK = {"lo": "65536"}
 
 
@@ -31,53 +30,16 @@ def taps(*nics: GuestNic) -> dict[str, str]:
     return LOOPBACK | {f"tap{nic.port_id[:11]}": str(nic.mtu) for nic in nics}
 
 
-async def running(host: LibvirtHypervisor, spec: GuestSpec) -> None:
-    await host.reserve(spec)
-    await host.create_disk(spec, quiet)
-    await host.define(spec)
-    await host.start(spec.key)
-
-
 async def devices(host: RootHost) -> dict[str, str]:
     return await asyncio.to_thread(host.devices)
 
 
 async def test_a_nic_is_a_tap_while_the_guest_has_it(hosts: dict[str, RootHost]) -> None:
-    place, host = hosts["a"], hypervisor(hosts["a"])
-    first, second = new_nic(), new_nic()
-    spec = replace(new_spec(), nics=(first,))
-    await running(host, spec)
-    assert await devices(place) == taps(first)
-    await host.plug(spec.key, second)
-    assert await devices(place) == taps(first, second)
-    await host.unplug(spec.key, first.port_id)
-    assert await devices(place) == taps(second)
-    await host.stop(spec.key, NO_TIME_S)
-    assert await devices(place) == LOOPBACK
-    await host.start(spec.key)
-    assert await devices(place) == taps(second)
-    await host.destroy(spec.key)
-    assert await devices(place) == LOOPBACK
+    await comes_and_goes(hosts["a"], hypervisor(hosts["a"]), devices, taps)
 
 
 async def test_the_tap_is_at_the_target_after_a_cold_move(hosts: dict[str, RootHost]) -> None:
-    source, target, nic = hypervisor(hosts["a"]), hypervisor(hosts["b"]), new_nic()
-    old = replace(new_spec(), nics=(nic,))
-    new = replace(new_spec(old.key.server, root_gib=2), nics=(nic,))
-    await running(source, old)
-    await source.stop(old.key, NO_TIME_S)
-    await target.reserve(new)
-    await target.import_disk(new, await source.export_disk(old.key), quiet)
-    await source.unexport_disk(old.key)
-    await target.define(new)
-    await target.start(new.key)
-    assert (await devices(hosts["a"]), await devices(hosts["b"])) == (LOOPBACK, taps(nic))
-    (guest,) = await target.guests()
-    assert (guest.power, guest.ports) == ("running", (nic.port_id,))
-    await target.destroy(new.key)
-    await source.start(old.key)
-    assert (await devices(hosts["a"]), await devices(hosts["b"])) == (taps(nic), LOOPBACK)
-    await source.destroy(old.key)
+    await moves_cold(hosts, hypervisor(hosts["a"]), hypervisor(hosts["b"]), devices, taps)
 
 
 async def on(host: RootHost, *words: str) -> str:
