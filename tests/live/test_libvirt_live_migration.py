@@ -22,6 +22,7 @@ from tests.live import libvirt_transfer_victim
 from tests.processes import HANG_S
 from whimbrel.adapters.libvirt import LibvirtHypervisor
 from whimbrel.adapters.libvirt.connection import load_libvirt
+from whimbrel.adapters.libvirt.migration_jobs import ask_qemu
 from whimbrel.adapters.qemu import own_processes
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.guest import GuestKey, GuestSpec, instance_name
@@ -160,15 +161,12 @@ class Journey:
             await asyncio.sleep(POLL_S)
 
     def _is_cancelling(self) -> bool:
-        import libvirt_qemu  # not every environment has it: the fixture skips the test there
-
         with self._pair.hosts.connection(self.at) as libvirtd:
             domain = libvirtd.lookupByUUIDString(self.spec.key.server)
             try:
-                said = libvirt_qemu.qemuMonitorCommand(domain, '{"execute":"query-migrate"}', 0)
+                return bool(ask_qemu(domain, "query-migrate").get("status") == "cancelling")
             except load_libvirt().libvirtError:  # it has just left
                 return False
-            return bool(msgspec.json.decode(said)["return"].get("status") == "cancelling")
 
     async def _move_in(self, there: GuestSpec) -> None:
         await self._read()

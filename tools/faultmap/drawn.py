@@ -33,22 +33,22 @@ async def draw(variant: AnyVariant, one_in: int = 1, part: int = 0) -> Rows:
 async def _cells(variant: AnyVariant, one_in: int, part: int) -> AsyncIterator[tuple[str, Trouble, str]]:
     story = variant.story
     rows, touches = await first_result(story)
-    slow: tuple[list[Row], list[str]] | None = (
-        None  # of a run whose copies take time: the orders of copies are repeated
-    )
+    slow: tuple[list[Row], list[str]] | None = None  # the same if copies take time: their orders are repeated
     for number, row in enumerate(rows):
         for trouble in Trouble:
             found = find(row, trouble, touches)
-            if not isinstance(found, str) and cuts_a_copy(found[1]):
-                slow = slow or await first_result(story, copying=True)
-                assert slow[0][number].name == row.name
-                found = find(slow[0][number], trouble, slow[1])
             if isinstance(found, str):
                 yield row.name, trouble, NOT_HERE + found
             elif crc32(f"{variant.name}|{row.name}|{trouble.value}".encode()) % one_in != part:
                 yield row.name, trouble, ""
             else:
                 touch, strike = found
+                if cuts_a_copy(strike):
+                    slow = slow or await first_result(story, copying=True)
+                    assert slow[0][number].name == row.name
+                    found = find(slow[0][number], trouble, slow[1])
+                    assert not isinstance(found, str)
+                    touch, strike = found
                 try:
                     outcome, _ = await play(story, {touch: strike})
                 except Unfired as unfired:
