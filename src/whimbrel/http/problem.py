@@ -3,8 +3,8 @@
 Invariant: no internals reach a client. An error that is in no table is a bug: it is logged and answered as 500.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NoReturn
 
 from whimbrel.domain import errors
 
@@ -27,6 +27,15 @@ class Problem(Exception):
         self.code = code
         self.headers = headers or {}
         self.extra = extra or {}
+
+
+def refusing(status: int, message: str) -> Callable[[object], Awaitable[NoReturn]]:
+    """Return a handler that refuses all requests."""
+
+    async def refuse(_: object) -> NoReturn:
+        raise Problem(status, message)
+
+    return refuse
 
 
 Statuses = Sequence[tuple[type[errors.WorldError], int]]

@@ -3,10 +3,10 @@
 Source: Nova 34, the decorators `removed` of its controllers.
 """
 
-from typing import Any, NoReturn
+from typing import Any
 
-from whimbrel.api.http.call import Call, Route
-from whimbrel.http.problem import Problem
+from whimbrel.api.http.call import Route
+from whimbrel.http.problem import refusing
 
 NO_SUCH = "The resource could not be found."
 GONE = "This resource is no longer available. No forwarding address is given."
@@ -14,11 +14,7 @@ GONE = "This resource is no longer available. No forwarding address is given."
 
 def refused(method: str, path: str, status: int, sentence: str, why: str, **more: Any) -> Route:
     """Return a route that refuses all requests. why: for the table of routes."""
-
-    async def refuse(call: Call) -> NoReturn:
-        raise Problem(status, sentence)
-
-    return Route(method, path, refuse, None, refuses=status, why=why, **more)
+    return Route(method, path, refusing(status, sentence), None, refuses=status, why=why, **more)
 
 
 def _gone(why: str, *lines: str) -> tuple[Route, ...]:

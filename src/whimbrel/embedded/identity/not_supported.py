@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from whimbrel.embedded.identity.request import Ask, Handler, Rule, holder, oneself
-from whimbrel.http.problem import Problem
+from whimbrel.http.problem import Problem, refusing
 from whimbrel.http.reply import Reply
 
 FILTERS = "Endpoints of single projects"
@@ -37,10 +37,7 @@ def routes() -> Iterator[tuple[str, str, Handler, Rule]]:
 
 
 def _refusal(name: str) -> Handler:
-    async def refuse(ask: Ask) -> Reply:
-        raise Problem(404, f"{name} are not supported by the embedded identity service.")
-
-    return refuse
+    return refusing(404, f"{name} are not supported by the embedded identity service.")
 
 
 async def list_access_rules(ask: Ask) -> Reply:

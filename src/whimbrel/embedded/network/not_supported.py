@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from whimbrel.embedded.network.request import Ask, Handler
-from whimbrel.http.problem import Problem
+from whimbrel.http.problem import refusing
 from whimbrel.http.reply import Reply
 
 NAMES = {
@@ -40,10 +40,7 @@ def routes() -> Iterator[tuple[str, str, Handler]]:
 
 
 def _refusal(name: str) -> Handler:
-    async def refuse(ask: Ask) -> Reply:
-        raise Problem(404, f"{name} are not supported by the embedded network service.")
-
-    return refuse
+    return refusing(404, f"{name} are not supported by the embedded network service.")
 
 
 async def list_zones(ask: Ask) -> Reply:

@@ -93,11 +93,14 @@ async def grow(service: VolumeService, volume: VolumeRecord) -> None:
     else:
         await service.files.grow(path, size_bytes)
     await _done(service, volume)
-    await _tell_extended(service, volume.id)
+    await _report_extended(service, volume.id)
 
 
-async def _tell_extended(service: VolumeService, volume_id: str) -> None:
-    """Tell the servers of a volume that has its new size. Source: Cinder's VolumeManager.extend_volume."""
+async def _report_extended(service: VolumeService, volume_id: str) -> None:
+    """Report to the compute service, for each server of a volume, that this has its new size.
+
+    Source: Cinder's VolumeManager.extend_volume.
+    """
     servers = {claim.server_id for claim in await service.store.attachments(volume_ids=[volume_id])}
     told = [
         ServerEvent(name="volume-extended", server_id=each, tag=volume_id) for each in sorted(filter(None, servers))
