@@ -45,7 +45,7 @@ def keep_what_is_loaded() -> None:
     """Exempt the loaded program from garbage collection, and collect less often."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 100)
+    gc.set_threshold(50_000, 20, 100)
 
 
 def say(*lines: str) -> None:

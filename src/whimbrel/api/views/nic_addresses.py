@@ -1,7 +1,6 @@
 """The addresses of a server's NICs: by network name, by IP version, in short and in full."""
 
 from collections.abc import Iterable, Iterator
-from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from whimbrel.domain.server import Server
@@ -30,21 +29,26 @@ def _all(nic: Nic) -> Iterator[Address]:
                 yield Address(floating.address, "floating", nic.mac)
 
 
+def _version(address: str) -> int:
+    """Return the IP version of a valid address."""
+    return 6 if ":" in address else 4
+
+
 def of_version(server: Server, version: int) -> list[str]:
     """Return all fixed addresses of IPv4 or IPv6."""
     addresses = (ip.address for nic in server.nics for ip in nic.addresses)
-    return [address for address in addresses if ip_address(address).version == version]
+    return [address for address in addresses if _version(address) == version]
 
 
 def short(addresses: Iterable[Address]) -> list[dict[str, Any]]:
-    return [{"version": ip_address(each.address).version, "addr": each.address} for each in addresses]
+    return [{"version": _version(each.address), "addr": each.address} for each in addresses]
 
 
 def full(addresses: Iterable[Address]) -> list[dict[str, Any]]:
     """Return addresses as a server shows them."""
     return [
         {
-            "version": ip_address(each.address).version,
+            "version": _version(each.address),
             "addr": each.address,
             "OS-EXT-IPS:type": each.type,
             "OS-EXT-IPS-MAC:mac_addr": each.mac,

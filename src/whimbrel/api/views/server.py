@@ -6,6 +6,7 @@ Source: reference of Nova 34, sections 1.0.1 and 2.1.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha224
 from types import MappingProxyType
 from typing import Any
@@ -68,7 +69,9 @@ def brief(call: Call, server: Server) -> dict[str, Any]:
 
 def full(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, Any]:
     """Return a server with all fields. alone: not in a list."""
-    return _core(call, server, may, alone=alone) | _extended(call, server, may)
+    shown = _core(call, server, may, alone=alone)
+    shown |= _extended(call, server, may)
+    return shown
 
 
 def changed(call: Call, server: Server, may: Sight) -> dict[str, Any]:
@@ -186,6 +189,7 @@ def _volumes(call: Call, server: Server) -> list[dict[str, Any]]:
     ]
 
 
+@lru_cache(maxsize=4096)
 def host_id(project_id: str, host: str | None) -> str:
     """Return a hash of a host's name, by which servers of one project on the same host can be recognised."""
     return sha224((project_id + host).encode()).hexdigest() if host else ""

@@ -48,7 +48,8 @@ _wanted_deletes = fixed(
     )
 )
 _all_unplaced = fixed(_unplaced)
-_its_unplaced = fixed(_unplaced.where(directory.c.project_id == bindparam("b_project")))
+# An expression: SQLite would take the index of all servers of the project instead, and read each of them.
+_its_unplaced = fixed(_unplaced.where(directory.c.project_id.concat("") == bindparam("b_project")))
 _all_unplaced_ids = fixed(_unplaced.with_only_columns(directory.c.server_id))
 _its_unplaced_ids = fixed(_its_unplaced.with_only_columns(directory.c.server_id))
 _NEXT_NUMBER = inserts(
