@@ -187,6 +187,31 @@ async def _tidied(scene: Scene, plan: Plan) -> list[str]:
     return chaos.touches
 
 
+async def test_a_server_that_was_found_clean_is_not_checked_again(scene: Scene) -> None:
+    world, chaos = scene.world, Chaos({})
+    cloud, engine = chaos.wrap(world.cloud), world.engine("afterwards")
+    asked = []
+    for _ in range(2):
+        await cloud.clock.sleep(LATEST_S)
+        assert await release_late_effects(cloud, engine) == 0
+        asked.append(sum(touch.startswith("network.") for touch in chaos.touches))
+    assert asked[0] == asked[1] > 0
+
+
+async def test_a_server_whose_host_is_unreachable_is_checked_again(scene: Scene) -> None:
+    """It is released once its host answers, within the time for which ended runs are checked."""
+    world, engine = scene.world, scene.world.engine("afterwards")
+    await came_late(scene)
+    agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
+    agent = agents[HostName("h1")]
+    silence(scene, "h1")
+    await world.cloud.clock.sleep(LATEST_S)
+    assert await release_late_effects(world.cloud, engine) == 0
+    agents[HostName("h1")] = agent
+    await world.cloud.clock.sleep(LATEST_S)
+    assert await release_late_effects(world.cloud, engine) == 1
+
+
 async def test_nothing_is_released_while_the_host_is_unreachable(scene: Scene) -> None:
     world = scene.world
     await came_late(scene)

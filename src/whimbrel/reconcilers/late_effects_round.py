@@ -1,5 +1,7 @@
 """Find effects that reached the network or volume service after their run was over, for some time after each run."""
 
+from weakref import WeakKeyDictionary
+
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Run
@@ -23,10 +25,27 @@ async def ended_lately(cloud: Cloud, *sagas: str) -> list[Run]:
     return [run for run in await cloud.journal.find(lately) if run.is_over]
 
 
+_clean: WeakKeyDictionary[Engine, set[str]] = WeakKeyDictionary()
+"""By conductor: the runs whose servers it found without late effects, among those that are still checked."""
+
+
 async def release_late_effects(cloud: Cloud, engine: Engine) -> int:
-    """Clean up the servers of recently ended runs; return for how many something is released."""
+    """Clean up the servers of recently ended runs; return for how many something is released.
+
+    A server that was found clean is not checked again by the same conductor, until another run of it has ended.
+    """
     newest = {run.subject: run for run in reversed(await ended_lately(cloud)) if _has_devices(run)}
-    return sum([await _look_after(cloud, engine, run) for run in newest.values()])
+    clean = _clean.get(engine, set()) & {run.id for run in newest.values()}
+    released = 0
+    for run in newest.values():
+        if run.id in clean:
+            continue
+        is_released = await _look_after(cloud, engine, run)
+        released += bool(is_released)
+        if is_released is False:
+            clean.add(run.id)
+    _clean[engine] = clean
+    return released
 
 
 def _has_devices(run: Run) -> bool:
@@ -36,18 +55,19 @@ def _has_devices(run: Run) -> bool:
     return isinstance(facts, OperationFacts) and facts.devices
 
 
-async def _look_after(cloud: Cloud, engine: Engine, run: Run) -> int:
+async def _look_after(cloud: Cloud, engine: Engine, run: Run) -> bool | None:
+    """Return whether something is released; None: unknown, to be checked again in the next round."""
     try:
         server = await _placed(cloud, run)
     except Unavailable:
-        return 0  # its cell is unreachable: retry in the next round
+        return None  # its cell is unreachable
     try:
         if server is None:
-            return int(await clean_up_after_delete(run.subject, cloud))
+            return await clean_up_after_delete(run.subject, cloud)
         requester = Requester(user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}")
-        return int(await clean_up(cloud, engine, requester, server))
+        return await clean_up(cloud, engine, requester, server)
     except (Conflict, Unavailable, Refused):
-        return 0  # it is busy, or the use by its guest is unknown: retry in the next round
+        return None  # it is busy, or the use by its guest is unknown
 
 
 async def _placed(cloud: Cloud, run: Run) -> Server | None:

@@ -67,7 +67,8 @@ async def see_strays(run: Tidying, cloud: Cloud) -> CleanupFacts:
     """Read the orphans again under the server's lock."""
     record = await operation.records(run, cloud).get(run.subject)
     facts = run.facts
-    return replace(facts, orphans=await (orphans.find_misbound if facts.beside else orphans.see)(record, cloud))
+    found = await (orphans.find_misbound if facts.beside else orphans.see)(record, cloud)
+    return replace(facts, orphans=found or Orphans())
 
 
 def is_misbound(facts: CleanupFacts) -> bool:
@@ -153,19 +154,20 @@ CLEANUP: Saga[CleanupFacts] = Saga(
 )
 
 
-async def clean_up(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> bool:
-    """Start to release late effects, or a nic with a deleted port; return whether there are any. Busy servers are
-    skipped.
+async def clean_up(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> bool | None:
+    """Start to release late effects, or a nic with a deleted port; return whether there are any. None: unknown now,
+    because it is busy or its guest is not as recorded.
     Raises: WrongState; Conflict: it is busy; Unavailable, Refused: a service, or its host, did not answer.
     """
     if server.task_state is not None:
-        return False
+        return None
     if await detach_lost(cloud, engine, requester, server):
         return True
-    if not await orphans.see(server, cloud):
-        return False
+    found = await orphans.see(server, cloud)
+    if not found:
+        return None if found is None else False
     if (await lookup.find(cloud, server.id)).generation != server.generation:
-        return False  # the findings may be those of a move
+        return None  # the findings may be those of a move
     await operation.accept(cloud, engine, requester, server, CLEANUP, "tidy", None, STATES)
     return True
 

@@ -37,24 +37,24 @@ class Orphans(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
         return bool(self.attachments or self.bindings or self.ports or self.misbound or self.bound)
 
 
-async def see(record: Server, cloud: Cloud) -> Orphans:
-    """Read a server's orphans.
+async def see(record: Server, cloud: Cloud) -> Orphans | None:
+    """Read a server's orphans. None: it is unknown what its guests use, as they are not as recorded.
     Raises: Unavailable, Refused: a service failed, or the server's host, the only source of what its guests use.
     """
     attachments = await own_devices.attachments_of(record, cloud)
     ports = await own_devices.ports_of(record, cloud)
     bindings = [each for port in ports for each in await loose_bindings(port.id, record.host, cloud)]
     if record.vm_state == OFFLOADED:
-        return await _of_offloaded(record, attachments, ports, bindings, cloud)
+        return await _of_offloaded(record, attachments, ports, bindings, cloud) or None
     misbound = await _misbound(record, ports, cloud)
     if not (bindings or misbound or _unnamed(record, attachments, ports)):
         return Orphans()
     if record.cell is None or record.host is None:
-        return Orphans()
+        return None
     guests = await cloud.agent(record.cell, record.host).guests()
     own = next((guest for guest in guests if _stands(guest, record)), None)
     if own is None:
-        return Orphans()
+        return None
     return Orphans(
         attachments=tuple(await _attachments(record, attachments, guests, cloud)),
         bindings=tuple(bindings),
