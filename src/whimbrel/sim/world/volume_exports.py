@@ -14,6 +14,7 @@ class SimulatedExports:
 
     def __init__(self) -> None:
         self.served: dict[str, Export] = {}
+        self._is_begun = False
 
     async def reach(self, name: str) -> dict[str, Any]:
         return {"driver_volume_type": KIND, "data": {"export": name}}
@@ -26,7 +27,10 @@ class SimulatedExports:
         self.served.pop(name, None)
 
     async def keep(self, wanted: Callable[[], Awaitable[Sequence[Export]]]) -> None:
-        self.served = {export.name: export for export in await wanted()}
+        """Read them once: no process behind them can end, so they change only by `open` and `close`."""
+        if not self._is_begun:
+            self.served = {export.name: export for export in await wanted()} | self.served
+            self._is_begun = True
 
     async def grow(self, exports: Sequence[Export], enlarge: Callable[[], Awaitable[None]]) -> None:
         await enlarge()
