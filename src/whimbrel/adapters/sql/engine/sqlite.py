@@ -9,6 +9,7 @@ each commit. Only while a write is open there, they use a second connection, whi
 """
 
 import asyncio
+import math
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +26,10 @@ from whimbrel.adapters.sql.engine.write_lock import WriteLock
 from whimbrel.domain.errors import Conflict, Unavailable, WorldError
 
 BUSY_TIMEOUT_S = 10.0
+MOST_TURNS = 20
+"""For how many turns of the event loop a commit waits for more writes."""
+IDLE_S = 0.0001
+"""A turn of the event loop takes less if nothing is ready."""
 PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
@@ -159,9 +164,7 @@ class SqliteDatabase(Database):
         elif self._lock.take():
             self._batch = _Batch()
             if self._together:
-                loop = asyncio.get_running_loop()
-                # In the turn after the next: what is ready now may write only in the next one, and then joins.
-                loop.call_soon(loop.call_soon, self._commit, self._batch)
+                asyncio.get_running_loop().call_soon(self._commit_when_idle, self._batch, MOST_TURNS)
         else:
             return None
         self._inside = True
@@ -198,6 +201,17 @@ class SqliteDatabase(Database):
             self._commit(batch)
         if trouble is None:
             await batch.ended()
+
+    def _commit_when_idle(self, batch: "_Batch", turns: int, since: float = -math.inf) -> None:
+        """Commit after a turn of the loop in which nothing else ran, or after so many turns: what is ready may write,
+        and then joins. since: when the last turn began.
+        """
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if turns and now - since > IDLE_S and self._batch is batch:
+            loop.call_soon(self._commit_when_idle, batch, turns - 1, now)
+        else:
+            self._commit(batch)
 
     def _commit(self, batch: "_Batch") -> None:
         if self._batch is not batch:
