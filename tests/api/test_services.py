@@ -7,6 +7,7 @@ import pytest
 
 from tests.api.front import Front, fault
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.release import Knowledge
 from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 
 
@@ -173,8 +174,20 @@ async def test_a_host_with_servers_or_moves_is_not_forgotten(front: Front) -> No
 # Conductors
 
 
-async def enter(front: Front, name: str, role: str = "conductor", host: str = "m1", lease_s: float = LEASE_S) -> None:
-    made = ProcessRecord(id=name, role=role, name=name, host=host, pid=1, directory="/", lock=name, release="0.2.0")
+ALL = Knowledge()
+
+
+async def enter(
+    front: Front,
+    name: str,
+    role: str = "conductor",
+    host: str = "m1",
+    lease_s: float = LEASE_S,
+    knows: Knowledge = ALL,
+) -> None:
+    made = ProcessRecord(
+        id=name, role=role, name=name, host=host, pid=1, directory="/", lock=name, release="0.2.0", knows=knows
+    )
     await front.world.cloud.processes.enter(made, lease_s)
 
 
@@ -183,6 +196,7 @@ async def test_conductors_are_services_of_their_machine(front: Front) -> None:
     await enter(front, "c2", lease_s=0)
     await enter(front, "main", "up", "m2", lease_s=0)
     await enter(front, "images", "image", "m3")
+    await enter(front, "without", "up", "m4", knows=Knowledge(conducts=False))  # whimbrel up --no-conductor
     shown = (await services(front))[3:]
     assert [(one["host"], one["binary"], one["zone"], one["status"], one["state"]) for one in shown] == [
         ("m1", "nova-conductor", "internal", "enabled", "up"),

@@ -64,6 +64,7 @@ class Up:
             has_volumes=services.volume is None and "volume" not in external,
         )
         record = this_process("up", MAIN, str(self.home.path), self.lock)
+        record = replace(record, knows=replace(record.knows, conducts=self.conducts))
         return Start(role, self.config, self.running.database_url, record, self.home, self.running.url)
 
 

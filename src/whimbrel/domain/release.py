@@ -12,6 +12,7 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schemas: dict[str, str] = {}  # kind of database -> the newest version of its schema
     facts: tuple[str, ...] = ()  # facts that it heeds, of those that were added to lists without a new version
     parts: tuple[str, ...] = ()  # the parts that it has of those of which a cloud has one
+    conducts: bool = True  # whether it has a conductor, if its role may have one: not `up --no-conductor`
 
 
 def number_of(release: str) -> tuple[int, ...]:

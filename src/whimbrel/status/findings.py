@@ -29,7 +29,6 @@ UNPROVED_S = 2 * 86400.0
 EXPIRES_S = 30 * 86400.0
 LONG_STEPS = ("transfer", "await_turn")
 """Steps that last as long as a guest's memory, or another run, needs."""
-CONDUCTING = ("up", "conductor")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +65,7 @@ def of_hold(state: CloudState) -> Iterator[Finding]:
 def of_processes(processes: Sequence[ProcessRecord], now: float) -> Iterator[Finding]:
     """processes: the registered ones, with those that died in the last hour."""
     live = [process for process in processes if process.is_live(now, LEASE_S)]
-    if not any(process.role in CONDUCTING for process in live):
+    if not any(process.conducts for process in live):
         yield Finding(
             severity="error",
             kind="process",

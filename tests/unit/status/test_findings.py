@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tests.contracts.runs import a_run
 from tests.unit.scheduling.capacity import host
+from whimbrel.domain.release import Knowledge
 from whimbrel.ports.stores.journal import LastProof, Tally
 from whimbrel.ports.stores.processes import ProcessRecord
 from whimbrel.saga.engine import DEBTS
@@ -39,6 +40,8 @@ def test_a_cloud_without_a_live_conductor_is_an_error() -> None:
     found = list(findings.of_processes([api, replace(DEAD, role="conductor")], NOW))
     assert [(each.severity, each.subject) for each in found] == [("error", "conductor"), ("warning", "c2")]
     assert list(findings.of_processes([replace(LIVE, role="up")], NOW)) == []
+    [found] = findings.of_processes([replace(LIVE, role="up", knows=Knowledge(conducts=False))], NOW)
+    assert found.subject == "conductor"
 
 
 def test_several_releases_beside_each_other_are_a_warning() -> None:

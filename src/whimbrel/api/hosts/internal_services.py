@@ -17,7 +17,6 @@ from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 ZONE = "internal"
 BINARIES = ("nova-conductor", "nova-scheduler")
 
-_ROLES = ("up", "conductor")
 _IDS = UUID("5b8ac34a-9df5-4d0c-a1a5-2f2c7f1f6f0f")
 
 
@@ -53,7 +52,7 @@ class InternalService(Struct, frozen=True):
 async def of_cloud(call: Call) -> list[InternalService]:
     store = call.cloud.processes
     live = {each.id for each in await store.live(LEASE_S)}
-    conducting = sorted((each for each in await store.all() if each.role in _ROLES), key=lambda each: each.seen_at)
+    conducting = sorted((each for each in await store.all() if each.conducts), key=lambda each: each.seen_at)
     by_machine: dict[str, list[ProcessRecord]] = {}
     for each in conducting:
         by_machine.setdefault(each.host, []).append(each)

@@ -17,6 +17,10 @@ MARGIN_S = 60.0
 """How far beyond the allowed time a lease may end before it counts as written by a wrong clock."""
 
 
+CONDUCTING_ROLES = ("up", "conductor")
+"""The roles whose processes have a conductor, unless they were told not to."""
+
+
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One process. Times are seconds since 1970."""
 
@@ -34,6 +38,11 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: float = 0.0
     lease_until: float = 0.0
     clock_offset_s: float = 0.0  # its own clock minus the database's; 0: too small to measure
+
+    @property
+    def conducts(self) -> bool:
+        """Whether it drives moves and chooses hosts."""
+        return self.role in CONDUCTING_ROLES and self.knows.conducts
 
     def is_live(self, now: float, lease_s: float) -> bool:
         """Check whether its lease is valid. A lease longer than allowed was written by a wrong clock."""
