@@ -148,59 +148,59 @@ async def test_nobody_gets_a_token_while_the_role_is_taken_from_him(store: SqlId
 
 
 async def test_a_new_password_or_a_locked_account_ends_tokens(store: SqlIdentity, clock: JumpingClock) -> None:
-    await store.change_user("ann", {"password_hash": "x"})
+    await store.change(User, "ann", {"password_hash": "x"})
     assert await holders(store) == (False, False)
     await store.issue(token("ann", "p1", clock))
-    assert not (await store.change_user("ann", {"enabled": False})).enabled
+    assert not (await store.change(User, "ann", {"enabled": False})).enabled
     assert await holders(store) == (False, False)
     with pytest.raises(Refused):
         await store.issue(token("ann", "p1", clock))
 
 
 async def test_a_locked_project_ends_its_tokens(store: SqlIdentity, clock: JumpingClock) -> None:
-    await store.change_project("p1", {"enabled": False})
+    await store.change(Project, "p1", {"enabled": False})
     assert await holders(store) == (False, True)
     with pytest.raises(Refused):
         await store.issue(token("ann", "p1", clock))
 
 
 async def test_tokens_follow_new_names(store: SqlIdentity, clock: JumpingClock) -> None:
-    await store.change_user("ann", {"name": "anna"})
-    await store.change_project("p1", {"name": "first"})
+    await store.change(User, "ann", {"name": "anna"})
+    await store.change(Project, "p1", {"name": "first"})
     principal = await store.principal("ann in p1")
     assert principal is not None
     assert (principal.user_name, principal.project_name) == ("anna", "first")
 
 
 async def test_what_is_removed_takes_its_tokens_along(store: SqlIdentity, clock: JumpingClock) -> None:
-    await store.remove_project("p1")
+    await store.remove(Project, "p1")
     assert await holders(store) == (False, True)
     assert await store.projects_of("ann") == []
-    await store.remove_user("ann")
+    await store.remove(User, "ann")
     assert await holders(store) == (False, False)
     assert await store.assignments(user_id="ann") == []
-    for remove in (store.remove_project("p1"), store.remove_user("ann"), store.remove_role("nothing")):
+    for remove in (store.remove(Project, "p1"), store.remove(User, "ann"), store.remove(Role, "nothing")):
         with pytest.raises(NotFound):
             await remove
 
 
 async def test_names_are_taken_once_in_a_domain(store: SqlIdentity, clock: JumpingClock) -> None:
     with pytest.raises(Conflict):
-        await store.add_user(User(id=UserId("new"), domain_id="default", name="ann"))
+        await store.add(User(id=UserId("new"), domain_id="default", name="ann"))
     with pytest.raises(Conflict):
-        await store.add_project(Project(id=ProjectId("new"), domain_id="default", name="name of p1"))
+        await store.add(Project(id=ProjectId("new"), domain_id="default", name="name of p1"))
     with pytest.raises(Conflict):
-        await store.change_user("ann", {"name": "bob"})
-    assert (await store.user("ann")).name == "ann"
+        await store.change(User, "ann", {"name": "bob"})
+    assert (await store.record(User, "ann")).name == "ann"
 
 
 async def test_a_removed_role_is_taken_from_its_holders(store: SqlIdentity, clock: JumpingClock) -> None:
     await store.assign(MANAGER_IN_P1)
-    await store.remove_role("r-manager")
+    await store.remove(Role, "r-manager")
     assert await roles_of(store, "ann in p1") == {"member", "reader"}
     with pytest.raises(NotFound):
         await store.assign(MANAGER_IN_P1)
-    await store.remove_role("r-member")
+    await store.remove(Role, "r-member")
     assert await store.principal("ann in p1") is None  # no role is left
     assert await store.assignments(role_id="r-member") == []
 
@@ -211,23 +211,23 @@ async def test_a_renamed_role_has_its_new_name_in_tokens(store: SqlIdentity, clo
     await store.join(TEAM.id, "ann")
     await store.assign_to_group(replace(TEAM_IN_P2, role_id="r-manager"))
     await store.issue(token("ann", "p2", clock))
-    assert (await store.change_role("r-manager", {"name": "chief"})).name == "chief"
+    assert (await store.change(Role, "r-manager", {"name": "chief"})).name == "chief"
     for text in ("ann in p1", "ann in p2"):
         assert "chief" in await roles_of(store, text)
         assert "manager" not in await roles_of(store, text)
     with pytest.raises(Conflict):
-        await store.change_role("r-manager", {"name": "member"})
+        await store.change(Role, "r-manager", {"name": "member"})
     with pytest.raises(NotFound):
-        await store.change_role("nothing", {"name": "new"})
+        await store.change(Role, "nothing", {"name": "new"})
 
 
 @pytest.mark.parametrize("ends", [False, True], ids=["renamed", "removed"])
 async def test_a_role_changes_while_it_is_assigned(store: SqlIdentity, clock: JumpingClock, ends: bool) -> None:
     for number in range(12):
         role = Role(id=f"r-{number}", name=f"before-{number}")
-        await store.add_role(role)
+        await store.add(role)
         assignment = replace(MANAGER_IN_P1, role_id=role.id)
-        change = store.remove_role(role.id) if ends else store.change_role(role.id, {"name": f"after-{number}"})
+        change = store.remove(Role, role.id) if ends else store.change(Role, role.id, {"name": f"after-{number}"})
         _, assigned = await asyncio.gather(change, store.assign(assignment), return_exceptions=True)
         assert assigned is None or (ends and isinstance(assigned, NotFound))
         has = await roles_of(store, "ann in p1")
@@ -261,9 +261,9 @@ async def test_a_role_changes_while_a_group_gets_it_and_then_its_first_member(
 
 async def change_of(store: SqlIdentity, role_id: str, ends: bool) -> None:
     if ends:
-        await store.remove_role(role_id)
+        await store.remove(Role, role_id)
     else:
-        await store.change_role(role_id, {"name": "chief"})
+        await store.change(Role, role_id, {"name": "chief"})
 
 
 def test_admins_are_everything_below() -> None:
@@ -348,7 +348,7 @@ async def test_members_have_the_roles_of_their_group(store: SqlIdentity, clock: 
     assert [project.id for project in await store.projects_of("ann")] == ["p1", "p2"]
     await store.assign_to_group(replace(TEAM_IN_P2, role_id="r-manager"))
     assert await roles_of(store, "ann in p2") == {"manager", "member", "reader"}
-    await store.remove_role("r-manager")
+    await store.remove(Role, "r-manager")
     assert await roles_of(store, "ann in p2") == {"member", "reader"}
 
 
@@ -380,8 +380,8 @@ async def test_nobody_of_a_disabled_domain_has_a_token(store: SqlIdentity, clock
 
 async def test_a_domain_is_removed_with_what_is_in_it(store: SqlIdentity, clock: JumpingClock) -> None:
     await store.add(Domain(id="d2", name="two"))
-    await store.add_project(Project(id=ProjectId("p9"), domain_id="d2", name="nine"))
-    await store.add_user(User(id=UserId("una"), domain_id="d2", name="una"))
+    await store.add(Project(id=ProjectId("p9"), domain_id="d2", name="nine"))
+    await store.add(User(id=UserId("una"), domain_id="d2", name="una"))
     await store.assign(Assignment(user_id=UserId("una"), project_id=ProjectId("p1"), role_id="r-member"))
     await store.issue(token("una", "p1", clock))
     await store.add(replace(TEAM, domain_id="d2"))
@@ -392,7 +392,7 @@ async def test_a_domain_is_removed_with_what_is_in_it(store: SqlIdentity, clock:
     for text in ("una in p1", "ann in p2"):
         assert await store.principal(text) is None
     assert await holders(store) == (True, True)
-    assert [project.id for project in await store.projects()] == ["p0", "p1", "p2"]
+    assert [project.id for project in await store.records(Project)] == ["p0", "p1", "p2"]
     assert await store.records(Group) == []
 
 
@@ -401,6 +401,6 @@ async def test_tags_added_at_once_are_all_kept(store: SqlIdentity, clock: Jumpin
         return lambda tags: sorted([*tags, tag])
 
     await asyncio.gather(*(store.tag_project("p1", adding(tag)) for tag in "abcd"))
-    assert (await store.project("p1")).tags == ["a", "b", "c", "d"]
+    assert (await store.record(Project, "p1")).tags == ["a", "b", "c", "d"]
     with pytest.raises(NotFound):
         await store.tag_project("nothing", adding("a"))

@@ -11,7 +11,7 @@ from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.identity import bootstrap, reset_password
 from whimbrel.embedded.identity.passwords import matches
-from whimbrel.ports.services.identity import Domain, Population
+from whimbrel.ports.services.identity import Domain, Population, Project, Role, User
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.ids import SeededIds
 
@@ -32,10 +32,10 @@ async def test_the_first_start_makes_the_first_people(store: SqlIdentity) -> Non
     assert set(passwords) == {"demo", "admin", "whimbrel"}
     assert all(password.isalnum() for password in passwords.values()), "a command line takes a dash for an option"
     assert [domain.id for domain in await store.records(Domain)] == ["default"]
-    names = {role.id: role.name for role in await store.roles()}
+    names = {role.id: role.name for role in await store.records(Role)}
     assert set(names.values()) == {"admin", "manager", "member", "reader", "service"}
-    users = {user.id: user.name for user in await store.users()}
-    projects = {project.id: project.name for project in await store.projects()}
+    users = {user.id: user.name for user in await store.records(User)}
+    projects = {project.id: project.name for project in await store.records(Project)}
     has = {(users[each.user_id], projects[each.project_id], names[each.role_id]) for each in await store.assignments()}
     assert has == {
         ("demo", "demo", "member"),
@@ -44,7 +44,7 @@ async def test_the_first_start_makes_the_first_people(store: SqlIdentity) -> Non
         ("whimbrel", "service", "admin"),
         ("whimbrel", "service", "service"),
     }
-    (demo,) = await store.users(name="demo")
+    (demo,) = await store.records(User, name="demo")
     assert await matches(passwords["demo"], demo.password_hash)
     assert not await matches(passwords["admin"], demo.password_hash)
 
@@ -63,9 +63,9 @@ async def test_what_is_to_be_there_is_made_before_the_people(store: SqlIdentity)
 
 async def test_a_later_start_makes_nothing(store: SqlIdentity) -> None:
     await bootstrap(store, SeededIds(1))
-    before = await store.users()
+    before = await store.records(User)
     assert await bootstrap(store, SeededIds(2), write_down=lambda _: pytest.fail("written again")) is None
-    assert await store.users() == before
+    assert await store.records(User) == before
 
 
 async def test_a_crash_after_writing_down_is_a_first_start_again(store: SqlIdentity) -> None:
@@ -80,7 +80,7 @@ async def test_a_crash_after_writing_down_is_a_first_start_again(store: SqlIdent
 
 async def test_a_lost_password_can_be_replaced(services: Opened) -> None:
     password = await reset_password(services.store, "ann")
-    assert await matches(password, (await services.store.user("ann")).password_hash)
+    assert await matches(password, (await services.store.record(User, "ann")).password_hash)
     assert await services.store.principal("token of ann") is None
     with pytest.raises(NotFound):
         await reset_password(services.store, "nobody")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.embedded.opened import Opened
+from whimbrel.ports.services.identity import Role
 
 V3 = "/identity/v3"
 IN_P2 = f"{V3}/projects/p2/users/ann/roles"
@@ -260,7 +261,7 @@ async def test_a_role_is_shown_as_it_was_spelt_and_found_in_any_case(services: O
     assert [each["role"]["name"] for each in named["role_assignments"]] == ["Auditor-One"]
     changed = await services.ask("root", "PATCH", path, {"role": {"name": "AuditorTwo"}})
     assert changed.json()["role"]["name"] == "AuditorTwo"
-    await services.store.change_role(made["id"], {"name": "three"})  # as a process of an older release does
+    await services.store.change(Role, made["id"], {"name": "three"})  # as a process of an older release does
     assert (await services.ask("root", "GET", path)).json()["role"]["name"] == "three"
 
 

@@ -20,7 +20,7 @@ from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity.initial_accounts import DEFAULT_DOMAIN
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.services.identity import IdentityStore, NewToken, Principal
+from whimbrel.ports.services.identity import IdentityStore, NewToken, Principal, Project, User
 
 if TYPE_CHECKING:
     from whimbrel.adapters.openstack.connections import Connections
@@ -69,8 +69,8 @@ class IssuedToken:
         return self._token
 
     async def _issue(self, expires_at: float) -> tuple[str, float]:
-        users = await self._store.users(name=SERVICE_USER, domain_id=DEFAULT_DOMAIN.id)
-        projects = await self._store.projects(name=SERVICE_PROJECT, domain_id=DEFAULT_DOMAIN.id)
+        users = await self._store.records(User, name=SERVICE_USER, domain_id=DEFAULT_DOMAIN.id)
+        projects = await self._store.records(Project, name=SERVICE_PROJECT, domain_id=DEFAULT_DOMAIN.id)
         if not users or not projects:
             raise Unavailable(f"this cloud has no user '{SERVICE_USER}' yet: run `whimbrel bootstrap`")
         text = secrets.token_hex(32)

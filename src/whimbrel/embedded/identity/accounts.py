@@ -28,12 +28,12 @@ from whimbrel.ports.services.identity import Domain, Project, Role, User
 
 
 async def list_users(ask: Ask) -> Reply:
-    found = await ask.store.users(**ask.filters("name", "domain_id", "enabled"))
+    found = await ask.store.records(User, **ask.filters("name", "domain_id", "enabled"))
     return Reply(views.listing(ask.root_url, "users", [views.user(ask.root_url, user) for user in found]))
 
 
 async def show_user(ask: Ask) -> Reply:
-    return Reply({"user": views.user(ask.root_url, await ask.store.user(ask.path("user_id")))})
+    return Reply({"user": views.user(ask.root_url, await ask.store.record(User, ask.path("user_id")))})
 
 
 async def create_user(ask: Ask) -> Reply:
@@ -50,7 +50,7 @@ async def create_user(ask: Ask) -> Reply:
         extra=extra,
     )
     with unique_name("user", user.name, user.domain_id):
-        await ask.store.add_user(user)
+        await ask.store.add(user)
     return Reply({"user": views.user(ask.root_url, user)}, 201)
 
 
@@ -60,27 +60,27 @@ async def update_user(ask: Ask) -> Reply:
     if "password" in changes:
         password = changes.pop("password")
         changes["password_hash"] = None if password is None else await passwords.hashed(password)
-    user = await ask.store.user(ask.path("user_id"))
+    user = await ask.store.record(User, ask.path("user_id"))
     if extra:
         changes["extra"] = user.extra | extra
     with unique_name("user", changes.get("name"), user.domain_id):
-        user = await ask.store.change_user(user.id, changes)
+        user = await ask.store.change(User, user.id, changes)
     return Reply({"user": views.user(ask.root_url, user)})
 
 
 async def change_own_password(ask: Ask) -> Reply:
     given = await ask.inside("user", OwnPassword)
     user_id = ask.path("user_id")
-    user = next(iter(await ask.store.users(id=user_id)), None)
+    user = next(iter(await ask.store.records(User, id=user_id)), None)
     right = await ask.knows_password(given.original_password, user.password_hash if user else None, user_id)
     if user is None or not right:
         raise Problem(401, UNAUTHORIZED)
-    await ask.store.change_user(user.id, {"password_hash": await passwords.hashed(given.password)})
+    await ask.store.change(User, user.id, {"password_hash": await passwords.hashed(given.password)})
     return NO_CONTENT
 
 
 async def delete_user(ask: Ask) -> Reply:
-    await ask.store.remove_user(ask.path("user_id"))
+    await ask.store.remove(User, ask.path("user_id"))
     return NO_CONTENT
 
 
@@ -93,13 +93,13 @@ async def list_projects_of_user(ask: Ask) -> Reply:
 
 
 async def list_projects(ask: Ask) -> Reply:
-    found = project_tags.narrowed(ask, await ask.store.projects(**ask.filters("name", "domain_id", "enabled")))
+    found = project_tags.narrowed(ask, await ask.store.records(Project, **ask.filters("name", "domain_id", "enabled")))
     return Reply(views.listing(ask.root_url, "projects", [views.project(ask.root_url, project) for project in found]))
 
 
 async def show_project(ask: Ask) -> Reply:
     """Show a project, and its relatives if they are asked for: a domain above it, and no project below it."""
-    project = await ask.store.project(ask.path("project_id"))
+    project = await ask.store.record(Project, ask.path("project_id"))
     found: dict[str, Any] = {}
     for relatives, by_id in (("parents", {project.domain_id: None}), ("subtree", None)):
         as_list, as_ids = (ask.flag(f"{relatives}_as_{form}") for form in ("list", "ids"))
@@ -127,7 +127,7 @@ async def create_project(ask: Ask) -> Reply:
         extra=extra,
     )
     with unique_name("project", project.name, project.domain_id):
-        await ask.store.add_project(project)
+        await ask.store.add(project)
     return Reply({"project": views.project(ask.root_url, project)}, 201)
 
 
@@ -136,16 +136,16 @@ async def update_project(ask: Ask) -> Reply:
     changes = changes_of(given)
     if "tags" in changes:
         changes["tags"] = project_tags.checked(changes["tags"])
-    project = await ask.store.project(ask.path("project_id"))
+    project = await ask.store.record(Project, ask.path("project_id"))
     if extra:
         changes["extra"] = project.extra | extra
     with unique_name("project", changes.get("name"), project.domain_id):
-        project = await ask.store.change_project(project.id, changes)
+        project = await ask.store.change(Project, project.id, changes)
     return Reply({"project": views.project(ask.root_url, project)})
 
 
 async def delete_project(ask: Ask) -> Reply:
-    await ask.store.remove_project(ask.path("project_id"))
+    await ask.store.remove(Project, ask.path("project_id"))
     return NO_CONTENT
 
 
@@ -155,12 +155,12 @@ async def delete_project(ask: Ask) -> Reply:
 async def list_roles(ask: Ask) -> Reply:
     # Names are in lower case in the store; Keystone's clients may use any case.
     wanted = {name: value.lower() for name, value in ask.filters("name").items()}
-    found = [] if ask.filters("domain_id") else await ask.store.roles(**wanted)
+    found = [] if ask.filters("domain_id") else await ask.store.records(Role, **wanted)
     return Reply(views.listing(ask.root_url, "roles", [views.role(ask.root_url, role) for role in found]))
 
 
 async def show_role(ask: Ask) -> Reply:
-    return Reply({"role": views.role(ask.root_url, await ask.store.role(ask.path("role_id")))})
+    return Reply({"role": views.role(ask.root_url, await ask.store.record(Role, ask.path("role_id")))})
 
 
 async def create_role(ask: Ask) -> Reply:
@@ -170,7 +170,7 @@ async def create_role(ask: Ask) -> Reply:
     name = given.name.strip()
     role = Role(id=new_id(ask.context.ids), name=name.lower(), description=given.description or "", spelling=name)
     with unique_name("role", role.name, None):
-        await ask.store.add_role(role)
+        await ask.store.add(role)
     return Reply({"role": views.role(ask.root_url, role)}, 201)
 
 
@@ -179,18 +179,18 @@ async def update_role(ask: Ask) -> Reply:
     if "name" in changes:
         changes |= {"name": changes["name"].lower(), "spelling": changes["name"]}
     with unique_name("role", changes.get("name"), None):
-        role = await ask.store.change_role(role.id, changes)
+        role = await ask.store.change(Role, role.id, changes)
     return Reply({"role": views.role(ask.root_url, role)})
 
 
 async def delete_role(ask: Ask) -> Reply:
-    await ask.store.remove_role((await _added_role(ask)).id)
+    await ask.store.remove(Role, (await _added_role(ask)).id)
     return NO_CONTENT
 
 
 async def _added_role(ask: Ask) -> Role:
     """Return the role in the path, to be changed. Raises: NotFound; Refused: it is one of the cloud itself."""
-    role = await ask.store.role(ask.path("role_id"))
+    role = await ask.store.record(Role, ask.path("role_id"))
     if role.name in ROLES:
         raise Refused(f"The role {role.name} is one that the cloud cannot do without.")
     return role

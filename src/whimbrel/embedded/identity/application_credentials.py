@@ -22,7 +22,7 @@ LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 async def index(ask: Ask) -> Reply:
     found = await ask.store.records(ApplicationCredential, user_id=ask.path("user_id"), **ask.filters("name"))
-    roles = await ask.store.roles()
+    roles = await ask.store.records(Role)
     lines = [views.application_credential(ask.root_url, each, roles) for each in found]
     return Reply(views.listing(ask.root_url, "application_credentials", lines))
 
@@ -47,7 +47,7 @@ async def create(ask: Ask) -> Reply:
         name=given.name,
         description=given.description or "",
         secret_hash=await hashed(secret) if given.secret else hash_now(secret, RANDOM_COST_LOG2),
-        roles=sorted(_granted(given.roles, await ask.store.roles(), ask.principal.roles)),
+        roles=sorted(_granted(given.roles, await ask.store.records(Role), ask.principal.roles)),
         unrestricted=bool(given.unrestricted),
         expires_at=_expiry(given, ask.context.clock.now()),
     )
@@ -84,7 +84,7 @@ async def _named(ask: Ask) -> ApplicationCredential:
 
 
 async def _answer(ask: Ask, credential: ApplicationCredential, secret: str | None = None) -> Reply:
-    view = views.application_credential(ask.root_url, credential, await ask.store.roles())
+    view = views.application_credential(ask.root_url, credential, await ask.store.records(Role))
     if secret is None:
         return Reply({"application_credential": view})
     return Reply({"application_credential": {**view, "secret": secret}}, 201)

@@ -15,7 +15,7 @@ from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.request import FORBIDDEN, Ask, admin
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
-from whimbrel.ports.services.identity import Credential
+from whimbrel.ports.services.identity import Credential, Project, User
 
 EC2 = "ec2"
 
@@ -34,10 +34,10 @@ async def show(ask: Ask) -> Reply:
 
 async def create(ask: Ask) -> Reply:
     given = await ask.inside("credential", NewCredential)
-    user = await ask.store.user(given.user_id)
+    user = await ask.store.record(User, given.user_id)
     _check_owner(ask, user.id)
     if given.project_id is not None:
-        await ask.store.project(given.project_id)
+        await ask.store.record(Project, given.project_id)
     credential = Credential(
         id=_ec2_id(_keys(given.blob)["access"]) if given.type == EC2 else new_id(ask.context.ids),
         user_id=user.id,
@@ -55,7 +55,7 @@ async def update(ask: Ask) -> Reply:
     if now.type == EC2:
         _keys(now.blob)
     if changes.get("project_id") is not None:
-        await ask.store.project(changes["project_id"])
+        await ask.store.record(Project, changes["project_id"])
     changed = await ask.store.change(Credential, credential.id, changes)
     return Reply({"credential": views.credential(ask.root_url, changed)})
 
@@ -74,8 +74,8 @@ async def index_ec2(ask: Ask) -> Reply:
 
 
 async def create_ec2(ask: Ask) -> Reply:
-    user = await ask.store.user(ask.path("user_id"))
-    project = await ask.store.project((await ask.body(Ec2Body)).tenant_id)
+    user = await ask.store.record(User, ask.path("user_id"))
+    project = await ask.store.record(Project, (await ask.body(Ec2Body)).tenant_id)
     if not admin(ask) and project.id != ask.principal.project_id:
         raise Problem(403, FORBIDDEN)
     keys = {"access": secrets.token_hex(16), "secret": secrets.token_hex(16)}

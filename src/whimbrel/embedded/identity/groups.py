@@ -7,7 +7,7 @@ from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
-from whimbrel.ports.services.identity import Group
+from whimbrel.ports.services.identity import Group, User
 
 
 async def index(ask: Ask) -> Reply:
@@ -15,7 +15,7 @@ async def index(ask: Ask) -> Reply:
 
 
 async def of_user(ask: Ask) -> Reply:
-    user = await ask.store.user(ask.path("user_id"))
+    user = await ask.store.record(User, ask.path("user_id"))
     return _listed(ask, await ask.store.groups_of(user.id))
 
 

@@ -67,11 +67,11 @@ async def bootstrap(
 
 async def reset_password(store: IdentityStore, name: str) -> str:
     """Set a new generated password of a user and return it. Raises: NotFound."""
-    found = await store.users(name=name, domain_id=DEFAULT_DOMAIN.id)
+    found = await store.records(User, name=name, domain_id=DEFAULT_DOMAIN.id)
     if not found:
         raise NotFound(f"there is no user {name}")
     password = secrets.token_hex(24)
-    await store.change_user(found[0].id, {"password_hash": await hashed(password)})
+    await store.change(User, found[0].id, {"password_hash": await hashed(password)})
     return password
 
 

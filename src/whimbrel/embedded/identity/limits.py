@@ -21,7 +21,14 @@ from whimbrel.embedded.identity.request import FORBIDDEN, Ask, admin
 from whimbrel.http.call import SERVICE_ROLE
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
-from whimbrel.ports.services.identity import CatalogRegion, CatalogService, Domain, ProjectLimit, RegisteredLimit
+from whimbrel.ports.services.identity import (
+    CatalogRegion,
+    CatalogService,
+    Domain,
+    Project,
+    ProjectLimit,
+    RegisteredLimit,
+)
 
 View = dict[str, Any]
 MODEL = {
@@ -167,7 +174,7 @@ async def _reference(ask: Ask, given: NewLimit) -> RegisteredLimit:
     await _check_place(ask, given.service_id, given.region_id, "limit")
     try:
         if given.project_id is not None:
-            await ask.store.project(given.project_id)
+            await ask.store.record(Project, given.project_id)
         elif given.domain_id is not None:
             await ask.store.record(Domain, given.domain_id)
     except NotFound:

@@ -78,7 +78,7 @@ async def delete(ask: Ask) -> Reply:
 
 
 async def _project(ask: Ask) -> Project:
-    return await ask.store.project(ask.path("project_id"))
+    return await ask.store.record(Project, ask.path("project_id"))
 
 
 def _one(ask: Ask, tags: Collection[str]) -> str:

@@ -57,13 +57,13 @@ async def _effective(ask: Ask, wanted: dict[str, str]) -> list[Assignment]:
             for member in members
             if user_id in (None, member.id)
         ]
-    return [each for each in _expand(found, await ask.store.roles()) if role_id in (None, each.role_id)]
+    return [each for each in _expand(found, await ask.store.records(Role)) if role_id in (None, each.role_id)]
 
 
 async def list_of_user(ask: Ask) -> Reply:
     """List the roles of a user in a project."""
-    user = await ask.store.user(ask.path("user_id"))
-    project = await ask.store.project(ask.path("project_id"))
+    user = await ask.store.record(User, ask.path("user_id"))
+    project = await ask.store.record(Project, ask.path("project_id"))
     return await _roles(ask, await ask.store.assignments(user_id=user.id, project_id=project.id))
 
 
@@ -87,7 +87,7 @@ async def unassign(ask: Ask) -> Reply:
 async def list_of_group(ask: Ask) -> Reply:
     """List the roles of a group in a project."""
     group = await ask.store.record(Group, ask.path("group_id"))
-    project = await ask.store.project(ask.path("project_id"))
+    project = await ask.store.record(Project, ask.path("project_id"))
     return await _roles(ask, await ask.store.group_assignments(group_id=group.id, project_id=project.id))
 
 
@@ -123,7 +123,7 @@ def _named_of_group(ask: Ask) -> GroupAssignment:
 
 async def _roles(ask: Ask, found: Sequence[Line]) -> Reply:
     has = {each.role_id for each in found}
-    roles = [role for role in await ask.store.roles() if role.id in has]
+    roles = [role for role in await ask.store.records(Role) if role.id in has]
     return Reply(views.listing(ask.root_url, "roles", [views.role(ask.root_url, role) for role in roles]))
 
 
@@ -161,11 +161,11 @@ def _view(url: str, each: Line) -> dict[str, Any]:
 async def _add_names(ask: Ask, lines: list[dict[str, Any]]) -> None:
     domains = {domain.id: domain.name for domain in await ask.store.records(Domain)}
     known: dict[str, Mapping[str, User | Project | Group]] = {
-        "user": {user.id: user for user in await ask.store.users()},
+        "user": {user.id: user for user in await ask.store.records(User)},
         "group": {group.id: group for group in await ask.store.records(Group)},
-        "project": {project.id: project for project in await ask.store.projects()},
+        "project": {project.id: project for project in await ask.store.records(Project)},
     }
-    roles = {role.id: role.shown_name for role in await ask.store.roles()}
+    roles = {role.id: role.shown_name for role in await ask.store.records(Role)}
     for line in lines:
         line["role"]["name"] = roles[line["role"]["id"]]
         for kind, view in {**line, **line["scope"]}.items():

@@ -17,7 +17,16 @@ from whimbrel.embedded.identity.bodies import (
 from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
-from whimbrel.ports.services.identity import ApplicationCredential, Domain, Grant, IdentityStore, NewToken, User
+from whimbrel.ports.services.identity import (
+    ApplicationCredential,
+    Domain,
+    Grant,
+    IdentityStore,
+    NewToken,
+    Project,
+    Role,
+    User,
+)
 
 TOKEN_LIFETIME_S = 12 * 3600.0
 METHODS = {"password", "token", "application_credential"}
@@ -128,7 +137,7 @@ async def refuse_trusts(ask: Ask) -> Reply:
 
 async def _answer(ask: Ask, grant: Grant, text: str, status: int) -> Reply:
     catalog = None if ask.flag("nocatalog") else await catalog_resources.in_tokens(ask)
-    view = views.token(grant, await ask.store.records(Domain), await ask.store.roles(), catalog)
+    view = views.token(grant, await ask.store.records(Domain), await ask.store.records(Role), catalog)
     if grant.application_credential_id:
         credential = await ask.store.record(ApplicationCredential, grant.application_credential_id)
         its = {"id": credential.id, "name": credential.name, "restricted": not credential.unrestricted}
@@ -158,7 +167,7 @@ async def _prove(ask: Ask, proof: Proof) -> tuple[User, Grant | None]:
             found = await _by_password(ask, proof)
         else:
             earlier = await _by_token(ask.store, proof)
-            found = await ask.store.user(earlier.principal.user_id)
+            found = await ask.store.record(User, earlier.principal.user_id)
         if user is not None and user.id != found.id:
             raise Problem(401, UNAUTHORIZED)
         user = found
@@ -191,9 +200,9 @@ async def _by_token(store: IdentityStore, proof: Proof) -> Grant:
 
 async def _named_user(store: IdentityStore, given: RefInDomain) -> User | None:
     if given.id is not None:
-        found = await store.users(id=given.id)
+        found = await store.records(User, id=given.id)
     elif given.name is not None and given.domain is not None:
-        found = await store.users(name=given.name, domain_id=await _domain_id(store, given.domain))
+        found = await store.records(User, name=given.name, domain_id=await _domain_id(store, given.domain))
     else:
         raise Problem(400, "A user is named by id, or by name and domain.")
     return found[0] if found else None
@@ -217,7 +226,7 @@ async def _named_project_id(store: IdentityStore, given: RefInDomain) -> str:
         return given.id
     if given.name is None or given.domain is None:
         raise Problem(400, "A project is named by id, or by name and domain.")
-    found = await store.projects(name=given.name, domain_id=await _domain_id(store, given.domain))
+    found = await store.records(Project, name=given.name, domain_id=await _domain_id(store, given.domain))
     if not found:
         raise Problem(401, UNAUTHORIZED)
     return found[0].id

@@ -238,6 +238,9 @@ Changes = Mapping[str, Any]
 Record = TypeVar(
     "Record",
     Domain,
+    User,
+    Project,
+    Role,
     Group,
     ApplicationCredential,
     Credential,
@@ -265,7 +268,7 @@ class IdentityStore(Identity, Protocol):
         """Write all or nothing. Raises: Conflict: it is populated already."""
         ...
 
-    # Domains, groups, credentials, the catalog and limits. An id that others refer to cannot be removed: Conflict.
+    # An id that others refer to cannot be removed: Conflict.
 
     async def records(self, kind: type[Record], **wanted: Any) -> list[Record]:
         """Return the records of this kind with these field values, by name."""
@@ -278,70 +281,28 @@ class IdentityStore(Identity, Protocol):
         ...
 
     async def change(self, kind: type[Record], record_id: str, changes: Changes) -> Record:
-        """Change a record and return it. enabled=False of a domain revokes the tokens of its users and projects."""
+        """Change a record and return it. A new name of a user, project or role is in the tokens at once.
+
+        A new password, and enabled=False of a user, project or domain, revoke the tokens that depend on it.
+        """
         ...
 
     async def remove(self, kind: type[Record], record_id: str) -> None:
         """Remove a record, and what depends on it: tokens of an application credential, those that a group's roles
-        permitted, and the groups, users and projects of a domain.
+        permitted, the assignments of a role, and the groups, users and projects of a domain.
+
+        Raises: Conflict: also if a role is assigned at the same moment.
         """
         ...
 
-    # Users
-
-    async def users(self, **wanted: Any) -> list[User]:
-        """Return the users with these field values, by name."""
-        ...
-
-    async def user(self, user_id: str) -> User: ...
-
-    async def add_user(self, user: User) -> None: ...
-
-    async def change_user(self, user_id: str, changes: Changes) -> User:
-        """Change a user and return it. A new password or enabled=False revokes its tokens."""
-        ...
-
-    async def remove_user(self, user_id: str) -> None: ...
-
-    async def projects(self, **wanted: Any) -> list[Project]:
-        """Return the projects with these field values, by name."""
-        ...
+    # Projects and assignments
 
     async def projects_of(self, user_id: str) -> list[Project]:
         """Return the projects in which this user has a role."""
         ...
 
-    async def project(self, project_id: str) -> Project: ...
-
-    async def add_project(self, project: Project) -> None: ...
-
-    async def change_project(self, project_id: str, changes: Changes) -> Project:
-        """Change a project and return it. enabled=False revokes all tokens for it."""
-        ...
-
     async def tag_project(self, project_id: str, edit: Callable[[list[str]], list[str]]) -> Project:
         """Change a project's tags in one transaction and return it. Raises: NotFound; what `edit` raises."""
-        ...
-
-    async def remove_project(self, project_id: str) -> None: ...
-
-    async def roles(self, **wanted: Any) -> list[Role]:
-        """Return the roles with these field values, by name."""
-        ...
-
-    async def role(self, role_id: str) -> Role: ...
-
-    async def add_role(self, role: Role) -> None: ...
-
-    async def change_role(self, role_id: str, changes: Changes) -> Role:
-        """Change a role; a new name is in its holders' tokens. Raises: Conflict: the name is taken; NotFound."""
-        ...
-
-    async def remove_role(self, role_id: str) -> None:
-        """Remove a role, and all its assignments.
-
-        Raises: Conflict: it is assigned at the same moment; NotFound.
-        """
         ...
 
     async def assignments(self, **wanted: Any) -> list[Assignment]:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.identity.records_by_id import RecordStore
-from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, HOLD_ROLE, LOCK_USER, record_of, select_by, value_of
+from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, HOLD_ROLE, LOCK_USER, find, select_by, value_of
 from whimbrel.adapters.sql.identity.tokens import end_application_credentials, refresh_tokens
 from whimbrel.adapters.sql.tables.identity import group_assignments, group_members, groups, users
 from whimbrel.domain.errors import NotFound
@@ -45,7 +45,7 @@ class GroupStore(RecordStore):
 
     async def members(self, group_id: str) -> list[User]:
         async with self._db.read() as tx:
-            record_of(Group, await tx.row(select_by(groups, "id"), {"id": group_id}), "group", group_id)
+            await find(tx, Group, group_id)
             return [value_of(User, row) for row in await tx.rows(_MEMBERS, {"group": group_id})]
 
     async def groups_of(self, user_id: str) -> list[Group]:
@@ -55,8 +55,8 @@ class GroupStore(RecordStore):
     async def join(self, group_id: str, user_id: str) -> None:
         here = {"group_id": group_id, "user_id": user_id}
         async with self._db.write() as tx:
-            record_of(Group, await tx.row(LOCK_GROUP, {"id": group_id}), "group", group_id)
-            record_of(User, await tx.row(LOCK_USER, {"id": user_id}), "user", user_id)
+            await find(tx, Group, group_id, LOCK_GROUP)
+            await find(tx, User, user_id, LOCK_USER)
             if await tx.row(select_by(group_members, *here), here) is None:
                 await tx.run(sa.insert(group_members), here)
                 await _refresh(tx, [user_id], await _projects(tx, group_id))
@@ -77,10 +77,10 @@ class GroupStore(RecordStore):
         here = msgspec.structs.asdict(assignment)
         async with self._db.write() as tx:
             group_id, project_id = assignment.group_id, assignment.project_id
-            record_of(Group, await tx.row(LOCK_GROUP, {"id": group_id}), "group", group_id)
+            await find(tx, Group, group_id, LOCK_GROUP)
             members = await _locked_members(tx, group_id)
-            record_of(Project, await tx.row(HOLD_PROJECT, {"id": project_id}), "project", project_id)
-            record_of(Role, await tx.row(HOLD_ROLE, {"id": assignment.role_id}), "role", assignment.role_id)
+            await find(tx, Project, project_id, HOLD_PROJECT)
+            await find(tx, Role, assignment.role_id, HOLD_ROLE)
             if await tx.row(select_by(group_assignments, *here), here) is None:
                 await tx.run(sa.insert(group_assignments), here)
                 await _refresh(tx, members, [project_id])

@@ -1,41 +1,16 @@
 """Records of the identity service by their id: one way to read and change all kinds of them."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
-from whimbrel.adapters.sql.identity.rows import Kept, record_of, select_by, value_of
-from whimbrel.adapters.sql.tables import identity as tables
+from whimbrel.adapters.sql.identity.rows import KINDS, Kept, find, select_by, value_of
 from whimbrel.domain.errors import NotFound
-from whimbrel.ports.services.identity import (
-    ApplicationCredential,
-    CatalogEndpoint,
-    CatalogRegion,
-    CatalogService,
-    Changes,
-    Credential,
-    Domain,
-    Group,
-    ProjectLimit,
-    Record,
-    RegisteredLimit,
-)
-
-KINDS: Mapping[type[msgspec.Struct], tuple[sa.Table, str]] = {
-    Domain: (tables.domains, "domain"),
-    Group: (tables.groups, "group"),
-    ApplicationCredential: (tables.application_credentials, "application credential"),
-    Credential: (tables.credentials, "credential"),
-    CatalogRegion: (tables.catalog_regions, "region"),
-    CatalogService: (tables.catalog_services, "service"),
-    CatalogEndpoint: (tables.catalog_endpoints, "endpoint"),
-    RegisteredLimit: (tables.registered_limits, "registered limit"),
-    ProjectLimit: (tables.limits, "limit"),
-}
-"""The kinds that `IdentityStore.records` takes: table, and word of its messages."""
+from whimbrel.ports.services.identity import Changes, Record
 
 
 class RecordStore:
@@ -47,8 +22,8 @@ class RecordStore:
         return await self._select(kind, KINDS[kind][0], wanted)
 
     async def record(self, kind: type[Record], record_id: str) -> Record:
-        table, word = KINDS[kind]
-        return await self._get(kind, table, word, record_id)
+        async with self._db.read() as tx:
+            return await find(tx, kind, record_id)
 
     async def add(self, *records: Record) -> None:
         async with self._db.write() as tx:
@@ -56,20 +31,30 @@ class RecordStore:
                 await tx.run(sa.insert(KINDS[type(record)][0]), msgspec.structs.asdict(record))
 
     async def change(self, kind: type[Record], record_id: str, changes: Changes) -> Record:
-        table, word = KINDS[kind]
-        async with self._db.write() as tx:
-            await update(tx, table, record_id, changes)
-            changed = record_of(kind, await tx.row(select_by(table, "id"), {"id": record_id}), word, record_id)
-            await self._after_change(tx, changed)
-        return changed
+        table, _ = KINDS[kind]
+        async with self._changing(kind, record_id) as tx:
+            before = await find(tx, kind, record_id, select_by(table, "id").with_for_update(key_share=True))
+            if changes:
+                await tx.run(sa.update(table).where(table.c.id == record_id).values(**changes))
+            after = msgspec.structs.replace(before, **changes)
+            await self._after_change(tx, before, after)
+        return after
 
     async def remove(self, kind: type[Record], record_id: str) -> None:
         table, word = KINDS[kind]
-        async with self._db.write() as tx:
+        async with self._changing(kind, record_id) as tx:
             await self._before_removal(tx, kind, record_id)
-            await delete(tx, table, word, record_id)
+            done = await tx.run(sa.delete(table).where(table.c.id == record_id))
+            if done.rowcount == 0:
+                raise NotFound(f"Could not find {word}: {record_id}.")
 
-    async def _after_change(self, tx: Tx, changed: msgspec.Struct) -> None:
+    @asynccontextmanager
+    async def _changing(self, kind: type[msgspec.Struct], record_id: str) -> AsyncIterator[Tx]:
+        """Begin the transaction that changes or removes a record, with the locks that its kind needs beforehand."""
+        async with self._db.write() as tx:
+            yield tx
+
+    async def _after_change(self, tx: Tx, before: msgspec.Struct, after: msgspec.Struct) -> None:
         """Bring what depends on a changed record up to date."""
 
     async def _before_removal(self, tx: Tx, kind: type[msgspec.Struct], record_id: str) -> None:
@@ -80,19 +65,3 @@ class RecordStore:
         statement = sa.select(table).where(*(table.c[name] == value for name, value in wanted.items()))
         async with self._db.read() as tx:
             return [value_of(kind, row) for row in await tx.rows(statement.order_by(*order))]
-
-    async def _get(self, kind: type[Kept], table: sa.Table, word: str, id_: str) -> Kept:
-        async with self._db.read() as tx:
-            return record_of(kind, await tx.row(select_by(table, "id"), {"id": id_}), word, id_)
-
-
-async def update(tx: Tx, table: sa.Table, id_: str, changes: Changes) -> None:
-    if changes:
-        await tx.run(sa.update(table).where(table.c.id == id_).values(**changes))
-
-
-async def delete(tx: Tx, table: sa.Table, word: str, id_: str) -> None:
-    """Raises: NotFound; Conflict: something refers to it."""
-    done = await tx.run(sa.delete(table).where(table.c.id == id_))
-    if done.rowcount == 0:
-        raise NotFound(f"Could not find {word}: {id_}.")

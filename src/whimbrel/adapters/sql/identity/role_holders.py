@@ -6,15 +6,14 @@ commits.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.identity.groups import LOCK_GROUP
-from whimbrel.adapters.sql.identity.records_by_id import RecordStore, delete, update
-from whimbrel.adapters.sql.identity.rows import LOCK_USER, record_of, select_by
+from whimbrel.adapters.sql.identity.records_by_id import RecordStore
+from whimbrel.adapters.sql.identity.rows import LOCK_USER, find, select_by
 from whimbrel.adapters.sql.identity.tokens import end_application_credentials, refresh_tokens
 from whimbrel.adapters.sql.tables.identity import (
     application_credentials,
@@ -24,7 +23,7 @@ from whimbrel.adapters.sql.tables.identity import (
     roles,
     tokens,
 )
-from whimbrel.ports.services.identity import Changes, Role
+from whimbrel.ports.services.identity import Role
 
 Scopes = list[tuple[str, str]]
 """User and project of each assignment of a role."""
@@ -45,45 +44,37 @@ _SCOPES = (
 class RoleStore(RecordStore):
     """Implements the methods of IdentityStore for roles."""
 
-    async def roles(self, **wanted: Any) -> list[Role]:
-        return await self._select(Role, roles, wanted)
+    @asynccontextmanager
+    async def _changing(self, kind: type[msgspec.Struct], record_id: str) -> AsyncIterator[Tx]:
+        """Lock a role and all its holders, in the order of assignments. Begin again if it was assigned meanwhile."""
+        if kind is not Role:
+            async with super()._changing(kind, record_id) as tx:
+                yield tx
+            return
+        while True:
+            async with self._db.write() as tx:
+                holders = await _locked_holders(tx, record_id)
+                await find(tx, Role, record_id, _LOCK_ROLE)
+                if (await _groups(tx, record_id), await _scopes(tx, record_id)) == holders:
+                    yield tx
+                    return
 
-    async def role(self, role_id: str) -> Role:
-        return await self._get(Role, roles, "role", role_id)
+    async def _after_change(self, tx: Tx, before: msgspec.Struct, after: msgspec.Struct) -> None:
+        await super()._after_change(tx, before, after)
+        if isinstance(before, Role) and isinstance(after, Role) and after.name != before.name:
+            await _rename_in_credentials(tx, before.name, after.name)
+            for user_id, project_id in await _scopes(tx, after.id):
+                await refresh_tokens(tx, user_id, project_id)
 
-    async def add_role(self, role: Role) -> None:
-        async with self._db.write() as tx:
-            await tx.run(sa.insert(roles), msgspec.structs.asdict(role))
-
-    async def change_role(self, role_id: str, changes: Changes) -> Role:
-        async with self._locked(role_id) as (tx, before, scopes):
-            await update(tx, roles, role_id, changes)
-            role = record_of(Role, await tx.row(select_by(roles, "id"), {"id": role_id}), "role", role_id)
-            if role.name != before.name:
-                await _rename_in_credentials(tx, before.name, role.name)
-                for user_id, project_id in scopes:
-                    await refresh_tokens(tx, user_id, project_id)
-        return role
-
-    async def remove_role(self, role_id: str) -> None:
-        async with self._locked(role_id) as (tx, _, scopes):
+    async def _before_removal(self, tx: Tx, kind: type[msgspec.Struct], record_id: str) -> None:
+        await super()._before_removal(tx, kind, record_id)
+        if kind is Role:
+            scopes = await _scopes(tx, record_id)
             for table in (assignments, group_assignments):
-                await tx.run(sa.delete(table).where(table.c.role_id == role_id))
+                await tx.run(sa.delete(table).where(table.c.role_id == record_id))
             for user_id, project_id in scopes:
                 await end_application_credentials(tx, user_id, project_id)
                 await refresh_tokens(tx, user_id, project_id)
-            await delete(tx, roles, "role", role_id)
-
-    @asynccontextmanager
-    async def _locked(self, role_id: str) -> AsyncIterator[tuple[Tx, Role, Scopes]]:
-        """Lock a role and all its holders, in the order of assignments. Begin again if it was assigned meanwhile."""
-        while True:
-            async with self._db.write() as tx:
-                groups, scopes = await _locked_holders(tx, role_id)
-                role = record_of(Role, await tx.row(_LOCK_ROLE, {"id": role_id}), "role", role_id)
-                if (await _groups(tx, role_id), await _scopes(tx, role_id)) == (groups, scopes):
-                    yield tx, role, scopes
-                    return
 
 
 async def _locked_holders(tx: Tx, role_id: str) -> tuple[list[str], Scopes]:

@@ -12,9 +12,8 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.identity.groups import GroupStore
-from whimbrel.adapters.sql.identity.records_by_id import delete, update
 from whimbrel.adapters.sql.identity.role_holders import RoleStore
-from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, HOLD_ROLE, LOCK_USER, record_of, select_by, value_of
+from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, HOLD_ROLE, LOCK_USER, find, select_by, value_of
 from whimbrel.adapters.sql.identity.tokens import TokenStore, end_application_credentials, refresh_tokens
 from whimbrel.adapters.sql.tables.identity import (
     application_credentials,
@@ -33,7 +32,6 @@ from whimbrel.ports.clock import Clock
 from whimbrel.ports.services.identity import (
     ApplicationCredential,
     Assignment,
-    Changes,
     Domain,
     Group,
     Population,
@@ -83,10 +81,21 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
 
     # Records by id
 
-    async def _after_change(self, tx: Tx, changed: msgspec.Struct) -> None:
-        if isinstance(changed, Domain) and not changed.enabled:
-            its = (tokens.c.user_domain_id == changed.id, tokens.c.project_domain_id == changed.id)
+    async def _after_change(self, tx: Tx, before: msgspec.Struct, after: msgspec.Struct) -> None:
+        await super()._after_change(tx, before, after)
+        if isinstance(after, Domain) and not after.enabled:
+            its = (tokens.c.user_domain_id == after.id, tokens.c.project_domain_id == after.id)
             await tx.run(sa.delete(tokens).where(sa.or_(*its)))
+        elif isinstance(before, User) and isinstance(after, User):
+            mine = tokens.c.user_id == after.id
+            if after.password_hash != before.password_hash or not after.enabled:
+                await tx.run(sa.delete(tokens).where(mine))
+            await tx.run(sa.update(tokens).where(mine).values(user_name=after.name))
+        elif isinstance(after, Project):
+            for_it = tokens.c.project_id == after.id
+            if not after.enabled:
+                await tx.run(sa.delete(tokens).where(for_it))
+            await tx.run(sa.update(tokens).where(for_it).values(project_name=after.name))
 
     async def _before_removal(self, tx: Tx, kind: type[msgspec.Struct], record_id: str) -> None:
         await super()._before_removal(tx, kind, record_id)
@@ -104,70 +113,21 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
         for table in (groups, users, projects):
             await tx.run(sa.delete(table).where(table.c.domain_id == domain_id))
 
-    # Users
-
-    async def users(self, **wanted: Any) -> list[User]:
-        return await self._select(User, users, wanted)
-
-    async def user(self, user_id: str) -> User:
-        return await self._get(User, users, "user", user_id)
-
-    async def add_user(self, user: User) -> None:
-        async with self._db.write() as tx:
-            await tx.run(sa.insert(users), msgspec.structs.asdict(user))
-
-    async def change_user(self, user_id: str, changes: Changes) -> User:
-        async with self._db.write() as tx:
-            await update(tx, users, user_id, changes)
-            user = record_of(User, await tx.row(select_by(users, "id"), {"id": user_id}), "user", user_id)
-            its = tokens.c.user_id == user_id
-            if "password_hash" in changes or not user.enabled:
-                await tx.run(sa.delete(tokens).where(its))
-            await tx.run(sa.update(tokens).where(its).values(user_name=user.name))
-        return user
-
-    async def remove_user(self, user_id: str) -> None:
-        await self._remove_with_tokens(users, "user", user_id)
-
     # Projects
-
-    async def projects(self, **wanted: Any) -> list[Project]:
-        return await self._select(Project, projects, wanted)
 
     async def projects_of(self, user_id: str) -> list[Project]:
         async with self._db.read() as tx:
             return [value_of(Project, row) for row in await tx.rows(_PROJECTS_OF, {"user": user_id})]
 
-    async def project(self, project_id: str) -> Project:
-        return await self._get(Project, projects, "project", project_id)
-
     async def has_project(self, project_id: str, token: str) -> bool:
-        return bool(await self.projects(id=project_id))
-
-    async def add_project(self, project: Project) -> None:
-        async with self._db.write() as tx:
-            await tx.run(sa.insert(projects), msgspec.structs.asdict(project))
-
-    async def change_project(self, project_id: str, changes: Changes) -> Project:
-        async with self._db.write() as tx:
-            await update(tx, projects, project_id, changes)
-            row = await tx.row(select_by(projects, "id"), {"id": project_id})
-            project = record_of(Project, row, "project", project_id)
-            its = tokens.c.project_id == project_id
-            if not project.enabled:
-                await tx.run(sa.delete(tokens).where(its))
-            await tx.run(sa.update(tokens).where(its).values(project_name=project.name))
-        return project
+        return bool(await self.records(Project, id=project_id))
 
     async def tag_project(self, project_id: str, edit: Callable[[list[str]], list[str]]) -> Project:
         async with self._db.write() as tx:
-            project = record_of(Project, await tx.row(_LOCK_PROJECT, {"id": project_id}), "project", project_id)
+            project = await find(tx, Project, project_id, _LOCK_PROJECT)
             tagged = msgspec.structs.replace(project, tags=edit(project.tags))
-            await update(tx, projects, project_id, {"tags": tagged.tags})
+            await tx.run(sa.update(projects).where(projects.c.id == project_id).values(tags=tagged.tags))
         return tagged
-
-    async def remove_project(self, project_id: str) -> None:
-        await self._remove_with_tokens(projects, "project", project_id)
 
     # Assignments
 
@@ -177,10 +137,9 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
     async def assign(self, assignment: Assignment) -> None:
         here = msgspec.structs.asdict(assignment)
         async with self._db.write() as tx:
-            record_of(User, await tx.row(LOCK_USER, {"id": assignment.user_id}), "user", assignment.user_id)
-            row = await tx.row(HOLD_PROJECT, {"id": assignment.project_id})
-            record_of(Project, row, "project", assignment.project_id)
-            record_of(Role, await tx.row(HOLD_ROLE, {"id": assignment.role_id}), "role", assignment.role_id)
+            await find(tx, User, assignment.user_id, LOCK_USER)
+            await find(tx, Project, assignment.project_id, HOLD_PROJECT)
+            await find(tx, Role, assignment.role_id, HOLD_ROLE)
             if await tx.row(select_by(assignments, *here), here) is not None:
                 return
             await tx.run(sa.insert(assignments), here)
@@ -195,7 +154,3 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
                 raise NotFound("Could not find role assignment.")
             await end_application_credentials(tx, assignment.user_id, assignment.project_id)
             await refresh_tokens(tx, assignment.user_id, assignment.project_id)
-
-    async def _remove_with_tokens(self, table: sa.Table, word: str, id_: str) -> None:
-        async with self._db.write() as tx:
-            await delete(tx, table, word, id_)  # foreign keys delete assignments and tokens too

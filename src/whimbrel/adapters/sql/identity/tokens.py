@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
-from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, LOCK_USER, record_of
+from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, LOCK_USER, find
 from whimbrel.adapters.sql.tables.identity import (
     application_credentials,
     assignments,
@@ -107,7 +107,7 @@ class TokenStore:
     async def issue(self, wanted: NewToken) -> Grant:
         now = self._clock.now()
         async with self._db.write() as tx:
-            user = record_of(User, await tx.row(LOCK_USER, {"id": wanted.user_id}), "user", wanted.user_id)
+            user = await find(tx, User, wanted.user_id, LOCK_USER)
             if not user.enabled or not await _is_enabled(tx, user.domain_id):
                 raise Refused(f"The user {user.id} is disabled.")
             project = await _scope(tx, user.id, wanted.project_id)
@@ -146,8 +146,7 @@ async def _scope(tx: Tx, user_id: str, project_id: str | None) -> Project | None
     """Return the project that a token may be scoped to. Raises: NotFound; Refused."""
     if project_id is None:
         return None
-    row = await tx.row(HOLD_PROJECT, {"id": project_id})
-    project = record_of(Project, row, "project", project_id)
+    project = await find(tx, Project, project_id, HOLD_PROJECT)
     if not project.enabled or not await _is_enabled(tx, project.domain_id):
         raise Refused(f"The project {project_id} is disabled.")
     if not await _roles_in(tx, user_id, project_id):
