@@ -7,6 +7,7 @@ agent are ignored, as are those of newer answers.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -45,6 +46,7 @@ ENDS_S = 10.0
 """How long questions may take to be answered when a process ends."""
 
 
+@dataclass(frozen=True)
 class NatsControlPlane:
     """Implements ports.hosts.control_plane.ControlPlane for the agent of one host.
 
@@ -53,19 +55,11 @@ class NatsControlPlane:
     renewed.
     """
 
-    def __init__(
-        self,
-        bus: BusConnection,
-        timeout_s: float = TIMEOUT_S,
-        needs_claims: Callable[[], bool] | None = None,
-        keep_claims: Callable[[str], None] | None = None,
-        again_s: float = AGAIN_S,
-    ) -> None:
-        self._bus = bus
-        self._timeout_s = timeout_s
-        self._again_s = again_s
-        self._needs_claims = needs_claims
-        self._keep_claims = keep_claims
+    bus: BusConnection
+    timeout_s: float = TIMEOUT_S
+    needs_claims: Callable[[], bool] | None = None
+    keep_claims: Callable[[str], None] | None = None
+    again_s: float = AGAIN_S
 
     async def register(self, host: HostName, hello: AgentHello) -> Welcome:
         welcome: Welcome = await self._ask(host, "register", hello, again=False)  # each answer begins a session
@@ -96,15 +90,15 @@ class NatsControlPlane:
     async def _ask(self, host: HostName, name: str, *arguments: object, again: bool = True) -> Any:
         verb = CONTROL_VERBS[name]
         body, headers = compress(encode(verb.question(*arguments)))
-        if self._needs_claims and self._needs_claims():
+        if self.needs_claims and self.needs_claims():
             headers = {**headers, WANTS_CLAIMS: "1"}
         subject = f"{CONTROL_SUBJECTS[name]}.{token(host)}"
         try:
-            message = await self._bus.ask(subject, body, self._timeout_s, headers, self._again_s if again else None)
+            message = await self.bus.ask(subject, body, self.timeout_s, headers, self.again_s if again else None)
         except NoResponders:
             raise Unavailable("no process of the control plane is connected to the bus") from None
-        if self._keep_claims and message.headers and CLAIMS in message.headers:
-            self._keep_claims(message.headers[CLAIMS])
+        if self.keep_claims and message.headers and CLAIMS in message.headers:
+            self.keep_claims(message.headers[CLAIMS])
         return read_answer(verb, message, "the control plane", name)
 
 

@@ -8,6 +8,7 @@ Source: https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainBlockCopy
 
 import asyncio
 import xml.etree.ElementTree as ET
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -44,30 +45,22 @@ class Disk(NamedTuple):
     percent: int = 0
 
 
+@dataclass(frozen=True)
 class BlockCopies:
     """The copies on one host."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        domains: Domains,
-        slots: Slots,
-        definitions: Definitions,
-        volumes: VolumeConnections,
-    ) -> None:
-        self._connection = connection
-        self._libvirt = connection.libvirt
-        self._domains = domains
-        self._slots = slots
-        self._definitions = definitions
-        self._volumes = volumes
+    connection: Connection
+    domains: Domains
+    slots: Slots
+    definitions: Definitions
+    volumes: VolumeConnections
 
     async def carry_on(self, key: GuestKey, volume_id: str, new: GuestVolume, *, begun: bool) -> int | None:
         """Begin the copy, join it, or end it by the pivot. Return its percentage; None: the guest uses the new volume.
 
         begun: by the caller, so that one that is not there any more has failed.
         """
-        slot = self._slots.at(key)
+        slot = self.slots.at(key)
         spec = await in_thread(slot.read_defined_spec)
         if device_assignment.uses(spec, volume_id, new.attachment_id):
             await self._forget(slot)
@@ -78,7 +71,7 @@ class BlockCopies:
         if copy and is_ours and disk.place == copy.place:
             await self._settle(wanted, volume_id, new)
             return None
-        if not runs(await self._domains.seen(key.server), key):
+        if not runs(await self.domains.seen(key.server), key):
             raise Refused(f"guest {key.slot} of server {key.server} does not run")
         if disk.target is None and begun:
             raise Refused(f"the copy of volume {volume_id} to volume {new.volume_id} failed")
@@ -88,11 +81,11 @@ class BlockCopies:
             await self._end_job(key, disk.device, 0)
             raise Unavailable(f"volume {volume_id} was being copied to another one")
         elif disk.is_ready:
-            await self._end_job(key, disk.device, self._libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
+            await self._end_job(key, disk.device, self.connection.libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
         return disk.percent
 
     async def end(self, key: GuestKey, volume_id: str, attachment_id: str) -> None:
-        slot = self._slots.at(key)
+        slot = self.slots.at(key)
         spec, copy = await in_thread(slot.read_spec), await in_thread(slot.read_copy)
         is_used = spec is not None and device_assignment.uses(spec, volume_id, attachment_id)
         if copy and copy.attachment_id == attachment_id and not is_used:
@@ -116,41 +109,41 @@ class BlockCopies:
         raise Unavailable(f"the copy of volume {volume_id} does not end")
 
     async def _begin(self, slot: SlotDirectory, spec: GuestSpec, device: str, new: GuestVolume) -> None:
-        await self._volumes.check((new,))
-        await self._volumes.connect(spec.key.server, (new,))
+        await self.volumes.check((new,))
+        await self.volumes.connect(spec.key.server, (new,))
         target = await self._xml(spec, new)
         copy = VolumeCopy(new.attachment_id, place_of(target))
         await in_thread(lambda: slot.write_copy(copy))
-        await self._connection.run(lambda c: self._copy(c, spec.key, device, ET.tostring(target, encoding="unicode")))
+        await self.connection.run(lambda c: self._copy(c, spec.key, device, ET.tostring(target, encoding="unicode")))
 
     async def _forget(self, slot: SlotDirectory) -> None:
         """Disconnect what the guest does not use, when its copy is over."""
         await in_thread(lambda: slot.copy.unlink(missing_ok=True))
-        await self._volumes.release(slot.key.server)
+        await self.volumes.release(slot.key.server)
 
     async def _xml(self, spec: GuestSpec, new: GuestVolume) -> ET.Element:
-        paths = await self._volumes.paths(replace(spec, volumes=(new,)))
+        paths = await self.volumes.paths(replace(spec, volumes=(new,)))
         return volume_xml(new, paths.get(new.volume_id))
 
     async def _settle(self, wanted: GuestSpec, volume_id: str, new: GuestVolume) -> None:
         """Disconnect the old volume, and let the definition follow the pivot."""
-        await self._volumes.hand_over(wanted.key.server, new, volume_id)
-        await self._definitions.write(wanted, await self._domains.seen(wanted.key.server))
-        await self._forget(self._slots.at(wanted.key))
+        await self.volumes.hand_over(wanted.key.server, new, volume_id)
+        await self.definitions.write(wanted, await self.domains.seen(wanted.key.server))
+        await self._forget(self.slots.at(wanted.key))
 
     async def _disk(self, key: GuestKey, volume_id: str) -> Disk:
         """Raises: NotFound: the guest, or the volume, is not in libvirt."""
-        return await self._connection.run(lambda c: self._found(c, key, volume_id))
+        return await self.connection.run(lambda c: self._found(c, key, volume_id))
 
     async def _end_job(self, key: GuestKey, device: str, flags: int) -> None:
         """flags: of virDomainBlockJobAbort. What has become of the job is observed afterwards."""
-        await self._connection.run(lambda c: self._end(c, key, device, flags))
+        await self.connection.run(lambda c: self._end(c, key, device, flags))
 
     # Run in a thread
 
     def _found(self, libvirtd: Libvirt, key: GuestKey, volume_id: str) -> Disk:
-        domain = find_domain(self._libvirt, libvirtd, key.server)
-        is_here = domain is not None and read_mark(self._libvirt, domain).get("slot") == key.slot
+        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
+        is_here = domain is not None and read_mark(self.connection.libvirt, domain).get("slot") == key.slot
         xml = device_xml.volume_in(domain.XMLDesc(0), volume_id) if domain and is_here else None
         if domain is None or xml is None:
             raise NotFound(f"guest {key.slot} of server {key.server} has no volume {volume_id}")
@@ -165,22 +158,25 @@ class BlockCopies:
 
     def _copy(self, libvirtd: Libvirt, key: GuestKey, device: str, target: str) -> None:
         """Begin to copy to what exists. A transient job: it ends with the guest's process."""
-        flags = self._libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | self._libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
+        flags = (
+            self.connection.libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT
+            | self.connection.libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
+        )
         self._domain(libvirtd, key).blockCopy(device, target, flags=flags)
 
     def _end(self, libvirtd: Libvirt, key: GuestKey, device: str, flags: int) -> None:
         try:
             self._domain(libvirtd, key).blockJobAbort(device, flags)
-        except self._libvirt.libvirtError as error:
+        except self.connection.libvirt.libvirtError as error:
             if error.get_error_code() not in (
-                self._libvirt.VIR_ERR_INVALID_ARG,  # there is no job any more
-                self._libvirt.VIR_ERR_OPERATION_INVALID,
-                self._libvirt.VIR_ERR_BLOCK_COPY_ACTIVE,
+                self.connection.libvirt.VIR_ERR_INVALID_ARG,  # there is no job any more
+                self.connection.libvirt.VIR_ERR_OPERATION_INVALID,
+                self.connection.libvirt.VIR_ERR_BLOCK_COPY_ACTIVE,
             ):
                 raise
 
     def _domain(self, libvirtd: Libvirt, key: GuestKey) -> Libvirt:
-        domain = find_domain(self._libvirt, libvirtd, key.server)
+        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
         if domain is None:
             raise Unavailable(f"guest {key.slot} of server {key.server} went while its volume was copied")
         return domain

@@ -5,6 +5,7 @@ is repeated, and completes what is missing. The caller holds the lock of the ser
 """
 
 import xml.etree.ElementTree as ET
+from dataclasses import dataclass
 
 from whimbrel.adapters.libvirt import device_xml
 from whimbrel.adapters.libvirt.definitions import Definitions
@@ -22,79 +23,69 @@ from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 
 
+@dataclass(frozen=True)
 class DeviceChanges:
     """The devices of one host's guests."""
 
-    def __init__(
-        self,
-        domains: Domains,
-        slots: Slots,
-        observer: HostObserver,
-        hotplug: HotPlug,
-        memory: SavedMemory,
-        definitions: Definitions,
-        plugging: Plugging | None,
-        volumes: VolumeConnections,
-    ) -> None:
-        self._domains = domains
-        self._slots = slots
-        self._observer = observer
-        self._hotplug = hotplug
-        self._memory = memory
-        self._definitions = definitions
-        self._plugging = plugging
-        self._volumes = volumes
+    domains: Domains
+    slots: Slots
+    observer: HostObserver
+    hotplug: HotPlug
+    memory: SavedMemory
+    definitions: Definitions
+    plugging: Plugging | None
+    volumes: VolumeConnections
 
     async def plug(self, key: GuestKey, nic: GuestNic) -> None:
         spec = device_assignment.with_nic(await self._defined(key), nic)
-        device = device_xml.nic_xml(nic, self._plugging)
-        await self._observer.check_ports_free(spec)
+        device = device_xml.nic_xml(nic, self.plugging)
+        await self.observer.check_ports_free(spec)
         await self._add(spec, device, lambda xml: device_xml.nic_in(xml, nic.port_id))
 
     async def unplug(self, key: GuestKey, port_id: str) -> None:
-        spec = await in_thread(self._slots.at(key).read_spec)
+        spec = await in_thread(self.slots.at(key).read_spec)
         rest = device_assignment.without_nic(spec, port_id) if spec else None
         await self._take_out(key, rest, lambda xml: device_xml.nic_in(xml, port_id))
 
     async def attach(self, key: GuestKey, volume: GuestVolume) -> None:
         spec = device_assignment.with_volume(await self._defined(key), volume)
         volume_xml(volume)  # refuses what no host knows
-        await self._volumes.check_known((volume,))
-        await self._memory.check_not_kept(key)
-        domain = await self._domains.seen(key.server)
+        await self.volumes.check_known((volume,))
+        await self.memory.check_not_kept(key)
+        domain = await self.domains.seen(key.server)
         if domain and runs(domain, key) and volume.volume_id not in domain.fitted.volumes:
-            await self._volumes.check((volume,))
-            await self._volumes.connect(key.server, (volume,))
-        path = (await self._volumes.paths(spec)).get(volume.volume_id)
+            await self.volumes.check((volume,))
+            await self.volumes.connect(key.server, (volume,))
+        path = (await self.volumes.paths(spec)).get(volume.volume_id)
         await self._add(spec, volume_xml(volume, path), lambda xml: device_xml.volume_in(xml, volume.volume_id))
 
     async def detach(self, key: GuestKey, volume_id: str) -> None:
-        spec = await in_thread(self._slots.at(key).read_spec)
-        if spec and runs(await self._domains.seen(key.server), key):
+        spec = await in_thread(self.slots.at(key).read_spec)
+        if spec and runs(await self.domains.seen(key.server), key):
             device_assignment.check_not_booted_from(spec, volume_id)
         rest = device_assignment.without_volume(spec, volume_id) if spec else None
         await self._take_out(key, rest, lambda xml: device_xml.volume_in(xml, volume_id))
-        await self._volumes.release(key.server)
+        await self.volumes.release(key.server)
 
     async def _add(self, spec: GuestSpec, device: ET.Element, found: Finding) -> None:
         """Add a device to a guest. spec: its new definition."""
-        await self._memory.check_not_kept(spec.key)
-        domain = await self._domains.seen(spec.key.server)
+        await self.memory.check_not_kept(spec.key)
+        domain = await self.domains.seen(spec.key.server)
         if runs(domain, spec.key):
-            await self._observer.check_pci_free(spec)
-        await self._definitions.write(spec, domain)
+            await self.observer.check_pci_free(spec)
+        await self.definitions.write(spec, domain)
         if runs(domain, spec.key):
-            await self._hotplug.attach(spec.key.server, device, found)
+            await self.hotplug.attach(spec.key.server, device, found)
 
     async def _take_out(self, key: GuestKey, rest: GuestSpec | None, found: Finding) -> None:
         """Remove a device from a guest. rest: its new definition; None: only libvirt knows the guest."""
-        if rest and rest != await in_thread(self._slots.at(key).read_spec):
-            await self._memory.check_not_kept(key)
-        domain = await self._domains.seen(key.server)
+        if rest and rest != await in_thread(self.slots.at(key).read_spec):
+            await self.memory.check_not_kept(key)
+        domain = await self.domains.seen(key.server)
         if runs(domain, key):
-            await self._hotplug.detach(key.server, found)
-        if rest and self._slots.at(key).definition.exists():
-            await self._definitions.write(rest, domain)
+            await self.hotplug.detach(key.server, found)
+        if rest and self.slots.at(key).definition.exists():
+            await self.definitions.write(rest, domain)
 
     async def _defined(self, key: GuestKey) -> GuestSpec:
-        return await in_thread(self._slots.at(key).read_defined_spec)
+        return await in_thread(self.slots.at(key).read_defined_spec)

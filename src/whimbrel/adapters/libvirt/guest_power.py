@@ -4,6 +4,7 @@ Invariant: the caller holds the lock of the server's guests.
 """
 
 import asyncio
+from dataclasses import dataclass
 
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.disk_exports import Exports
@@ -20,26 +21,18 @@ POLL_S = 0.1
 ASK_AGAIN_S = 10.0  # a guest that is booting ignores its power button
 
 
+@dataclass(frozen=True)
 class Power:
-    def __init__(
-        self,
-        domains: Domains,
-        slots: Slots,
-        observer: HostObserver,
-        exports: Exports,
-        definitions: Definitions,
-        volumes: VolumeConnections,
-    ) -> None:
-        self._domains = domains
-        self._slots = slots
-        self._observer = observer
-        self._exports = exports
-        self._definitions = definitions
-        self._volumes = volumes
+    domains: Domains
+    slots: Slots
+    observer: HostObserver
+    exports: Exports
+    definitions: Definitions
+    volumes: VolumeConnections
 
     async def start(self, key: GuestKey, *, paused: bool = False) -> None:
-        slot = self._slots.at(key)
-        domain = await self._domains.seen(key.server)
+        slot = self.slots.at(key)
+        domain = await self.domains.seen(key.server)
         if domain and domain.is_active:
             if domain.is_of(key) and domain.power == "paused" and not paused:
                 raise Refused("the guest is paused")
@@ -51,40 +44,40 @@ class Power:
             raise NotFound(f"no guest {key.slot} of server {key.server} to start")
         slot.check_disks(spec)
         device_assignment.check_bootable(spec)
-        await self._observer.check_pci_free(spec)
-        await self._volumes.check(spec.volumes)
-        await self._exports.close(slot)  # a reader gets an error, not a torn copy
-        await self._volumes.connect(key.server, spec.volumes)
-        if await self._volumes.paths(spec):
-            await self._definitions.write(spec, domain)
+        await self.observer.check_pci_free(spec)
+        await self.volumes.check(spec.volumes)
+        await self.exports.close(slot)  # a reader gets an error, not a torn copy
+        await self.volumes.connect(key.server, spec.volumes)
+        if await self.volumes.paths(spec):
+            await self.definitions.write(spec, domain)
             xml = (await in_thread(slot.read_definition)) or xml
-        await self._domains.boot(key, xml, paused=paused)
+        await self.domains.boot(key, xml, paused=paused)
 
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
         if not await self._goes_down(key, timeout_s):
-            await self._domains.switch_off(key)
-        await self._volumes.release(key.server)
+            await self.domains.switch_off(key)
+        await self.volumes.release(key.server)
 
     async def reboot(self, key: GuestKey, hard: bool) -> None:
         # A soft reboot presses the power button and boots when the guest is down; a later observation shows the result.
         if hard:
-            await self._domains.switch_off(key)
+            await self.domains.switch_off(key)
             await self.start(key)
             return
-        if not self._slots.at(key).definition.exists():
+        if not self.slots.at(key).definition.exists():
             raise NotFound(f"no guest {key.slot} of server {key.server} to reboot")
-        await self._domains.ask_reboot(key)
+        await self.domains.ask_reboot(key)
 
     async def _goes_down(self, key: GuestKey, timeout_s: float) -> bool:
         """Ask the guest to shut down and wait; return whether it is down."""
         loop = asyncio.get_running_loop()
         begun, asked = loop.time(), -ASK_AGAIN_S
-        while (domain := await self._domains.seen(key.server)) and domain.runs and domain.is_of(key):
+        while (domain := await self.domains.seen(key.server)) and domain.runs and domain.is_of(key):
             waited = loop.time() - begun
             if waited >= timeout_s or domain.power == "paused":  # a paused guest does not react
                 return False
             if waited - asked >= ASK_AGAIN_S:
                 asked = waited
-                await self._domains.ask_down(key.server)
+                await self.domains.ask_down(key.server)
             await asyncio.sleep(POLL_S)
         return True

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import xml.etree.ElementTree as ET
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec.structs import replace
@@ -55,30 +56,27 @@ VERDICTS: dict[tuple[Here, Arrival], Verdict] = {
 """What has become of an interrupted transfer. A guest that runs here has not left."""
 
 
+@dataclass(frozen=True)
 class LiveTransfers:
     """The transfers from one host. uri: of its libvirt."""
 
-    def __init__(
-        self, connection: Connection, uri: str, domains: Domains, slots: Slots, settings: MigrationSettings
-    ) -> None:
-        self._connection = connection
-        self._libvirt = connection.libvirt
-        self._uri = uri
-        self._domains = domains
-        self._slots = slots
-        self._settings = settings
-        self._carriers: dict[GuestKey, Carrier] = {}
-        self._peers: dict[str, Connection] = {}
+    connection: Connection
+    uri: str
+    domains: Domains
+    slots: Slots
+    settings: MigrationSettings
+    _carriers: dict[GuestKey, Carrier] = field(default_factory=dict, init=False)
+    _peers: dict[str, Connection] = field(default_factory=dict, init=False)
 
     # Before a transfer
 
     async def examine(self, key: GuestKey, movable: tuple[str, ...] = ()) -> LiveGuest:
         slot, spec = await self._running(key)
-        live = await self._connection.run(lambda c: self._live_xml(c, key))
-        sizes = await self._connection.run(lambda c: self._disk_sizes(c, spec))
-        kind, version = await self._connection.run(lambda c: (c.getType(), c.getVersion()))
+        live = await self.connection.run(lambda c: self._live_xml(c, key))
+        sizes = await self.connection.run(lambda c: self._disk_sizes(c, spec))
+        kind, version = await self.connection.run(lambda c: (c.getType(), c.getVersion()))
         return LiveGuest(
-            address=address_of(self._settings.peer_uri or "", slot.key),
+            address=address_of(self.settings.peer_uri or "", slot.key),
             cpu=transfer_xml.guest_cpu(live),
             hypervisor_type=kind,
             hypervisor_version=version,
@@ -88,9 +86,9 @@ class LiveTransfers:
         )
 
     async def _running(self, key: GuestKey) -> tuple[SlotDirectory, GuestSpec]:
-        slot = self._slots.reserved(key)
+        slot = self.slots.reserved(key)
         spec = await in_thread(slot.read_spec)
-        domain = await self._domains.seen(key.server)
+        domain = await self.domains.seen(key.server)
         departure = await in_thread(slot.read_departure)
         if departure and departure.has_left:
             raise Refused(f"guest {key.slot} of server {key.server} has left this host")
@@ -99,8 +97,8 @@ class LiveTransfers:
         return slot, spec
 
     def _live_xml(self, libvirtd: Libvirt, key: GuestKey) -> str:
-        secure = self._libvirt.VIR_DOMAIN_XML_SECURE  # with the secrets of its volumes
-        xml: str = self._domain(libvirtd, key).XMLDesc(self._libvirt.VIR_DOMAIN_XML_MIGRATABLE | secure)
+        secure = self.connection.libvirt.VIR_DOMAIN_XML_SECURE  # with the secrets of its volumes
+        xml: str = self._domain(libvirtd, key).XMLDesc(self.connection.libvirt.VIR_DOMAIN_XML_MIGRATABLE | secure)
         return xml
 
     def _disk_sizes(self, libvirtd: Libvirt, spec: GuestSpec) -> dict[DiskName, int]:
@@ -115,19 +113,19 @@ class LiveTransfers:
         slot, spec = await self._running(key)
         if target.scheme != SCHEME:
             raise Refused(f"this host cannot transfer a guest to a {target.scheme} host")
-        live = await self._connection.run(lambda c: self._live_xml(c, key))
+        live = await self.connection.run(lambda c: self._live_xml(c, key))
         if reason := transfer_xml.immovable(live, target.pci):
             raise Refused(f"the guest cannot be moved while it runs: {reason}")
-        domain = await self._domains.seen(key.server)
+        domain = await self.domains.seen(key.server)
         assert domain, "it was here at once before"
         carrier = Carrier(
-            self._libvirt,
-            self._uri,
+            self.connection.libvirt,
+            self.uri,
             slot,
             target,
             live=transfer_xml.at_target(live, target.definition, domain.power, target.pci),
             disks=[local_disks.devices_of(spec)[name].removeprefix("/dev/") for name in target.disks],
-            tls=self._settings.tls,
+            tls=self.settings.tls,
             suspends=await self._suspends(live),
         )
         departure = Departure(target=target.address, options=options, power_before=domain.power)
@@ -137,12 +135,12 @@ class LiveTransfers:
         await self._await_copying(slot, departure)
 
     async def _suspends(self, live: str) -> bool:
-        version = await self._connection.run(lambda c: c.getVersion())
-        return self._settings.suspends(ET.fromstring(live).get("type", ""), version)
+        version = await self.connection.run(lambda c: c.getVersion())
+        return self.settings.suspends(ET.fromstring(live).get("type", ""), version)
 
     async def _goes_on(self, key: GuestKey, target: str) -> bool:
         """Check whether a transfer to this target is under way. Raises: Refused: one to another target is."""
-        departure = await in_thread(self._slots.reserved(key).read_departure)
+        departure = await in_thread(self.slots.reserved(key).read_departure)
         if departure is None or not departure.is_open:
             return False
         if (await self.progress(key, departure.target)).state != "active":
@@ -152,7 +150,7 @@ class LiveTransfers:
         return True
 
     async def progress(self, key: GuestKey, target: str) -> TransferProgress:
-        slot = self._slots.reserved(key)
+        slot = self.slots.reserved(key)
         departure = await in_thread(slot.read_departure)
         if departure is None or departure.target != target:
             return TransferProgress(state="none")
@@ -169,7 +167,7 @@ class LiveTransfers:
         return carrier is not None and carrier.is_at_work
 
     async def _copied(self, slot: SlotDirectory, departure: Departure) -> TransferProgress:
-        found = await self._connection.run(lambda c: statistics(self._libvirt, c, slot.key.server))
+        found = await self.connection.run(lambda c: statistics(self.connection.libvirt, c, slot.key.server))
         return replace(found, target=departure.target)
 
     async def _woken(self, slot: SlotDirectory) -> Departure:
@@ -178,23 +176,23 @@ class LiveTransfers:
         assert departure, "only an order removes it"
         if departure.state != "left":
             return departure
-        await self._peer(departure).run(lambda c: arrival.wake(self._libvirt, c, departure.key))
+        await self._peer(departure).run(lambda c: arrival.wake(self.connection.libvirt, c, departure.key))
         await in_thread(lambda: slot.update_departure(lambda d: replace(d, state="arrived")))
         return replace(departure, state="arrived")
 
     # What has become of an interrupted transfer
 
     async def _settle(self, slot: SlotDirectory, departure: Departure) -> Verdict:
-        here = await self._connection.run(lambda c: self._here(c, slot.key))
+        here = await self.connection.run(lambda c: self._here(c, slot.key))
         if here != "copying" and slot.key not in self._carriers:
             await asyncio.sleep(BEGINS_LATE_S)  # libvirt may have the order of a killed process, and not have begun
-            here = await self._connection.run(lambda c: self._here(c, slot.key))
+            here = await self.connection.run(lambda c: self._here(c, slot.key))
         verdict = await self._verdict(here, departure)
         if verdict == "left":
-            await self._connection.run(lambda c: self._end_remains(c, slot.key))
+            await self.connection.run(lambda c: self._end_remains(c, slot.key))
             await in_thread(lambda: slot.update_departure(lambda d: replace(d, state="left")))
         elif verdict == "failed":
-            await self._connection.run(lambda c: self._take_back(c, slot.key, departure))
+            await self.connection.run(lambda c: self._take_back(c, slot.key, departure))
             carrier = self._carriers.pop(slot.key, None)
             trouble = (carrier and carrier.trouble) or INTERRUPTED
             await in_thread(lambda: slot.update_departure(lambda d: replace(d, state="failed", trouble=trouble)))
@@ -206,35 +204,35 @@ class LiveTransfers:
             return here
         if here == "running":
             return "failed"
-        there = await self._peer(departure).run(lambda c: arrival.arrival(self._libvirt, c, departure.key))
+        there = await self._peer(departure).run(lambda c: arrival.arrival(self.connection.libvirt, c, departure.key))
         if departure.options.post_copy and (here, there) == ("stopped", "stopped"):
             return "left"  # it may have run there
         return VERDICTS[here, there]
 
     def _here(self, libvirtd: Libvirt, key: GuestKey) -> Here:
-        domain = find_domain(self._libvirt, libvirtd, key.server)
-        seen = observe(self._libvirt, domain) if domain else None
+        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
+        seen = observe(self.connection.libvirt, domain) if domain else None
         if domain is None or seen is None or not seen.is_of(key):
             return "stopped"
-        if is_copying(self._libvirt, domain) or seen.runs_elsewhere:
+        if is_copying(self.connection.libvirt, domain) or seen.runs_elsewhere:
             return "copying"
         state, reason = domain.state()
         if not seen.is_active:
-            return "left" if reason == self._libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED else "stopped"
-        return "paused" if state == self._libvirt.VIR_DOMAIN_PAUSED else "running"
+            return "left" if reason == self.connection.libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED else "stopped"
+        return "paused" if state == self.connection.libvirt.VIR_DOMAIN_PAUSED else "running"
 
     def _end_remains(self, libvirtd: Libvirt, key: GuestKey) -> None:
         """End what is left here of a guest that has left."""
-        domain = find_domain(self._libvirt, libvirtd, key.server)
+        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
         if domain and domain.isActive():
             domain.destroy()
 
     def _take_back(self, libvirtd: Libvirt, key: GuestKey, departure: Departure) -> None:
         """Let a guest that has not left run again, unless it was paused before."""
-        domain = find_domain(self._libvirt, libvirtd, key.server)
+        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
         if domain is None or not domain.isActive() or departure.power_before != "running":
             return
-        if domain.state()[0] == self._libvirt.VIR_DOMAIN_PAUSED:
+        if domain.state()[0] == self.connection.libvirt.VIR_DOMAIN_PAUSED:
             domain.resume()
 
     def _peer(self, departure: Departure) -> Connection:
@@ -243,17 +241,17 @@ class LiveTransfers:
     # Orders during a transfer
 
     async def steer(self, key: GuestKey, steering: Steering) -> None:
-        slot = self._slots.at(key)
+        slot = self.slots.at(key)
         departure = await in_thread(slot.read_departure)
         if departure is None or (await self.progress(key, departure.target)).state != "active":
             return
         await self._await_copying(slot, departure)
         if steering.post_copy and not (await in_thread(slot.read_departure) or departure).options.post_copy:
             raise Refused("the transfer was begun without leave for post-copy, or this host does not have it")
-        await self._connection.run(lambda c: self._steer(c, key, steering))
+        await self.connection.run(lambda c: self._steer(c, key, steering))
         if steering.post_copy:
             await in_thread(lambda: slot.update_departure(lambda d: replace(d, asks_post_copy=True)))
-            await self._connection.run(lambda c: self._begin_post_copy(c, key))
+            await self.connection.run(lambda c: self._begin_post_copy(c, key))
 
     async def _await_copying(self, slot: SlotDirectory, departure: Departure) -> None:
         async with _within(BEGINS_WITHIN_S, "the transfer has not begun yet"):
@@ -264,22 +262,22 @@ class LiveTransfers:
 
     def _steer(self, libvirtd: Libvirt, key: GuestKey, steering: Steering) -> None:
         domain = self._domain(libvirtd, key)
-        if not is_copying(self._libvirt, domain):
+        if not is_copying(self.connection.libvirt, domain):
             return
         if steering.bandwidth_mib_s is not None:
             set_bandwidth(domain, steering.bandwidth_mib_s)
         if steering.max_pause_ms is not None:
             domain.migrateSetMaxDowntime(steering.max_pause_ms)
-        if steering.suspend and domain.state()[0] == self._libvirt.VIR_DOMAIN_RUNNING:
+        if steering.suspend and domain.state()[0] == self.connection.libvirt.VIR_DOMAIN_RUNNING:
             domain.suspend()
 
     def _begin_post_copy(self, libvirtd: Libvirt, key: GuestKey) -> None:
         domain = self._domain(libvirtd, key)
-        if not is_paused_for(self._libvirt, domain, POST_COPY):
+        if not is_paused_for(self.connection.libvirt, domain, POST_COPY):
             domain.migrateStartPostCopy()
 
     async def end(self, key: GuestKey) -> None:
-        slot = self._slots.at(key)
+        slot = self.slots.at(key)
         departure = await in_thread(slot.read_departure)
         if departure and departure.is_open:
             await self._abort(slot, departure)
@@ -296,23 +294,23 @@ class LiveTransfers:
             carrier.ends = True
         async with _within(ENDS_WITHIN_S, "the transfer does not end"):
             while (await self.progress(slot.key, departure.target)).state == "active":
-                await self._connection.run(lambda c: self._abort_job(c, slot.key))
+                await self.connection.run(lambda c: self._abort_job(c, slot.key))
                 await asyncio.sleep(POLL_S)
 
     def _abort_job(self, libvirtd: Libvirt, key: GuestKey) -> None:
-        domain = find_domain(self._libvirt, libvirtd, key.server)
+        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
         try:
-            if domain and is_copying(self._libvirt, domain):
+            if domain and is_copying(self.connection.libvirt, domain):
                 domain.abortJob()
-        except self._libvirt.libvirtError as error:
-            if error.get_error_code() != self._libvirt.VIR_ERR_OPERATION_INVALID:  # it has ended, or ends
+        except self.connection.libvirt.libvirtError as error:
+            if error.get_error_code() != self.connection.libvirt.VIR_ERR_OPERATION_INVALID:  # it has ended, or ends
                 raise
 
     # Other orders
 
     async def check_not_left(self, key: GuestKey) -> None:
         """Ensure that a guest may be started here. Raises: Refused: it has left; Unavailable: it may have."""
-        departure = await in_thread(self._slots.at(key).read_departure)
+        departure = await in_thread(self.slots.at(key).read_departure)
         if departure is None:
             return
         state = (await self.progress(key, departure.target)).state
@@ -323,12 +321,12 @@ class LiveTransfers:
 
     async def check_not_in_post_copy(self, key: GuestKey) -> None:
         """Raises: Refused: what runs at another host needs its memory here."""
-        domain = await self._domains.seen(key.server)
+        domain = await self.domains.seen(key.server)
         if domain and domain.is_of(key) and domain.runs_elsewhere:
             raise Refused("the guest is in post-copy: it runs at another host, and needs its memory here")
 
     def _domain(self, libvirtd: Libvirt, key: GuestKey) -> Libvirt:
-        domain = find_domain(self._libvirt, libvirtd, key.server)
+        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
         if domain is None:
             raise NotFound(f"no guest of server {key.server} is here")
         return domain

@@ -4,6 +4,8 @@ Invariant: `rescue.json` exists only beside a complete `rescue.qcow2`. The defin
 interrupted between the two is repeated. The caller holds the lock of the server's guests.
 """
 
+from dataclasses import dataclass
+
 import msgspec
 
 from whimbrel.adapters.libvirt.definitions import Definitions
@@ -14,26 +16,26 @@ from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey
 
 
+@dataclass(frozen=True)
 class Rescues:
-    def __init__(self, domains: Domains, slots: Slots, definitions: Definitions) -> None:
-        self._domains = domains
-        self._slots = slots
-        self._definitions = definitions
+    domains: Domains
+    slots: Slots
+    definitions: Definitions
 
     async def enter(self, key: GuestKey) -> None:
-        slot = self._slots.reserved(key)
+        slot = self.slots.reserved(key)
         rescue = await in_thread(slot.read_rescue)
         if rescue is None:
             raise NotFound(f"guest {key.slot} of server {key.server} has no rescue disk")
         await self._use(slot, rescue, True)
 
     async def leave(self, key: GuestKey) -> None:
-        slot = self._slots.at(key)
+        slot = self.slots.at(key)
         if rescue := await in_thread(slot.read_rescue):
             await self._use(slot, rescue, False)
 
     async def discard(self, key: GuestKey) -> None:
-        slot = self._slots.at(key)
+        slot = self.slots.at(key)
         rescue = await in_thread(slot.read_rescue)
         if rescue and rescue.is_used:
             raise Refused(f"guest {key.slot} of server {key.server} boots from its rescue disk")
@@ -41,13 +43,13 @@ class Rescues:
 
     async def end(self, key: GuestKey) -> None:
         """Switch a guest in rescue off, so that it boots as it is defined. Others are left alone."""
-        rescue = await in_thread(self._slots.at(key).read_rescue)
+        rescue = await in_thread(self.slots.at(key).read_rescue)
         if rescue and rescue.is_used:
-            await self._domains.switch_off(key)
+            await self.domains.switch_off(key)
             await self.leave(key)
 
     async def _use(self, slot: SlotDirectory, rescue: Rescue, is_used: bool) -> None:
-        domain = await self._domains.seen(slot.key.server)
+        domain = await self.domains.seen(slot.key.server)
         is_on = domain is not None and domain.is_of(slot.key) and domain.is_active
         if rescue.is_used is is_used and is_on:
             return
@@ -55,4 +57,4 @@ class Rescues:
             raise Refused(f"guest {slot.key.slot} of server {slot.key.server} is not off")
         await in_thread(lambda: slot.write_rescue(msgspec.structs.replace(rescue, is_used=is_used)))
         if spec := await in_thread(slot.read_spec):
-            await self._definitions.write(spec, domain)
+            await self.definitions.write(spec, domain)

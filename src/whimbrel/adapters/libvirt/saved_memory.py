@@ -4,6 +4,8 @@ Invariant: while the file is whole, the guest has not run since it was written. 
 removed, and only then it runs. The caller holds the lock of the server's guests.
 """
 
+from dataclasses import dataclass
+
 from whimbrel.adapters.libvirt import transfer_xml
 from whimbrel.adapters.libvirt.connection import Connection, Libvirt
 from whimbrel.adapters.libvirt.definitions import Definitions
@@ -17,27 +19,18 @@ from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey
 
 
+@dataclass(frozen=True)
 class SavedMemory:
-    def __init__(
-        self,
-        connection: Connection,
-        domains: Domains,
-        slots: Slots,
-        observer: HostObserver,
-        definitions: Definitions,
-        volumes: VolumeConnections,
-    ) -> None:
-        self._connection = connection
-        self._libvirt = connection.libvirt
-        self._domains = domains
-        self._slots = slots
-        self._observer = observer
-        self._definitions = definitions
-        self._volumes = volumes
+    connection: Connection
+    domains: Domains
+    slots: Slots
+    observer: HostObserver
+    definitions: Definitions
+    volumes: VolumeConnections
 
     async def is_kept(self, key: GuestKey) -> bool:
         """Check whether a guest is suspended."""
-        return await in_thread(self._slots.at(key).has_memory)
+        return await in_thread(self.slots.at(key).has_memory)
 
     async def check_not_kept(self, key: GuestKey) -> None:
         """Raises: Refused: the guest is suspended."""
@@ -47,49 +40,49 @@ class SavedMemory:
     async def suspend(self, key: GuestKey) -> None:
         """Write the guest's memory to its file and end its process. Raises: Refused: it is stopped."""
         if await self.is_kept(key):
-            await self._volumes.release(key.server)
+            await self.volumes.release(key.server)
             return
-        if not runs(await self._domains.seen(key.server), key):
+        if not runs(await self.domains.seen(key.server), key):
             raise Refused(f"guest {key.slot} of server {key.server} does not run")
-        slot = self._slots.at(key)
+        slot = self.slots.at(key)
         await in_thread(slot.remove_memory)  # what an interrupted suspend has left
-        await self._connection.run(lambda c: self._save(c, slot))
+        await self.connection.run(lambda c: self._save(c, slot))
         await in_thread(slot.sync_memory)
-        await self._volumes.release(key.server)
+        await self.volumes.release(key.server)
 
     async def resume(self, key: GuestKey) -> None:
         """Restore the guest and let it run. Raises: Refused: another guest of its server runs here, or has a device."""
-        slot = self._slots.at(key)
-        domain = await self._domains.seen(key.server)
+        slot = self.slots.at(key)
+        domain = await self.domains.seen(key.server)
         if domain and domain.is_active and not domain.is_of(key):
             raise Refused("another guest of the same server runs on this host")
         if not runs(domain, key):
             await self._restore(slot)
         await in_thread(slot.remove_memory)
-        await self._connection.run(lambda c: self._run(c, slot))
+        await self.connection.run(lambda c: self._run(c, slot))
 
     async def discard(self, key: GuestKey) -> None:
         """Forget the memory of a guest; a process that was restored from it ends. Idempotent."""
         if await self.is_kept(key):
-            await self._domains.switch_off(key)
-        await in_thread(self._slots.at(key).remove_memory)
+            await self.domains.switch_off(key)
+        await in_thread(self.slots.at(key).remove_memory)
 
     async def _restore(self, slot: SlotDirectory) -> None:
         spec, xml = await in_thread(slot.read_spec), await in_thread(slot.read_definition)
         if spec is None or xml is None:
             raise NotFound(f"no guest {slot.key.slot} of server {slot.key.server} to resume")
         slot.check_disks(spec)
-        await self._observer.check_pci_free(spec)
-        await self._volumes.check(spec.volumes)
-        await self._volumes.connect(slot.key.server, spec.volumes)
-        is_connected = bool(await self._volumes.paths(spec))
+        await self.observer.check_pci_free(spec)
+        await self.volumes.check(spec.volumes)
+        await self.volumes.connect(slot.key.server, spec.volumes)
+        is_connected = bool(await self.volumes.paths(spec))
         if is_connected:
-            xml = await self._definitions.of(spec)
-        await self._domains.define(slot.key, xml)
-        await self._connection.run(lambda c: self._load(c, slot, xml if is_connected else None))
+            xml = await self.definitions.of(spec)
+        await self.domains.define(slot.key, xml)
+        await self.connection.run(lambda c: self._load(c, slot, xml if is_connected else None))
 
     def _save(self, libvirtd: Libvirt, slot: SlotDirectory) -> None:
-        domain = find_domain(self._libvirt, libvirtd, slot.key.server)
+        domain = find_domain(self.connection.libvirt, libvirtd, slot.key.server)
         if domain is None:
             raise Refused(f"guest {slot.key.slot} of server {slot.key.server} does not run")
         domain.saveFlags(str(slot.memory), None, 0)
@@ -98,11 +91,13 @@ class SavedMemory:
         """Restore the guest. definition: with the volumes as they are now: their paths may differ; None: as it was."""
         xml = None
         if definition:
-            saved = libvirtd.saveImageGetXMLDesc(str(slot.memory), self._libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE)
+            saved = libvirtd.saveImageGetXMLDesc(
+                str(slot.memory), self.connection.libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE
+            )
             xml = transfer_xml.with_disks_of(saved, definition)
-        libvirtd.restoreFlags(str(slot.memory), xml, self._libvirt.VIR_DOMAIN_SAVE_PAUSED)
+        libvirtd.restoreFlags(str(slot.memory), xml, self.connection.libvirt.VIR_DOMAIN_SAVE_PAUSED)
 
     def _run(self, libvirtd: Libvirt, slot: SlotDirectory) -> None:
-        domain = find_domain(self._libvirt, libvirtd, slot.key.server)
-        if domain and domain.state()[0] == self._libvirt.VIR_DOMAIN_PAUSED:
+        domain = find_domain(self.connection.libvirt, libvirtd, slot.key.server)
+        if domain and domain.state()[0] == self.connection.libvirt.VIR_DOMAIN_PAUSED:
             domain.resume()

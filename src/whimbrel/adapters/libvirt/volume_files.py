@@ -10,6 +10,7 @@ Source: https://libvirt.org/kbase/live_full_disk_backup.html, virDomainBlockPull
 import contextlib
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,82 +41,72 @@ class File(NamedTuple):
     number: str
 
 
+@dataclass(frozen=True)
 class VolumeFiles:
     """The files of the volumes of one host's guests."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        domains: Domains,
-        slots: Slots,
-        memory: SavedMemory,
-        definitions: Definitions,
-        volumes: VolumeConnections,
-        tools: Tools,
-    ) -> None:
-        self._connection = connection
-        self._libvirt = connection.libvirt
-        self._domains = domains
-        self._slots = slots
-        self._memory = memory
-        self._definitions = definitions
-        self._volumes = volumes
-        self._tools = tools
+    connection: Connection
+    domains: Domains
+    slots: Slots
+    memory: SavedMemory
+    definitions: Definitions
+    volumes: VolumeConnections
+    tools: Tools
 
     async def snapshot(self, key: GuestKey, volume_id: str, name: str) -> None:
         """Let the guest write to another file. The definition follows."""
         spec, volume = await self._defined(key, volume_id)
         wanted = device_assignment.with_snapshot_file(spec, volume_id, safe_name(name))
-        await self._memory.check_not_kept(key)
-        if runs(await self._domains.seen(key.server), key):
+        await self.memory.check_not_kept(key)
+        if runs(await self.domains.seen(key.server), key):
             await self._check_file(spec, volume_id, name)
-            await self._connection.run(lambda c: self._switch(c, spec, volume_id, name))
-        await self._volumes.change_file(key.server, volume, next(_of(wanted, volume_id)))
-        await self._definitions.write(wanted, await self._domains.seen(key.server))
+            await self.connection.run(lambda c: self._switch(c, spec, volume_id, name))
+        await self.volumes.change_file(key.server, volume, next(_of(wanted, volume_id)))
+        await self.definitions.write(wanted, await self.domains.seen(key.server))
 
     async def _check_file(self, spec: GuestSpec, volume_id: str, name: str) -> None:
         """Raises: Refused: the guest would not start from this file later."""
-        if at := (await self._volumes.paths(spec)).get(volume_id):
-            await volume_formats.check_chain(self._tools, volume_id, Path(at).with_name(name))
+        if at := (await self.volumes.paths(spec)).get(volume_id):
+            await volume_formats.check_chain(self.tools, volume_id, Path(at).with_name(name))
 
     async def carry_on(self, key: GuestKey, volume_id: str, merge: Merge, *, begun: bool) -> int | None:
         """Begin to merge files of a live guest, or join that. Return its percentage; None: it is done.
 
         begun: by the caller, so that one that is not there any more has failed.
         """
-        return await self._connection.run(lambda c: self._carry_on(c, key, volume_id, merge, begun))
+        return await self.connection.run(lambda c: self._carry_on(c, key, volume_id, merge, begun))
 
     async def is_live(self, key: GuestKey, volume_id: str) -> bool:
         """Check whether the guest of a volume runs. Raises: NotFound; Refused: it has no such volume; suspended."""
         await self._defined(key, volume_id)
-        await self._memory.check_not_kept(key)
-        return runs(await self._domains.seen(key.server), key)
+        await self.memory.check_not_kept(key)
+        return runs(await self.domains.seen(key.server), key)
 
     async def merge_stopped(self, key: GuestKey, volume_id: str, merge: Merge, percent: Percent) -> None:
         """Take what is between the active file of a stopped guest and another one into the active one."""
         spec, volume = await self._defined(key, volume_id)
         if merge.top is not None:
             raise Refused(f"guest {key.slot} of server {key.server} does not run: files are committed while it does")
-        await self._volumes.check((volume,))
-        await self._volumes.connect(key.server, (volume,))
+        await self.volumes.check((volume,))
+        await self.volumes.connect(key.server, (volume,))
         try:
-            active = Path((await self._volumes.paths(spec))[volume_id])
+            active = Path((await self.volumes.paths(spec))[volume_id])
             await own_processes.end(await own_processes.at_work("qemu-img", active))  # of a killed process
-            chain = await self._tools.chain(active)
+            chain = await self.tools.chain(active)
             if volume_merge.merged([file.name for file in chain], merge) != [file.name for file in chain]:
                 await self._rebase(active, chain, merge, percent)
         finally:
-            await self._volumes.release(key.server)
+            await self.volumes.release(key.server)
 
     async def _rebase(self, active: Path, chain: Mapping[Path, str], merge: Merge, percent: Percent) -> None:
         formats = {file.name: disk_format for file, disk_format in chain.items()}
         below = ["-b", merge.base, "-F", formats[merge.base]] if merge.base else ["-b", ""]
         command = ["rebase", "-p", "-f", "qcow2", *below, str(active)]
-        await self._tools.run("qemu-img", *command, percent=percent)
+        await self.tools.run("qemu-img", *command, percent=percent)
 
     async def _defined(self, key: GuestKey, volume_id: str) -> tuple[GuestSpec, GuestVolume]:
         """Raises: NotFound: no guest; Refused: it has no such volume, or not as a file that the host connects."""
-        spec = await in_thread(self._slots.at(key).read_defined_spec)
+        spec = await in_thread(self.slots.at(key).read_defined_spec)
         for volume in _of(spec, volume_id):
             kind = str(volume.connection.get("driver_volume_type"))
             if CONNECTED_AS.get(kind) != "file":
@@ -128,7 +119,7 @@ class VolumeFiles:
     def _switch(self, libvirtd: Libvirt, spec: GuestSpec, volume_id: str, name: str) -> None:
         """Make the active file of a live guest's disk be another one of the same directory, unless it is."""
         domain, disk = self._disk(libvirtd, spec.key, volume_id)
-        seen = observe(self._libvirt, domain)
+        seen = observe(self.connection.libvirt, domain)
         is_awake = seen is not None and seen.power == "running"
         has_agent = is_awake and spec.guest_agent
         active = _chain(disk)[0].path
@@ -138,7 +129,7 @@ class VolumeFiles:
         order = _snapshot_xml(domain.XMLDesc(0), device_xml.target_of(disk), active.with_name(name))
         trouble = "it has no agent"
         if has_agent:
-            trouble = self._take(domain, order, self._libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
+            trouble = self._take(domain, order, self.connection.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
             self._thaw(domain, bool(trouble))
             if self._is_at(libvirtd, spec, volume_id, name):
                 return
@@ -151,14 +142,14 @@ class VolumeFiles:
     def _take(self, domain: Libvirt, order: str, more: int) -> str:
         """Return why a snapshot was not taken, or not as requested; "": it was. more: flags."""
         flags = (
-            self._libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY
-            | self._libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REUSE_EXT
-            | self._libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA
-            | self._libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
+            self.connection.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY
+            | self.connection.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REUSE_EXT
+            | self.connection.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA
+            | self.connection.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
         )
         try:
             domain.snapshotCreateXML(order, flags | more)
-        except self._libvirt.libvirtError as error:
+        except self.connection.libvirt.libvirtError as error:
             return str(error.get_error_message())
         return ""
 
@@ -166,7 +157,7 @@ class VolumeFiles:
         return _chain(self._disk(libvirtd, spec.key, volume_id)[1])[0].path.name == name
 
     def _thaw(self, domain: Libvirt, may_be_frozen: bool) -> None:
-        with contextlib.suppress(self._libvirt.libvirtError):  # it was not frozen, or its agent is silent
+        with contextlib.suppress(self.connection.libvirt.libvirtError):  # it was not frozen, or its agent is silent
             if may_be_frozen:
                 domain.fsThaw()
 
@@ -183,19 +174,19 @@ class VolumeFiles:
         if begun:
             raise Refused(f"the merge of files of volume {volume_id} failed")
         named = {file.path.name: f"{device}[{file.number}]" for file in chain}
-        relative = self._libvirt.VIR_DOMAIN_BLOCK_COMMIT_RELATIVE
+        relative = self.connection.libvirt.VIR_DOMAIN_BLOCK_COMMIT_RELATIVE
         if merge.top is not None:
             domain.blockCommit(device, named[merge.base or ""], named[merge.top], 0, relative)
         elif merge.base is not None:
-            domain.blockRebase(device, named[merge.base], 0, self._libvirt.VIR_DOMAIN_BLOCK_REBASE_RELATIVE)
+            domain.blockRebase(device, named[merge.base], 0, self.connection.libvirt.VIR_DOMAIN_BLOCK_REBASE_RELATIVE)
         else:
             domain.blockPull(device, 0, 0)
         return 0
 
     def _disk(self, libvirtd: Libvirt, key: GuestKey, volume_id: str) -> tuple[Libvirt, ET.Element]:
         """Return a live guest's domain, and its disk. Raises: Unavailable: it went meanwhile."""
-        domain = find_domain(self._libvirt, libvirtd, key.server)
-        if domain is None or not runs(observe(self._libvirt, domain), key):
+        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
+        if domain is None or not runs(observe(self.connection.libvirt, domain), key):
             raise Unavailable(f"guest {key.slot} of server {key.server} went meanwhile")
         disk = device_xml.volume_in(domain.XMLDesc(0), volume_id)
         if disk is None:

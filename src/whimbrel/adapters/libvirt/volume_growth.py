@@ -7,6 +7,7 @@ Source: https://libvirt.org/html/libvirt-libvirt-domain.html#virDomainBlockResiz
 
 import asyncio
 import xml.etree.ElementTree as ET
+from dataclasses import dataclass
 
 from whimbrel.adapters.libvirt import device_xml
 from whimbrel.adapters.libvirt.connection import Connection, Libvirt
@@ -28,31 +29,28 @@ ATTEMPTS = 50
 """To resize a disk of which QEMU connects anew."""
 
 
+@dataclass(frozen=True)
 class VolumeGrowth:
     """The sizes of the volumes of one host's live guests."""
 
-    def __init__(
-        self, connection: Connection, domains: Domains, slots: Slots, memory: SavedMemory, volumes: VolumeConnections
-    ) -> None:
-        self._connection = connection
-        self._libvirt = connection.libvirt
-        self._domains = domains
-        self._slots = slots
-        self._memory = memory
-        self._volumes = volumes
+    connection: Connection
+    domains: Domains
+    slots: Slots
+    memory: SavedMemory
+    volumes: VolumeConnections
 
     async def extend(self, key: GuestKey, volume_id: str, size_gib: int) -> None:
-        spec = await in_thread(self._slots.at(key).read_defined_spec)
+        spec = await in_thread(self.slots.at(key).read_defined_spec)
         volume = device_assignment.volume_of(spec, volume_id)
-        await self._memory.check_not_kept(key)
-        if not runs(await self._domains.seen(key.server), key):
+        await self.memory.check_not_kept(key)
+        if not runs(await self.domains.seen(key.server), key):
             return  # it is connected anew when the guest starts
         wanted = size_gib * GIB
-        found = await self._volumes.extend(key.server, volume)
+        found = await self.volumes.extend(key.server, volume)
         if found is not None and found < wanted:
             raise Refused(f"volume {volume_id} has {wanted} bytes, and the host sees {found} of them")
         for _ in range(ATTEMPTS):
-            trouble = await self._connection.run(lambda c: self._resize(c, key, volume, found or wanted))
+            trouble = await self.connection.run(lambda c: self._resize(c, key, volume, found or wanted))
             if not trouble:
                 return
             await asyncio.sleep(POLL_S)
@@ -62,8 +60,8 @@ class VolumeGrowth:
 
     def _resize(self, libvirtd: Libvirt, key: GuestKey, volume: GuestVolume, size_bytes: int) -> str:
         """Return why the guest does not see the new size yet; "": it does, or went meanwhile. Raises: Refused."""
-        domain = find_domain(self._libvirt, libvirtd, key.server)
-        if domain is None or not runs(observe(self._libvirt, domain), key):
+        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
+        if domain is None or not runs(observe(self.connection.libvirt, domain), key):
             return ""
         disk = device_xml.volume_in(domain.XMLDesc(0), volume.volume_id)
         if disk is None:
@@ -72,9 +70,9 @@ class VolumeGrowth:
         if domain.blockInfo(device)[0] > size_bytes:
             return ""  # else also if they are equal, as after a live transfer: it is the resize that tells the guest
         try:
-            domain.blockResize(device, size_bytes, self._libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
-        except self._libvirt.libvirtError as error:
-            if error.get_error_code() != self._libvirt.VIR_ERR_INTERNAL_ERROR:  # of QEMU
+            domain.blockResize(device, size_bytes, self.connection.libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+        except self.connection.libvirt.libvirtError as error:
+            if error.get_error_code() != self.connection.libvirt.VIR_ERR_INTERNAL_ERROR:  # of QEMU
                 raise
             trouble = str(error.get_error_message())
             if volume.connection.get("driver_volume_type") != "nbd":

@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import httpx
 
@@ -17,21 +18,17 @@ from whimbrel.ports.stores.pages import Page
 TIMEOUT_S = 60.0
 
 
+@dataclass(frozen=True)
 class GrantedImages:
-    """Implements ports.services.images.Images, as far as an agent needs it: show, read and write."""
+    """Implements ports.services.images.Images, as far as an agent needs it: show, read and write.
 
-    def __init__(
-        self,
-        host: HostName,
-        control: ControlPlane,
-        context: ssl.SSLContext | bool = True,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        """context: how certificates are verified. transport: None: the network."""
-        self._host = host
-        self._control = control
-        self._context = context
-        self._transport = transport
+    context: how certificates are verified. transport: None: the network.
+    """
+
+    host: HostName
+    control: ControlPlane
+    context: ssl.SSLContext | bool = True
+    transport: httpx.AsyncBaseTransport | None = None
 
     async def show(self, image_id: str) -> Image:
         try:
@@ -68,12 +65,12 @@ class GrantedImages:
     @asynccontextmanager
     async def _access(self, image_id: str, access: ImageAccess) -> AsyncIterator[HttpImages]:
         """Yield a client with the grant for one image. Raises: Refused, Unavailable."""
-        grant = await self._control.image_grant(self._host, image_id, access)
+        grant = await self.control.image_grant(self.host, image_id, access)
         async with httpx.AsyncClient(
             base_url=grant.url,
             headers={"X-Auth-Token": grant.token},
             timeout=TIMEOUT_S,
-            verify=self._context,
-            transport=self._transport,
+            verify=self.context,
+            transport=self.transport,
         ) as client:
             yield HttpImages(client)
