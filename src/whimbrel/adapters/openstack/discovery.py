@@ -10,7 +10,7 @@ import httpx
 import msgspec
 
 from whimbrel.adapters.openstack.administrators_view import OF_ADMINISTRATORS
-from whimbrel.adapters.openstack.volumes import HEADERS
+from whimbrel.adapters.openstack.cinder import HEADERS
 from whimbrel.adapters.unanswered import unanswered
 from whimbrel.domain.errors import Unavailable
 

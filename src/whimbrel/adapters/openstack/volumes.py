@@ -1,47 +1,32 @@
-"""The volume service over HTTP: Cinder v3, or the embedded one.
+"""The volume service over HTTP: Cinder v3, or the embedded one."""
 
-Invariant: a missing response, or one that reports a failure of the service, is Unavailable, never a refusal.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from whimbrel.adapters.openstack.answers import Body, error_of, inside
-from whimbrel.adapters.openstack.service_client import Answer, Query, Service
+from whimbrel.adapters.openstack.answers import inside
+from whimbrel.adapters.openstack.cinder import ShownSnapshot, ShownVolume, asked
+from whimbrel.adapters.openstack.service_client import Query
 from whimbrel.adapters.openstack.volume_proxies import HttpVolumeProxies
-from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
+from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.ports.services.volume_snapshots import NewSnapshot, Snapshot
 from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume, VolumeUse
 from whimbrel.ports.stores.pages import Page
 
-HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first one with completion of attachments
 WITH_REIMAGE = {"OpenStack-API-Version": "volume 3.68"}
-
-ServiceOf = Callable[[ProjectId, str], Service]
-"""Returns the service for a user of the project, by the grant of that user."""
 
 
 class HttpVolumes(HttpVolumeProxies):
-    """Implements ports.services.volumes.Volumes. service: paths are relative to `/v3`.
-
-    service_of: the service as a member of the project, if only members may create its volumes and snapshots, as in
-    Cinder. The embedded service accepts them from the cloud's services.
-    """
-
-    def __init__(self, service: Service, service_of: ServiceOf | None = None) -> None:
-        self._service = service
-        self._service_of = service_of or (lambda project, grant: service)
-        super().__init__(service, self._service_of, _asked)
+    """Implements ports.services.volumes.Volumes."""
 
     async def volume(self, volume_id: str) -> Volume:
-        return _volume(await self._read("GET", f"/volumes/{volume_id}", "volume", _Volume))
+        return _volume(await self._read("GET", f"/volumes/{volume_id}", "volume", ShownVolume))
 
     async def snapshot_volume(self, snapshot_id: str) -> Volume:
-        found = await self._read("GET", f"/snapshots/{snapshot_id}", "snapshot", _Snapshot)
+        found = await self._read("GET", f"/snapshots/{snapshot_id}", "snapshot", ShownSnapshot)
         return await self.volume(found.volume_id)
 
     async def create_volume(self, new: NewVolume) -> Volume:
@@ -57,18 +42,12 @@ class HttpVolumes(HttpVolumeProxies):
             "snapshot_id": new.snapshot_id,
             "source_volid": new.source_volume_id,
         }
-        sent = {"volume": {name: value for name, value in requested.items() if value is not None}}
-        try:
-            made = await _asked(
-                self._service_of(new.project_id, new.grant), "POST", f"/{new.project_id}/volumes", body=sent
-            )
-        except NotFound as error:  # the source of the volume, or its type
-            raise Refused(error.reason) from error
-        return msgspec.structs.replace(_volume(inside("volume", "volume", made, _Volume)), project_id=new.project_id)
+        made = await self._create("volume", ShownVolume, new.project_id, new.grant, requested)
+        return msgspec.structs.replace(_volume(made), project_id=new.project_id)
 
     async def has_type(self, type_id: str, project: ProjectId | None, grant: str = "") -> bool:
         service = self._service_of(project, grant) if project and grant else self._service
-        answer = await _asked(service, "GET", "/types", query=[("is_public", "None")])  # all that this token may see
+        answer = await asked(service, "GET", "/types", query=[("is_public", "None")])  # all that this token may see
         found = [
             each for each in inside("volume", "volume_types", answer, list[_Type]) if type_id in (each.id, each.name)
         ]
@@ -90,16 +69,11 @@ class HttpVolumes(HttpVolumeProxies):
         for snapshot in await self.made_snapshots(new.volume_id, new.mark):
             return snapshot
         wanted = {"volume_id": new.volume_id, "name": new.name, "force": True, "metadata": {MARK: new.mark}}
-        path = f"/{new.project_id}/snapshots"
-        try:
-            made = await _asked(self._service_of(new.project_id, new.grant), "POST", path, body={"snapshot": wanted})
-        except NotFound as error:
-            raise Refused(error.reason) from error
-        return _snapshot(inside("volume", "snapshot", made, _Snapshot))
+        return _snapshot(await self._create("snapshot", ShownSnapshot, new.project_id, new.grant, wanted))
 
     async def snapshots_of(self, volume_id: str) -> list[Snapshot]:
         wanted = [("all_tenants", "1"), ("volume_id", volume_id)]
-        page = await self._read("GET", "/snapshots/detail", "snapshots", list[_Snapshot], query=wanted)
+        page = await self._read("GET", "/snapshots/detail", "snapshots", list[ShownSnapshot], query=wanted)
         return [_snapshot(each) for each in page]
 
     async def made_snapshots(self, volume_id: str, mark: str) -> list[Snapshot]:
@@ -113,7 +87,7 @@ class HttpVolumes(HttpVolumeProxies):
         found = []
         for mark in marks:
             wanted = {"all_tenants": "1", "project_id": project, "metadata": repr({MARK: mark})}
-            page = await self._read("GET", "/volumes/detail", "volumes", list[_Volume], query=list(wanted.items()))
+            page = await self._read("GET", "/volumes/detail", "volumes", list[ShownVolume], query=list(wanted.items()))
             found += [_volume(each) for each in page]
         return [each for each in found if each.project_id == project and each.metadata.get(MARK) in marks]
 
@@ -147,12 +121,12 @@ class HttpVolumes(HttpVolumeProxies):
         return Page([one for one in found if one.server], found[-1].id if len(found) == limit else None)
 
     async def volume_uses(self, after: str | None, limit: int) -> Page[VolumeUse]:
-        page = await self._read("GET", "/volumes/detail", "volumes", list[_Volume], query=_page(after, limit))
+        page = await self._read("GET", "/volumes/detail", "volumes", list[ShownVolume], query=_page(after, limit))
         found = [_use(each) for each in page]
         return Page(found, found[-1].id if len(found) == limit else None)
 
     async def volume_use(self, volume_id: str) -> VolumeUse:
-        return _use(await self._read("GET", f"/volumes/{volume_id}", "volume", _Volume))
+        return _use(await self._read("GET", f"/volumes/{volume_id}", "volume", ShownVolume))
 
     async def attachment(self, attachment_id: str) -> Attachment:
         return _attachment(await self._read("GET", f"/attachments/{attachment_id}", "attachment", _Attachment))
@@ -243,59 +217,12 @@ class HttpVolumes(HttpVolumeProxies):
             raise Unavailable(f"the migration of volume {volume_id} is being completed")
         return volume.takes_completion and target.migration_status == f"target:{volume_id}"
 
-    async def _read(self, method: str, path: str, key: str, kind: type[Body], **what: Any) -> Body:
-        return inside("volume", key, await self._ask(method, path, **what), kind)
-
-    async def _ask(self, method: str, path: str, **what: Any) -> bytes:
-        return await _asked(self._service, method, path, **what)
-
 
 def _page(after: str | None, limit: int) -> Query:
     return [("all_tenants", "1"), ("limit", str(limit)), *([("marker", after)] if after else ())]
 
 
-async def _asked(service: Service, method: str, path: str, **what: Any) -> bytes:
-    answer = await service.ask(method, path, **{"headers": HEADERS, **what})
-    if not answer.is_yes:
-        raise error_of("volume", answer.status, _message(answer), {409: Conflict, 413: OverQuota})
-    return answer.content
-
-
-def _message(answer: Answer) -> str:
-    """Return the message of an error, which is nested below the name of its kind."""
-    try:
-        return next(iter(msgspec.json.decode(answer.content, type=dict[str, _Said]).values())).message
-    except (msgspec.DecodeError, StopIteration):
-        return answer.text
-
-
-class _Said(msgspec.Struct):
-    message: str
-
-
 # Response bodies
-
-
-class _Held(msgspec.Struct):
-    attachment_id: str
-    host_name: str | None = None
-
-
-class _Volume(msgspec.Struct):
-    id: str
-    status: str
-    size: int
-    name: str | None = None
-    availability_zone: str | None = None
-    bootable: str | bool = "false"
-    multiattach: bool = False
-    metadata: dict[str, str] = {}
-    project_id: str | None = msgspec.field(default=None, name="os-vol-tenant-attr:tenant_id")
-    host: str | None = msgspec.field(default=None, name="os-vol-host-attr:host")
-    image_metadata: dict[str, Any] = msgspec.field(default_factory=dict, name="volume_image_metadata")
-    attachments: list[_Held] = []
-    migration_status: str | None = None
-    named_by: str | None = msgspec.field(default=None, name="os-vol-mig-status-attr:name_id")
 
 
 class _Type(msgspec.Struct):
@@ -306,15 +233,6 @@ class _Type(msgspec.Struct):
 
 class _Access(msgspec.Struct):
     project_id: str
-
-
-class _Snapshot(msgspec.Struct):
-    volume_id: str
-    id: str = ""
-    status: str = ""
-    size: int = 0
-    metadata: dict[str, str] = {}
-    progress: str | None = msgspec.field(default=None, name="os-extended-snapshot-attributes:progress")
 
 
 class _Attachment(msgspec.Struct):
@@ -331,7 +249,7 @@ def _backend(host: str | None) -> str | None:
     return (host or "").partition("@")[2].partition("#")[0] or None
 
 
-def _volume(shown: _Volume) -> Volume:
+def _volume(shown: ShownVolume) -> Volume:
     return Volume(
         id=shown.id,
         project_id=shown.project_id or "",
@@ -348,7 +266,7 @@ def _volume(shown: _Volume) -> Volume:
     )
 
 
-def _snapshot(shown: _Snapshot) -> Snapshot:
+def _snapshot(shown: ShownSnapshot) -> Snapshot:
     return Snapshot(
         id=shown.id,
         volume_id=shown.volume_id,
@@ -359,7 +277,7 @@ def _snapshot(shown: _Snapshot) -> Snapshot:
     )
 
 
-def _use(shown: _Volume) -> VolumeUse:
+def _use(shown: ShownVolume) -> VolumeUse:
     hosts = {one.attachment_id: one.host_name for one in shown.attachments}
     return VolumeUse(shown.id, shown.status, hosts, shown.project_id or "", shown.named_by or "")
 
