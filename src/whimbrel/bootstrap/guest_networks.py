@@ -14,6 +14,7 @@ from whimbrel.agent.agent import HostAgent
 from whimbrel.agent.network_keeper import NetworkKeeper
 from whimbrel.bootstrap.http_server import serve
 from whimbrel.domain.host_networks import HostNetworks
+from whimbrel.domain.host_nics import GUEST_NICS
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.hosts.control_plane_service import NetworkStates
 from whimbrel.hosts.guest_metadata import GuestMetadata
@@ -27,12 +28,6 @@ log = structlog.get_logger(__name__)
 
 DIRECTORY: Final = Path("/run/whimbrel-networks")
 """The files of DHCP servers, which are made again after a boot."""
-
-OTHERS: Final = {
-    "ovs": "the bridge of Open vSwitch that their ports name (guest_nics = 'ovs')",
-    "tap": "taps that others connect (guest_nics = 'tap')",
-    "user": "QEMU's user network, without addresses of ports, security groups or metadata (guest_nics = 'user')",
-}
 
 LIMITS: Final = HttpTable(connections=256, connections_per_peer=8, idle_timeout_s=10.0, body_timeout_s=10.0)
 """Of the metadata service of one network."""
@@ -79,7 +74,7 @@ async def keeper_of(
     if not isinstance(settings, LibvirtHost):
         return None
     if settings.guest_nics != "bridge":
-        log.info("guests of this host have other networks", host=agent.host, networks=OTHERS[settings.guest_nics])
+        log.info("guests of this host have other networks", host=agent.host, networks=GUEST_NICS[settings.guest_nics])
         return None
 
     async def answer(server: ServerId, path: str, method: str, body: bytes) -> MetadataAnswer:

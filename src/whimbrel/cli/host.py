@@ -23,15 +23,10 @@ from whimbrel.cli.listing import Column, Listing
 from whimbrel.cli.move import HostArgument, Where
 from whimbrel.cli.output_format import Json, Output
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.host_nics import GUEST_NICS
 
 URL = "/whimbrel/hosts"
 AS_USUAL = Where()
-GUEST_NICS = {
-    "bridge": "the networks of the cloud (guest_nics = 'bridge')",
-    "ovs": "the bridge of Open vSwitch that their ports name (guest_nics = 'ovs')",
-    "tap": "taps that others connect (guest_nics = 'tap')",
-    "user": "QEMU's user network: no address of the port, no security groups (guest_nics = 'user')",
-}
 STYLES = {"up": "green", "down": "bold red", "joined": "yellow"}
 COLUMNS = (
     Column("host", "name"),

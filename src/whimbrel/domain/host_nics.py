@@ -14,6 +14,15 @@ Kbps = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 AGENTS: Final[Mapping[VnicType, str]] = {"normal": "Open vSwitch agent", "direct": "NIC Switch agent"}
 
 
+GUEST_NICS: Final[Mapping[str, str]] = {
+    "bridge": "the networks of the cloud (guest_nics = 'bridge')",
+    "ovs": "the bridge of Open vSwitch that their ports name (guest_nics = 'ovs')",
+    "tap": "taps that others connect (guest_nics = 'tap')",
+    "user": "QEMU's user network: no address of the port, no security groups, no metadata (guest_nics = 'user')",
+}
+"""What the NICs of a host's guests are connected to, by the setting `guest_nics`, for people."""
+
+
 class HostNic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One card. Bandwidth 0: not counted. A card serves ports of one type, so its bandwidth is counted once."""
 

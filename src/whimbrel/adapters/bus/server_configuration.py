@@ -79,9 +79,9 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
     public_key: str = ""  # of the leaf server; for people
 
     def __post_init__(self) -> None:
+        if self.ca and self.insecure:
+            raise Invalid("a CA is used with TLS, and --hub-insecure is without TLS: give one of them")
         for address in self.addresses:
-            if self.ca and self.insecure:
-                raise Invalid("a CA is used with TLS, and --hub-insecure is without TLS: give one of them")
             if not is_host_and_port(address):
                 raise Invalid(f"{address} is not HOST:PORT; give where a server of the hub listens for leaf servers")
 

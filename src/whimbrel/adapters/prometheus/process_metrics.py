@@ -1,6 +1,6 @@
 """Metrics that a process measures itself: requests, scheduling decisions, steps, and calls of placement."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 
 from prometheus_client import (
@@ -38,50 +38,41 @@ class Figures:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         Info("whimbrel_build", "The version of Whimbrel.", registry=registry).info({"version": version("whimbrel")})
+
+        def seconds(name: str, text: str, *labels: str, buckets: Sequence[float] = QUICK_S) -> Histogram:
+            return Histogram(name, text, labels, buckets=buckets, registry=registry)
+
         self._requests = Counter(
             "whimbrel_http_requests", "Requests answered.", ("service", "method", "route", "code"), registry=registry
         )
-        self._request_s = Histogram(
-            "whimbrel_http_request_duration_seconds",
-            "How long requests took.",
-            ("service", "method", "route"),
-            buckets=QUICK_S,
-            registry=registry,
+        self._request_s = seconds(
+            "whimbrel_http_request_duration_seconds", "How long requests took.", "service", "method", "route"
         )
-        self._decision_s = Histogram(
+        self._decision_s = seconds(
             "whimbrel_scheduler_decision_duration_seconds",
             "How long choices among hosts took, of plans too; outcome: found or none.",
-            ("outcome",),
-            buckets=QUICK_S,
-            registry=registry,
+            "outcome",
         )
-        self._placement_s = Histogram(
+        self._placement_s = seconds(
             "whimbrel_placement_call_duration_seconds",
             "How long this process's own calls of placement took; those over HTTP are requests.",
-            ("call",),
-            buckets=QUICK_S,
-            registry=registry,
+            "call",
         )
         self._steps = Counter(
             "whimbrel_steps", "Steps taken or undone, by how it went.", ("kind", "step", "way", "outcome"),
             registry=registry,
         )  # fmt: skip
-        self._step_s = Histogram(
-            "whimbrel_step_duration_seconds", "How long steps took.", ("step", "way"), buckets=STEP_S, registry=registry
-        )
-        self._transfer_s = Histogram(
+        self._step_s = seconds("whimbrel_step_duration_seconds", "How long steps took.", "step", "way", buckets=STEP_S)
+        self._transfer_s = seconds(
             "whimbrel_live_transfer_duration_seconds",
             "How long the transfers of live migrations took, from their start to the arrival of the guest.",
             buckets=STEP_S,
-            registry=registry,
         )
-        self._pause_s = Histogram(
+        self._pause_s = seconds(
             "whimbrel_live_transfer_pause_seconds",
             "For how long guests were paused at the switch-over, as their hypervisors measured it.",
             buckets=PAUSE_S,
-            registry=registry,
         )
-
         self._consoles = Gauge(
             "whimbrel_console_sessions", "Connections to consoles through this process.", registry=registry
         )
