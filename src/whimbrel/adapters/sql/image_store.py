@@ -63,8 +63,7 @@ class SqlImages(SqlMetadefs):
             await _write_extras(tx, record)
 
     async def usage(self, project_id: str, but: Collection[str] = ()) -> ImageUsage:
-        async with self._db.read() as tx:
-            found = await tx.rows(_OWNED, {"owner": project_id})
+        found = await self._db.rows(_OWNED, {"owner": project_id})
         return ImageUsage(
             images=len(found), size_bytes=sum(row.size_bytes or 0 for row in found if row.file_name not in but)
         )
@@ -118,12 +117,10 @@ class SqlImages(SqlMetadefs):
         return _stored(row)
 
     async def names_file(self, name: str) -> bool:
-        async with self._db.read() as tx:
-            return await tx.row(_NAMES_FILE, {"file": name}) is not None
+        return await self._db.row(_NAMES_FILE, {"file": name}) is not None
 
     async def members(self, image_id: str) -> list[Member]:
-        async with self._db.read() as tx:
-            return [Member(**row._mapping) for row in await tx.rows(_MEMBERS, {"image": image_id})]
+        return [Member(**row._mapping) for row in await self._db.rows(_MEMBERS, {"image": image_id})]
 
     async def add_member(self, member: Member) -> None:
         where = {"image": member.image_id, "project": member.project_id}

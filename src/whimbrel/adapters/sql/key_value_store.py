@@ -32,8 +32,7 @@ class SqlKeyValueStore:
         return None if value is None else bytes(value)
 
     async def put(self, space: str, key: str, value: bytes) -> None:
-        async with self._db.write() as tx:
-            await tx.run(self._put, {"space": space, "key": key, "value": value})
+        await self._db.run(self._put, {"space": space, "key": key, "value": value})
 
     async def replace(self, space: str, key: str, before: bytes | None, value: bytes) -> bool:
         async with self._db.write() as tx:
@@ -44,9 +43,7 @@ class SqlKeyValueStore:
         return int(done.rowcount) == 1
 
     async def delete(self, space: str, key: str) -> None:
-        async with self._db.write() as tx:
-            await tx.run(_DELETE, {"in_space": space, "at_key": key})
+        await self._db.run(_DELETE, {"in_space": space, "at_key": key})
 
     async def scan(self, space: str) -> dict[str, bytes]:
-        async with self._db.read() as tx:
-            return {row.key: bytes(row.value) for row in await tx.rows(_SCAN, {"in_space": space})}
+        return {row.key: bytes(row.value) for row in await self._db.rows(_SCAN, {"in_space": space})}

@@ -19,12 +19,10 @@ class SqlMetadefs:
         self._db = db
 
     async def namespaces(self) -> list[Namespace]:
-        async with self._db.read() as tx:
-            return [_value(row) for row in await tx.rows(_ALL)]
+        return [_value(row) for row in await self._db.rows(_ALL)]
 
     async def namespace(self, name: str) -> Namespace:
-        async with self._db.read() as tx:
-            row = await tx.row(_ONE, {"wanted": name})
+        row = await self._db.row(_ONE, {"wanted": name})
         if row is None:
             raise _missing(name)
         return _value(row)

@@ -140,8 +140,7 @@ class SqlHosts(Counting):
         self._failed = _FAILED[db.dialect]
 
     async def all(self) -> list[Host]:
-        async with self._db.read() as tx:
-            return [self._host(row) for row in await tx.rows(_ALL)]
+        return [self._host(row) for row in await self._db.rows(_ALL)]
 
     async def get(self, name: HostName) -> Host:
         async with self._db.look() as tx:
@@ -211,8 +210,7 @@ class SqlHosts(Counting):
             return self._found(host.name, await tx.row(self._register, _values(host)))
 
     async def descriptions(self) -> dict[HostName, HostDescription]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(_DESCRIPTIONS)
+        rows = await self._db.rows(_DESCRIPTIONS)
         return {HostName(name): _description(text) for name, text in rows if text != NOTHING_TOLD}
 
     async def agent(self, host: Host) -> AgentInfo:
@@ -220,22 +218,19 @@ class SqlHosts(Counting):
             return AgentInfo()
         known = self._agents.get(host.name)
         if known is None or known[0] < host.session:
-            async with self._db.read() as tx:
-                row = await tx.row(_AGENT, {"named": host.name})
+            row = await self._db.row(_AGENT, {"named": host.name})
             if row is None:
                 raise NotFound(f"Compute host {host.name} could not be found.")
             known = self._agents[host.name] = row.session, _agent(row.agent)
         return known[1]
 
     async def agents(self) -> dict[HostName, AgentInfo]:
-        async with self._db.read() as tx:
-            return {HostName(name): _agent(text) for name, text in await tx.rows(_AGENTS)}
+        return {HostName(name): _agent(text) for name, text in await self._db.rows(_AGENTS)}
 
     async def last_beats(self, names: Collection[HostName]) -> dict[HostName, LastBeat]:
         if not names:
             return {}
-        async with self._db.read() as tx:
-            rows = await tx.rows(_LAST_BEATS, {"names": list(names)})
+        rows = await self._db.rows(_LAST_BEATS, {"names": list(names)})
         return {
             HostName(row.name): LastBeat(
                 session=row.session,
@@ -248,8 +243,7 @@ class SqlHosts(Counting):
 
     async def seen(self, names: Sequence[HostName], now: float) -> None:
         if names:
-            async with self._db.urgent.write() as tx:
-                await tx.run(_SEEN, {"names": list(names), "now": now})
+            await self._db.urgent.run(_SEEN, {"names": list(names), "now": now})
 
     async def tell(self, metrics: Mapping[HostName, Mapping[str, float]]) -> None:
         if not metrics:

@@ -49,17 +49,14 @@ class SqlDevices:
         self._db = db
 
     async def of(self, host: HostName) -> list[HeldDevice]:
-        async with self._db.read() as tx:
-            return [_held(row) for row in await tx.rows(_of, {"b_host": host})]
+        return [_held(row) for row in await self._db.rows(_of, {"b_host": host})]
 
     async def counts(self) -> dict[HostName, DeviceCount]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(_counts, {})
+        rows = await self._db.rows(_counts, {})
         return {HostName(row.host): DeviceCount(offered=row.offered, free=row.free) for row in rows}
 
     async def held(self) -> list[tuple[HostName, HeldDevice]]:
-        async with self._db.read() as tx:
-            return [(HostName(row.host), _held(row)) for row in await tx.rows(_held_ones, {})]
+        return [(HostName(row.host), _held(row)) for row in await self._db.rows(_held_ones, {})]
 
     async def register(self, host: HostName, devices: Sequence[PciDevice]) -> None:
         offered = {device.address: device for device in devices}

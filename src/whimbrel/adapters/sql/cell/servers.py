@@ -59,15 +59,13 @@ class SqlServers(RecordIds):
         return (await self.read(query)).servers
 
     async def read(self, query: ServerQuery) -> Reading:
-        async with self._db.read() as tx:
-            rows = await tx.rows(*asked(query))
+        rows = await self._db.rows(*asked(query))
         servers = [read_record(record, name, listed=True) for record, _, name in rows]
         return Reading(servers, frozenset(ServerId(name) for _, standing, name in rows if standing != "whole"))
 
     async def count(self, host: HostName, without: Collection[ServerId] = ()) -> int:
         query = sa.select(sa.func.count()).where(servers.c.host == host, COUNTS, servers.c.id.not_in(without))
-        async with self._db.read() as tx:
-            return int(await tx.value(query) or 0)
+        return int(await self._db.value(query) or 0)
 
     # Changes by a run
 

@@ -70,6 +70,27 @@ class Database:
         """Read without a transaction, each statement in a snapshot of its own: `async with db.look() as tx`."""
         return self.read()
 
+    # Transactions of one statement. They raise what `read` and `write` raise.
+
+    async def rows(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
+        async with self.read() as tx:
+            found: Sequence[Any] = await tx.rows(statement, values)
+        return found
+
+    async def row(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Any | None:
+        async with self.read() as tx:
+            return await tx.row(statement, values)
+
+    async def value(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Any:
+        async with self.read() as tx:
+            return await tx.value(statement, values)
+
+    async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
+        """Execute one statement, and commit it. Of its result only `rowcount` is there afterwards."""
+        async with self.write() as tx:
+            done: sa.CursorResult[Any] | FixedResult = await tx.run(statement, values)
+        return done
+
     @property
     def urgent(self) -> "Database":
         """Return this database for urgent work, such as leases, which does not queue for a connection."""

@@ -156,8 +156,7 @@ class SqlAggregates(Counting):
             return await _write(tx, aggregate, now)
 
     async def zone_mends(self) -> int:
-        async with self._db.read() as tx:
-            return await tx.value(_ZONE_REPAIRS) or 0
+        return await self._db.value(_ZONE_REPAIRS) or 0
 
     async def repair_zones(self) -> None:
         async with self._db.write() as tx:

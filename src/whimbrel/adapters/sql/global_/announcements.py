@@ -92,8 +92,7 @@ class SqlAnnouncements:
 
     async def hold(self, owner: str, now: float, lease_s: float) -> bool:
         latest = now + lease_s + MARGIN_S
-        async with self._db.read() as tx:
-            row = await tx.row(_holder)
+        row = await self._db.row(_holder)
         if row is not None and row.owner is not None and now + lease_s / 2 < row.until <= latest:
             return bool(row.owner == owner)
         values = {"id": 1, "owner": owner, "until": now + lease_s, "b_now": now, "b_latest": latest}
@@ -102,8 +101,7 @@ class SqlAnnouncements:
         return taken > 0
 
     async def release(self, owner: str) -> None:
-        async with self._db.write() as tx:
-            await tx.run(_release, {"b_owner": owner})
+        await self._db.run(_release, {"b_owner": owner})
 
     async def marked(self, after: ServerId | None, limit: int) -> list[Marked]:
         values = {"b_after": after or "", "b_limit": limit}

@@ -27,8 +27,7 @@ class SqlBusAccounts:
         self._db = db
 
     async def all(self) -> list[BusAccount]:
-        async with self._db.read() as tx:
-            return [BusAccount(**row._mapping) for row in await tx.rows(_ALL)]
+        return [BusAccount(**row._mapping) for row in await self._db.rows(_ALL)]
 
     async def add(self, account: BusAccount) -> BusAccount:
         async with self._db.write() as tx:

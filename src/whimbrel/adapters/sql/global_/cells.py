@@ -36,8 +36,7 @@ class SqlCells(Counting):
         return sorted(found, key=lambda cell: cell.name)  # databases collate letters differently
 
     async def get(self, name: CellName) -> CellInfo:
-        async with self._db.read() as tx:
-            row = await tx.row(_GET, {"called": name})
+        row = await self._db.row(_GET, {"called": name})
         if row is None:
             raise _missing(name)
         return _info(row)

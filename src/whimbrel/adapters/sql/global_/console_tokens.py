@@ -31,8 +31,7 @@ class SqlConsoleTokens:
             await tx.run(_PRUNE, {"now": now})
 
     async def get(self, digest: str, now: float) -> ConsoleToken:
-        async with self._db.read() as tx:
-            row = await tx.row(_GET, {"of_digest": digest, "now": now})
+        row = await self._db.row(_GET, {"of_digest": digest, "now": now})
         if row is None:
             raise NotFound("Token not found")
         return ConsoleToken(**row._mapping)

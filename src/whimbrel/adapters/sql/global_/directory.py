@@ -83,8 +83,7 @@ class SqlDirectory(EntryIds):
         return _entry(row)
 
     async def entries(self, server_ids: Sequence[ServerId]) -> dict[ServerId, Entry]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(_entries, {"b_servers": list(server_ids)})
+        rows = await self._db.rows(_entries, {"b_servers": list(server_ids)})
         return {row.server_id: _entry(row) for row in rows}
 
     async def unplaced(self, project_id: ProjectId | None) -> list[Server]:
@@ -95,8 +94,7 @@ class SqlDirectory(EntryIds):
 
     async def _of(self, project_id: ProjectId | None, of_all: sa.Select[Any], of_one: sa.Select[Any]) -> Sequence[Any]:
         statement, values = (of_all, {}) if project_id is None else (of_one, {"b_project": project_id})
-        async with self._db.read() as tx:
-            rows: Sequence[Any] = await tx.rows(statement, values)
+        rows: Sequence[Any] = await self._db.rows(statement, values)
         return rows
 
     async def residents(
@@ -106,8 +104,7 @@ class SqlDirectory(EntryIds):
         if project_id is not None:
             query = query.where(directory.c.project_id == project_id)
         newest_first = (directory.c.created_at.desc(), directory.c.server_id.desc())
-        async with self._db.read() as tx:
-            return [_entry(row) for row in await tx.rows(query.order_by(*newest_first).limit(limit))]
+        return [_entry(row) for row in await self._db.rows(query.order_by(*newest_first).limit(limit))]
 
     async def homes(self) -> dict[CellName, int]:
         query = (
@@ -115,8 +112,7 @@ class SqlDirectory(EntryIds):
             .where(directory.c.cell.is_not(None), directory.c.deleted_at.is_(None))
             .group_by(directory.c.cell)
         )
-        async with self._db.read() as tx:
-            return {CellName(cell): count for cell, count in await tx.rows(query)}
+        return {CellName(cell): count for cell, count in await self._db.rows(query)}
 
     usage = reads(quota_usage.usage)
 
@@ -190,12 +186,12 @@ class SqlDirectory(EntryIds):
             await tx.tell(_erase, {"b_server": server_id, "b_now": now})
 
     async def want_delete(self, server_id: ServerId, request_id: str, user_id: UserId) -> None:
-        async with self._db.write() as tx:
-            await tx.run(_mine.values(delete_wanted_by=request_id, delete_wanted_user=user_id), {"b_server": server_id})
+        await self._db.run(
+            _mine.values(delete_wanted_by=request_id, delete_wanted_user=user_id), {"b_server": server_id}
+        )
 
     async def wanted_deletes(self) -> list[tuple[ServerId, str, UserId]]:
-        async with self._db.read() as tx:
-            return [(row[0], row[1], row[2]) for row in await tx.rows(_wanted_deletes)]
+        return [(row[0], row[1], row[2]) for row in await self._db.rows(_wanted_deletes)]
 
     # Inside a transaction
 

@@ -45,13 +45,11 @@ class SqlFlavors:
             return _found(flavor_id, await tx.row(_GET, {"id": flavor_id}))
 
     async def by_name(self, name: str) -> Flavor | None:
-        async with self._db.read() as tx:
-            row = await tx.row(_BY_NAME, {"called": name})
+        row = await self._db.row(_BY_NAME, {"called": name})
         return None if row is None else Flavor(**row._mapping)
 
     async def all(self) -> list[Flavor]:
-        async with self._db.read() as tx:
-            return [Flavor(**row._mapping) for row in await tx.rows(_ALL)]
+        return [Flavor(**row._mapping) for row in await self._db.rows(_ALL)]
 
     async def create(self, flavor: Flavor, now: float) -> None:
         async with self._db.write() as tx:
@@ -82,16 +80,13 @@ class SqlFlavors:
         return merged
 
     async def projects(self, flavor_id: str) -> list[ProjectId]:
-        async with self._db.read() as tx:
-            return [row.project_id for row in await tx.rows(_PROJECTS, {"id": flavor_id})]
+        return [row.project_id for row in await self._db.rows(_PROJECTS, {"id": flavor_id})]
 
     async def granted(self, project_id: ProjectId) -> frozenset[str]:
-        async with self._db.read() as tx:
-            return frozenset(row.flavor_id for row in await tx.rows(_GRANTED, {"project": project_id}))
+        return frozenset(row.flavor_id for row in await self._db.rows(_GRANTED, {"project": project_id}))
 
     async def has_access(self, flavor_id: str, project_id: ProjectId) -> bool:
-        async with self._db.read() as tx:
-            return await tx.value(_HAS, {"id": flavor_id, "project": project_id}) is not None
+        return await self._db.value(_HAS, {"id": flavor_id, "project": project_id}) is not None
 
     async def grant(self, flavor_id: str, project_id: ProjectId) -> None:
         async with self._db.write() as tx:

@@ -54,8 +54,7 @@ class SqlHostKeys:
             await tx.run(_INVITE, msgspec.structs.asdict(invitation))
 
     async def invitations(self, host: HostName) -> list[Invitation]:
-        async with self._db.read() as tx:
-            return [Invitation(**row._mapping) for row in await tx.rows(_OF_HOST, {"of_host": host})]
+        return [Invitation(**row._mapping) for row in await self._db.rows(_OF_HOST, {"of_host": host})]
 
     async def join(self, token_hash: str, public_key: str, now: float) -> HostKey:
         try:
@@ -70,13 +69,11 @@ class SqlHostKeys:
         return key
 
     async def all(self) -> list[HostKey]:
-        async with self._db.read() as tx:
-            found = [_key(row) for row in await tx.rows(_ALL)]
+        found = [_key(row) for row in await self._db.rows(_ALL)]
         return sorted(found, key=lambda key: key.host)  # databases collate letters differently
 
     async def get(self, host: HostName) -> HostKey:
-        async with self._db.read() as tx:
-            row = await tx.row(_GET, {"of_host": host})
+        row = await self._db.row(_GET, {"of_host": host})
         if row is None:
             raise NotFound(f"Host {host} has never joined.")
         return _key(row)

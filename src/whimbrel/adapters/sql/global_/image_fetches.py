@@ -41,21 +41,17 @@ class SqlImageFetches:
             await tx.run(_ADD[tx.dialect], [asdict(row) for row in rows])
 
     async def due(self, now: float, limit: int) -> list[ImageFetch]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(_DUE, {"now": now, "most": limit})
+        rows = await self._db.rows(_DUE, {"now": now, "most": limit})
         return [ImageFetch(**row._mapping) for row in rows]
 
     async def is_wanted(self, host: HostName, image_id: str) -> bool:
-        async with self._db.read() as tx:
-            return await tx.row(_WANTED, {"of_host": host, "of_image": image_id}) is not None
+        return await self._db.row(_WANTED, {"of_host": host, "of_image": image_id}) is not None
 
     async def postpone(self, fetch: ImageFetch, due_at: float) -> None:
-        async with self._db.write() as tx:
-            await tx.run(_POSTPONE, _of(fetch) | {"later": due_at})
+        await self._db.run(_POSTPONE, _of(fetch) | {"later": due_at})
 
     async def remove(self, fetch: ImageFetch) -> None:
-        async with self._db.write() as tx:
-            await tx.run(_REMOVE, _of(fetch))
+        await self._db.run(_REMOVE, _of(fetch))
 
 
 def _of(fetch: ImageFetch) -> dict[str, object]:

@@ -397,8 +397,7 @@ class SqlJournal:
         return self._run(row) if row else None
 
     async def find(self, which: RunFilter) -> list[Run]:
-        async with self._db.read() as tx:
-            return [self._run(row) for row in await tx.rows(*asked(which))]
+        return [self._run(row) for row in await self._db.rows(*asked(which))]
 
     async def newest_ends(self, saga: str, source_host: HostName, since: float) -> tuple[int, list[Run]]:
         which = {"b_saga": saga, "b_host": source_host, "b_since": since}
@@ -407,31 +406,26 @@ class SqlJournal:
         return int(done), [self._run(row) for row in undone]
 
     async def highest_ticket(self) -> int:
-        async with self._db.read() as tx:
-            return int(await tx.value(_highest_ticket) or 0)
+        return int(await self._db.value(_highest_ticket) or 0)
 
     async def expired(self, parked_before: float) -> list[Run]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(sa.select(runs).where(runs.c.state == "parked", runs.c.parked_at <= parked_before))
+        rows = await self._db.rows(sa.select(runs).where(runs.c.state == "parked", runs.c.parked_at <= parked_before))
         return [self._run(row) for row in rows]
 
     # Actions
 
     async def add_action(self, action: Action) -> None:
-        async with self._db.write() as tx:
-            await tx.run(_insert_action, asdict(action) | {"to_announce": self._announces})
+        await self._db.run(_insert_action, asdict(action) | {"to_announce": self._announces})
 
     async def actions(self, server_id: ServerId) -> list[Action]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(
-                sa.select(actions).where(actions.c.server_id == server_id).order_by(actions.c.number.desc())
-            )
+        rows = await self._db.rows(
+            sa.select(actions).where(actions.c.server_id == server_id).order_by(actions.c.number.desc())
+        )
         return [Action(**{n: getattr(row, n) for n in Action.__struct_fields__}) for row in rows]
 
     async def ended(self, after: float, until: float) -> list[RunId]:
         query = sa.select(runs.c.id).where(runs.c.finished_at > after, runs.c.finished_at <= until)
-        async with self._db.read() as tx:
-            return [row.id for row in await tx.rows(query)]
+        return [row.id for row in await self._db.rows(query)]
 
     async def take_round(self, name: str, now: float, every_s: float) -> bool:
         return await rounds.take(self._db, name, now, every_s)

@@ -33,20 +33,17 @@ class SqlKeypairs:
         self._db = db
 
     async def get(self, user_id: UserId, name: str) -> Keypair:
-        async with self._db.read() as tx:
-            row = await tx.row(_GET, {"user": user_id, "called": name})
+        row = await self._db.row(_GET, {"user": user_id, "called": name})
         if row is None:
             raise _missing(user_id, name)
         return Keypair(**row._mapping)
 
     async def of_user(self, user_id: UserId) -> list[Keypair]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(_LIST, {"user": user_id})
+        rows = await self._db.rows(_LIST, {"user": user_id})
         return sorted((Keypair(**row._mapping) for row in rows), key=lambda keypair: keypair.name)
 
     async def ids(self) -> list[tuple[int, float]]:
-        async with self._db.read() as tx:
-            return [(row[0], row[1]) for row in await tx.rows(_IDS)]
+        return [(row[0], row[1]) for row in await self._db.rows(_IDS)]
 
     async def numbered(self, numbers: Sequence[int]) -> list[Keypair]:
         found: list[Keypair] = []
@@ -57,8 +54,7 @@ class SqlKeypairs:
         return sorted(found, key=lambda keypair: keypair.number)
 
     async def mark(self) -> tuple[int, int, float]:
-        async with self._db.read() as tx:
-            [row] = await tx.rows(_MARK)
+        [row] = await self._db.rows(_MARK)
         return row[0], row[1], row[2]
 
     async def create(self, keypair: Keypair, limit: int) -> Keypair:

@@ -148,8 +148,7 @@ class SqlMaintenances:
             return await _with_hosts(tx, rows) if rows else []
 
     async def items(self, maintenance_id: str) -> list[MaintenanceItem]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(_ITEMS, {"b_id": maintenance_id})
+        rows = await self._db.rows(_ITEMS, {"b_id": maintenance_id})
         return [_item(row) for row in rows]
 
     async def save(

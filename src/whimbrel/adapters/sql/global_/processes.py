@@ -86,12 +86,10 @@ class SqlProcesses:
         return clock
 
     async def leave(self, process: ProcessRecord) -> None:
-        async with self._db.write() as tx:
-            await tx.run(_LEAVE, {"b_id": process.id})
+        await self._db.run(_LEAVE, {"b_id": process.id})
 
     async def all(self) -> list[ProcessRecord]:
-        async with self._db.read() as tx:
-            return _records(await tx.rows(_ALL))
+        return _records(await self._db.rows(_ALL))
 
     async def live(self, lease_s: float) -> list[ProcessRecord]:
         return await self._live(lease_s, _ALL)

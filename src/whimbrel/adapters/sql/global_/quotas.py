@@ -46,8 +46,7 @@ class SqlQuotas:
 
     async def limits(self, project_id: ProjectId, user_id: UserId | None = None) -> dict[str, int]:
         asked = {"class": DEFAULT_QUOTA_CLASS, "project": project_id, "user": user_id or WHOLE_PROJECT}
-        async with self._db.read() as tx:
-            return self._defaults | {row.resource: row.hard_limit for row in await tx.rows(_THAT_HOLD, asked)}
+        return self._defaults | {row.resource: row.hard_limit for row in await self._db.rows(_THAT_HOLD, asked)}
 
     async def shown(self, project_id: ProjectId, user_id: UserId | None = None) -> dict[str, int]:
         return await self.limits(project_id, user_id)
@@ -59,8 +58,7 @@ class SqlQuotas:
         whose = {"project_id": project_id, "user_id": user_id or WHOLE_PROJECT}
         rows = [whose | {"resource": name, "hard_limit": limit} for name, limit in sorted(limits.items())]
         if rows:
-            async with self._db.write() as tx:
-                await tx.run(_SETS[self._db.dialect], rows)
+            await self._db.run(_SETS[self._db.dialect], rows)
 
     async def reset(self, project_id: ProjectId, user_id: UserId | None = None) -> None:
         async with self._db.write() as tx:
@@ -70,12 +68,10 @@ class SqlQuotas:
                 await tx.run(_RESET_USER, {"project": project_id, "user": user_id})
 
     async def class_limits(self, name: str) -> dict[str, int]:
-        async with self._db.read() as tx:
-            own = {row.resource: row.hard_limit for row in await tx.rows(_OF_CLASS, {"class": name})}
+        own = {row.resource: row.hard_limit for row in await self._db.rows(_OF_CLASS, {"class": name})}
         return self._defaults | own
 
     async def set_class_limits(self, name: str, limits: Mapping[str, int]) -> None:
         rows = [{"class_name": name, "resource": key, "hard_limit": limit} for key, limit in sorted(limits.items())]
         if rows:
-            async with self._db.write() as tx:
-                await tx.run(_CLASS_SETS[self._db.dialect], rows)
+            await self._db.run(_CLASS_SETS[self._db.dialect], rows)

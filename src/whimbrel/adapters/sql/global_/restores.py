@@ -95,12 +95,10 @@ class SqlRestores:
         await tx.run(_WRITE[tx.dialect], {**values, "restoring": hold.restoring})
 
     async def end(self) -> None:
-        async with self._db.write() as tx:
-            await tx.run(_end)
+        await self._db.run(_end)
 
     async def known(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(_known, {"b_ids": list(runs)})
+        rows = await self._db.rows(_known, {"b_ids": list(runs)})
         return {
             row.id: KnownRun(
                 epoch=row.epoch, progress=1 + len(decode_log(row.log)), is_over=row.finished_at is not None
@@ -109,8 +107,7 @@ class SqlRestores:
         }
 
     async def close(self, run: Run, because: str, now: float) -> None:
-        async with self._db.write() as tx:
-            await tx.run(_close, {"b_id": run.id, "b_message": because, "b_now": now})
+        await self._db.run(_close, {"b_id": run.id, "b_message": because, "b_now": now})
 
     async def note_lost(self, runs: Sequence[Run]) -> None:
         async with self._db.write() as tx:

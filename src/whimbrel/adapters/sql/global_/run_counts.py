@@ -88,8 +88,7 @@ class OpenRuns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def open_runs(database: Database) -> list[OpenRuns]:
-    async with database.read() as tx:
-        rows = await tx.rows(_OPEN_LISTS)
+    rows = await database.rows(_OPEN_LISTS)
     return [OpenRuns(saga=row.saga, version=row.version, runs=row.runs) for row in rows]
 
 
@@ -160,8 +159,7 @@ class SqlTally:
             await tx.run(_DELETE_OLDER_PROOFS, {"b_kept": PROOFS_KEPT})
 
     async def proofs(self) -> list[LastProof]:
-        async with self._db.read() as tx:
-            return [LastProof(**row._mapping) for row in await tx.rows(_PROOFS, {"b_limit": PROOFS_KEPT})]
+        return [LastProof(**row._mapping) for row in await self._db.rows(_PROOFS, {"b_limit": PROOFS_KEPT})]
 
     async def _ended(self, tx: Tx, now: float) -> Ended:
         """Count ended runs. If the clock was set back, the remembered count stays."""

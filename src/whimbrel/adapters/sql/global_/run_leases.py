@@ -98,8 +98,7 @@ class SqlRunLeases:
 
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
         latest = now + lease_s + MARGIN_S
-        async with self._db.read() as tx:
-            times = await tx.row(_due_times, {"b_left_alone": self._others})
+        times: Any = await self._db.row(_due_times, {"b_left_alone": self._others})
         has_too_long = times.last_lease is not None and times.last_lease > latest
         if times.first is None or (times.first > now and not has_too_long):
             return []
@@ -150,8 +149,7 @@ class SqlRunLeases:
         return found
 
     async def takeovers(self, server_id: ServerId) -> list[Takeover]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(_takeovers_of, {"b_subject": server_id})
+        rows = await self._db.rows(_takeovers_of, {"b_subject": server_id})
         return [Takeover(run_id=row.run, at=row.at, was=row.was, by=row.by, epoch=row.epoch) for row in rows]
 
     async def take_back(self, owner: str, now: float) -> int:
@@ -162,5 +160,4 @@ class SqlRunLeases:
         return int(done.rowcount)
 
     async def renew(self, owner: str, run_ids: Sequence[RunId], now: float, lease_s: float) -> None:
-        async with self._db.urgent.write() as tx:
-            await tx.run(_renew, {"b_ids": list(run_ids), "b_owner": owner, "b_due_at": now + lease_s})
+        await self._db.urgent.run(_renew, {"b_ids": list(run_ids), "b_owner": owner, "b_due_at": now + lease_s})

@@ -78,14 +78,12 @@ class SqlServerGroups:
             return await _with_members(tx, await tx.rows(query))
 
     async def of_server(self, server_id: ServerId) -> ServerGroup | None:
-        async with self._db.read() as tx:
-            row = await tx.row(_OF_SERVER, {"server": server_id})
+        row = await self._db.row(_OF_SERVER, {"server": server_id})
         return None if row is None else ServerGroup(**row._mapping)
 
     async def count(self, project_id: ProjectId, user_id: UserId | None = None) -> int:
         query = _COUNT if user_id is None else _COUNT.where(_g.user_id == user_id)
-        async with self._db.read() as tx:
-            count: int = await tx.value(query, {"project": project_id})
+        count: int = await self._db.value(query, {"project": project_id})
         return count
 
     async def delete(self, group_id: GroupId) -> None:

@@ -39,8 +39,7 @@ class SqlZones:
         return Zone(**row._mapping)
 
     async def by_name(self, name: str) -> Zone | None:
-        async with self._db.read() as tx:
-            row = await tx.row(_BY_NAME, {"called": name})
+        row = await self._db.row(_BY_NAME, {"called": name})
         return Zone(**row._mapping) if row else None
 
     async def ensure(self, zone: Zone) -> Zone:

@@ -49,8 +49,7 @@ class GroupStore(RecordStore):
             return [value_of(User, row) for row in await tx.rows(_MEMBERS, {"group": group_id})]
 
     async def groups_of(self, user_id: str) -> list[Group]:
-        async with self._db.read() as tx:
-            return [value_of(Group, row) for row in await tx.rows(_GROUPS_OF, {"user": user_id})]
+        return [value_of(Group, row) for row in await self._db.rows(_GROUPS_OF, {"user": user_id})]
 
     async def join(self, group_id: str, user_id: str) -> None:
         here = {"group_id": group_id, "user_id": user_id}

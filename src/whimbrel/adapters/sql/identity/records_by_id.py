@@ -63,5 +63,4 @@ class RecordStore:
     async def _select(self, kind: type[Kept], table: sa.Table, wanted: Mapping[str, Any]) -> list[Kept]:
         order = [table.c.name, table.c.id] if "name" in table.c else list(table.primary_key.columns)
         statement = sa.select(table).where(*(table.c[name] == value for name, value in wanted.items()))
-        async with self._db.read() as tx:
-            return [value_of(kind, row) for row in await tx.rows(statement.order_by(*order))]
+        return [value_of(kind, row) for row in await self._db.rows(statement.order_by(*order))]

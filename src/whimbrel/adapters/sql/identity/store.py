@@ -63,8 +63,7 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
     # Population
 
     async def is_empty(self) -> bool:
-        async with self._db.read() as tx:
-            return await tx.row(sa.select(domains.c.id).limit(1)) is None
+        return await self._db.row(sa.select(domains.c.id).limit(1)) is None
 
     async def populate(self, population: Population) -> None:
         async with self._db.write() as tx:
@@ -116,8 +115,7 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
     # Projects
 
     async def projects_of(self, user_id: str) -> list[Project]:
-        async with self._db.read() as tx:
-            return [value_of(Project, row) for row in await tx.rows(_PROJECTS_OF, {"user": user_id})]
+        return [value_of(Project, row) for row in await self._db.rows(_PROJECTS_OF, {"user": user_id})]
 
     async def has_project(self, project_id: str, token: str) -> bool:
         return bool(await self.records(Project, id=project_id))

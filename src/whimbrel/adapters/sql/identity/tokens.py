@@ -92,8 +92,7 @@ class TokenStore:
         return None if row is None else _principal(row)
 
     async def grant(self, token: str) -> Grant:
-        async with self._db.read() as tx:
-            row = await tx.row(_GRANT, {"digest": _digest(token), "now": self._clock.now()})
+        row = await self._db.row(_GRANT, {"digest": _digest(token), "now": self._clock.now()})
         if row is None:
             raise NotFound("Could not find token.")
         return Grant(

@@ -91,13 +91,11 @@ class SqlNetworks:
             return await limits.usage(tx, project_id)
 
     async def agent_settings(self) -> dict[str, AgentSettings]:
-        async with self._db.read() as tx:
-            rows = await tx.rows(sa.select(tables.agents))
+        rows = await self._db.rows(sa.select(tables.agents))
         return {row.id: AgentSettings(admin_state_up=row.admin_state_up, description=row.description) for row in rows}
 
     async def set_agent(self, agent_id: str, settings: AgentSettings) -> None:
-        async with self._db.write() as tx:
-            await tx.run(_SET_AGENT[self._db.dialect], {"id": agent_id, **msgspec.structs.asdict(settings)})
+        await self._db.run(_SET_AGENT[self._db.dialect], {"id": agent_id, **msgspec.structs.asdict(settings)})
 
 
 async def _write(tx: Tx, write: Write) -> Record:

@@ -78,23 +78,19 @@ class Limits:
             return await _of_project(tx, project_id)
 
     async def class_limits(self, name: str) -> dict[str, int]:
-        async with self._db.read() as tx:
-            return {row.resource: row.hard_limit for row in await tx.rows(_OF_CLASS, {"class": name})}
+        return {row.resource: row.hard_limit for row in await self._db.rows(_OF_CLASS, {"class": name})}
 
     async def set_class_limits(self, name: str, limits: Mapping[str, int]) -> None:
         rows = [{"class_name": name, "resource": resource, "hard_limit": most} for resource, most in limits.items()]
         if rows:
-            async with self._db.write() as tx:
-                await tx.run(_CLASS_SETS[self._db.dialect], sorted(rows, key=lambda row: str(row["resource"])))
+            await self._db.run(_CLASS_SETS[self._db.dialect], sorted(rows, key=lambda row: str(row["resource"])))
 
     async def set_limits(self, project_id: str, limits: Mapping[str, int]) -> None:
         rows: Sequence[dict[str, Any]] = [
             {"project_id": project_id, "resource": name, "hard_limit": limit} for name, limit in sorted(limits.items())
         ]
         if rows:
-            async with self._db.write() as tx:
-                await tx.run(_SETS[self._db.dialect], rows)
+            await self._db.run(_SETS[self._db.dialect], rows)
 
     async def reset_limits(self, project_id: str) -> None:
-        async with self._db.write() as tx:
-            await tx.run(sa.delete(limits).where(limits.c.project_id == project_id))
+        await self._db.run(sa.delete(limits).where(limits.c.project_id == project_id))

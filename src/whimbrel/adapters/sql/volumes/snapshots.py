@@ -30,15 +30,13 @@ class Snapshots:
             await tx.run(sa.insert(snapshots), snapshot_columns(record))
 
     async def find_snapshot(self, snapshot_id: str) -> SnapshotRecord:
-        async with self._db.read() as tx:
-            row = await tx.row(_FIND, {"snapshot": snapshot_id})
+        row = await self._db.row(_FIND, {"snapshot": snapshot_id})
         if row is None:
             raise _missing(snapshot_id)
         return snapshot_of(row)
 
     async def snapshots(self, query: SnapshotQuery) -> list[SnapshotRecord]:
-        async with self._db.read() as tx:
-            return [snapshot_of(row) for row in await tx.rows(find_snapshots(query))]
+        return [snapshot_of(row) for row in await self._db.rows(find_snapshots(query))]
 
     async def change_snapshot(self, record: SnapshotRecord) -> SnapshotRecord:
         async with self._db.write() as tx:

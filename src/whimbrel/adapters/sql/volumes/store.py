@@ -87,8 +87,7 @@ class SqlVolumes(Snapshots, Types, Limits):
             return await volumes_of(tx, await tx.rows(find_volumes(query)))
 
     async def count_volumes(self, query: VolumeQuery) -> int:
-        async with self._db.read() as tx:
-            return int(await tx.value(count_volumes(query)))
+        return int(await self._db.value(count_volumes(query)))
 
     async def change_volume(
         self,
@@ -129,8 +128,7 @@ class SqlVolumes(Snapshots, Types, Limits):
                 await _explain(tx, record.id)
 
     async def find_attachment(self, attachment_id: str) -> AttachmentRecord:
-        async with self._db.read() as tx:
-            row = await tx.row(_FIND_ATTACHMENT, {"attachment": attachment_id})
+        row = await self._db.row(_FIND_ATTACHMENT, {"attachment": attachment_id})
         if row is None:
             raise NotFound(f"Volume attachment {attachment_id} could not be found.")
         return attachment_of(row)
@@ -140,12 +138,10 @@ class SqlVolumes(Snapshots, Types, Limits):
     ) -> list[AttachmentRecord]:
         asked = {"volumes": volume_ids, "server": server_id, "project": project_id}
         narrowed = {name: value for name, value in asked.items() if value is not None}
-        async with self._db.read() as tx:
-            return [attachment_of(row) for row in await tx.rows(_ATTACHMENTS[tuple(narrowed)], narrowed)]
+        return [attachment_of(row) for row in await self._db.rows(_ATTACHMENTS[tuple(narrowed)], narrowed)]
 
     async def attachment_page(self, query: AttachmentQuery) -> list[AttachmentRecord]:
-        async with self._db.read() as tx:
-            return [attachment_of(row) for row in await tx.rows(page_of_attachments(query))]
+        return [attachment_of(row) for row in await self._db.rows(page_of_attachments(query))]
 
 
 async def _found(tx: Tx, volume_id: str) -> VolumeRecord:

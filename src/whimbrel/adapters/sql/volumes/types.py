@@ -24,8 +24,7 @@ class Types:
             await tx.run(sa.insert(types), type_columns(record))
 
     async def types(self) -> list[VolumeType]:
-        async with self._db.read() as tx:
-            return [type_of(row) for row in await tx.rows(_ALL)]
+        return [type_of(row) for row in await self._db.rows(_ALL)]
 
     async def change_type(self, record: VolumeType) -> VolumeType:
         now = msgspec.structs.replace(record, generation=record.generation + 1)
