@@ -126,8 +126,8 @@ def new_fields(ask: Ask, body: New, project_id: str | None = None) -> dict[str, 
 
 
 def given(body: Body, *names: str) -> dict[str, Any]:
-    """Return those fields that the body contains."""
-    return {name: value for name in names if (value := getattr(body, name)) is not UNSET}
+    """Return those of these fields that the body contains. No names: all fields."""
+    return {name: value for name in names or body.__struct_fields__ if (value := getattr(body, name)) is not UNSET}
 
 
 def address(value: str, what: str) -> str:

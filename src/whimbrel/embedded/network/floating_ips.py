@@ -31,6 +31,9 @@ from whimbrel.ports.embedded.network_store import (
 from whimbrel.ports.services import network_errors as errors
 from whimbrel.ports.services.server_events import ServerEvent
 
+FILTERS = ("floating_network_id", "floating_ip_address", "fixed_ip_address", "router_id", "status")
+"""Fields that are shown as they are, and by which lists are narrowed."""
+
 
 class NewFloatingIp(New, kw_only=True):
     floating_network_id: Text
@@ -54,15 +57,9 @@ async def views(ask: Ask, records: Sequence[FloatingIp]) -> list[dict[str, Any]]
 
 
 def _view(record: FloatingIp, port: Port | None) -> dict[str, Any]:
-    view = common(record)
+    view = common(record, *FILTERS)
     del view["name"]
-    names = ("floating_network_id", "floating_ip_address", "fixed_ip_address", "router_id", "status")
-    return {
-        **view,
-        **{name: getattr(record, name) for name in names},
-        "port_id": record.fixed_port_id,
-        "port_details": port and _details(port),
-    }
+    return {**view, "port_id": record.fixed_port_id, "port_details": port and _details(port)}
 
 
 def _details(port: Port) -> dict[str, Any]:
@@ -76,8 +73,7 @@ FLOATING_IPS = Resource(
     kind=FloatingIp,
     views=views,
     filters={
-        **{name: Filter(field=name) for name in ("floating_network_id", "floating_ip_address", "fixed_ip_address")},
-        **{name: Filter(field=name) for name in ("router_id", "status")},
+        **{name: Filter(field=name) for name in FILTERS},
         "port_id": Filter(field="fixed_port_id"),
     },
 )

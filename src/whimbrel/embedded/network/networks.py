@@ -65,11 +65,8 @@ async def views(ask: Ask, records: Sequence[Network]) -> list[dict[str, Any]]:
 
 def _view(network: Network) -> dict[str, Any]:
     return {
-        **common(network),
-        "admin_state_up": network.admin_state_up,
+        **common(network, "admin_state_up", "shared", "mtu", "port_security_enabled", "qos_policy_id"),
         "status": "ACTIVE",
-        "shared": network.shared,
-        "mtu": network.mtu,
         "subnets": list(network.subnets),
         "router:external": network.external,
         **({"is_default": network.is_default} if network.external else {}),
@@ -77,8 +74,6 @@ def _view(network: Network) -> dict[str, Any]:
         "availability_zones": [],
         "ipv4_address_scope": None,
         "ipv6_address_scope": None,
-        "port_security_enabled": network.port_security_enabled,
-        "qos_policy_id": network.qos_policy_id,
         **_provided(network.segments),
     }
 
@@ -180,22 +175,11 @@ async def update(ask: Ask) -> Reply:
     requested = await one(ask, "network", ChangedNetwork)
     if requested.qos_policy_id:
         await ask.seen(QosPolicy, requested.qos_policy_id)
-    names = (
-        "name",
-        "description",
-        "admin_state_up",
-        "shared",
-        "mtu",
-        "port_security_enabled",
-        "qos_policy_id",
-        "external",
-        "is_default",
-    )
 
     async def edit(network: Network) -> Network:
         if requested.qos_policy_id is not UNSET:
             await check_network(ask, network, requested.qos_policy_id or None)
-        changed = msgspec.structs.replace(network, **given(requested, *names))
+        changed = msgspec.structs.replace(network, **given(requested))
         # As in Neutron, what is not external is no default network.
         return msgspec.structs.replace(changed, is_default=changed.external and changed.is_default)
 

@@ -96,6 +96,10 @@ async def _views(ask: Ask, records: Sequence[Port], networks: Mapping[str, Netwo
     return [_view(ask, port, networks[port.network_id], rules) for port in records if port.network_id in networks]
 
 
+SHOWN = (
+    *("network_id", "mac_address", "admin_state_up", "device_id", "device_owner"),
+    *("port_security_enabled", "qos_policy_id"),
+)
 OF_NETWORK = frozenset({"resource_request", "qos_network_policy_id"})
 """Fields that need a port's network and policies; without them nothing is read."""
 
@@ -108,18 +112,11 @@ def policy_of(port: Port, network: Network) -> str | None:
 def _view(ask: Ask, port: Port, network: Network | None, rules: dict[str, tuple[QosRule, ...]]) -> dict[str, Any]:
     """network: None: fields that depend on it are left out."""
     return {
-        **common(port),
-        "network_id": port.network_id,
-        "mac_address": port.mac_address,
+        **common(port, *SHOWN),
         "fixed_ips": [msgspec.structs.asdict(each) for each in port.fixed_ips or ()],
-        "admin_state_up": port.admin_state_up,
         "status": "N/A" if port.device_owner == FLOATING_IP else port.status,
-        "device_id": port.device_id,
-        "device_owner": port.device_owner,
         "security_groups": list(port.security_groups),
         "allowed_address_pairs": list(port.allowed_address_pairs),
-        "port_security_enabled": port.port_security_enabled,
-        "qos_policy_id": port.qos_policy_id,
         **(_of_network(ask, port, network, rules) if network else {}),
         **_binding_view(port),
     }

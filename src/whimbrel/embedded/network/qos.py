@@ -82,9 +82,7 @@ def rule_view(rule: QosRule) -> dict[str, Any]:
 async def views(ask: Ask, records: Sequence[QosPolicy]) -> list[dict[str, Any]]:
     return [
         {
-            **common(policy),
-            "shared": policy.shared,
-            "is_default": policy.is_default,
+            **common(policy, "shared", "is_default"),
             "rules": [{**rule_view(rule), "type": rule.type, "qos_policy_id": policy.id} for rule in policy.rules],
         }
         for policy in records
@@ -125,7 +123,7 @@ async def update(ask: Ask) -> Reply:
     requested = await one(ask, "policy", ChangedPolicy)
 
     async def edit(policy: QosPolicy) -> QosPolicy:
-        return msgspec.structs.replace(policy, **given(requested, "name", "description", "shared", "is_default"))
+        return msgspec.structs.replace(policy, **given(requested))
 
     return await POLICIES.change(ask, edit)
 
@@ -206,7 +204,7 @@ class Rules:
         await self._check_free(ask, policy)
 
         async def edit(record: QosRule) -> QosRule:
-            return msgspec.structs.replace(record, **given(requested, *requested.__struct_fields__))
+            return msgspec.structs.replace(record, **given(requested))
 
         _, now = await ask.changed(QosRule, rule.id, edit)
         return self._answer(now)

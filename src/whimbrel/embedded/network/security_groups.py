@@ -28,6 +28,10 @@ PROTOCOLS = (
 WITH_PORTS = ("tcp", "udp", "sctp", "dccp", "udplite", "6", "17", "33", "132", "136")
 ICMP = ("icmp", "icmpv6", "ipv6-icmp", "1", "58")
 
+FILTERS = ("security_group_id", "direction", "ethertype", "protocol", "remote_ip_prefix", "remote_group_id")
+PORT_FILTERS = ("port_range_min", "port_range_max")
+"""Fields of rules that are shown as they are, and by which lists of rules are narrowed."""
+
 PortNumber = Annotated[int, Meta(ge=-(2**31), lt=2**31)]  # the bounds depend on the protocol
 
 
@@ -54,8 +58,7 @@ class NewRule(New, kw_only=True):
 async def views(ask: Ask, records: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
     return [
         {
-            **common(group),
-            "stateful": group.stateful,
+            **common(group, "stateful"),
             "shared": False,
             "security_group_rules": [_rule_view(rule) for rule in group.rules],
         }
@@ -68,17 +71,9 @@ async def rule_views(ask: Ask, records: Sequence[SecurityGroupRule]) -> list[dic
 
 
 def _rule_view(rule: SecurityGroupRule) -> dict[str, Any]:
-    view = common(rule, tags=False)
+    view = common(rule, *FILTERS, *PORT_FILTERS, "normalized_cidr", tags=False)
     del view["name"]
-    names = ("security_group_id", "direction", "ethertype", "protocol", "port_range_min", "port_range_max")
-    return {
-        **view,
-        **{name: getattr(rule, name) for name in names},
-        "remote_ip_prefix": rule.remote_ip_prefix,
-        "remote_group_id": rule.remote_group_id,
-        "remote_address_group_id": None,
-        "normalized_cidr": rule.normalized_cidr,
-    }
+    return {**view, "remote_address_group_id": None}
 
 
 GROUPS = Resource(
@@ -94,9 +89,8 @@ RULES = Resource(
     kind=SecurityGroupRule,
     views=rule_views,
     filters={
-        **{name: Filter(field=name) for name in ("security_group_id", "direction", "ethertype", "protocol")},
-        **{name: Filter(field=name) for name in ("remote_ip_prefix", "remote_group_id")},
-        **{name: Filter(field=name, kind=int) for name in ("port_range_min", "port_range_max")},
+        **{name: Filter(field=name) for name in FILTERS},
+        **{name: Filter(field=name, kind=int) for name in PORT_FILTERS},
     },
 )
 
@@ -172,7 +166,7 @@ async def update(ask: Ask) -> Reply:
             raise SecurityGroupCannotRemoveDefault("Updating default security group is not allowed.")
         if not group.is_default and requested.name == DEFAULT_GROUP:
             raise SecurityGroupDefaultAlreadyExists("Default security group already exists.")
-        return msgspec.structs.replace(group, **given(requested, "name", "description", "stateful"))
+        return msgspec.structs.replace(group, **given(requested))
 
     return await GROUPS.change(ask, edit)
 

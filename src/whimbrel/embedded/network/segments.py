@@ -24,9 +24,7 @@ class NewSegment(New, kw_only=True):
 async def views(ask: Ask, records: Sequence[Segment]) -> list[dict[str, Any]]:
     return [
         {
-            **common(segment),
-            "network_id": segment.network_id,
-            "network_type": segment.network_type,
+            **common(segment, "network_id", "network_type"),
             "physical_network": segment.physical_network or None,
             "segmentation_id": segment.segmentation_id or None,
         }
@@ -72,6 +70,6 @@ async def update(ask: Ask) -> Reply:
     requested = await one(ask, "segment", Changed)
 
     async def edit(segment: Segment) -> Segment:
-        return msgspec.structs.replace(segment, **given(requested, "name", "description"))
+        return msgspec.structs.replace(segment, **given(requested))
 
     return await SEGMENTS.change(ask, edit)

@@ -17,6 +17,7 @@ from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import Network, Query, Segment, Subnet
 from whimbrel.ports.services.network_errors import GatewayConflictWithAllocationPools, InvalidInput
 
+V6 = ("ipv6_address_mode", "ipv6_ra_mode")
 V6_MODES = Literal["slaac", "dhcpv6-stateful", "dhcpv6-stateless"]
 
 
@@ -65,20 +66,13 @@ class ChangedSubnet(Changed, kw_only=True):
 async def views(ask: Ask, records: Sequence[Subnet]) -> list[dict[str, Any]]:
     networks = await ask.store.search(Network, Query(where={"external": [True]})) if records else []
     external = {network.id for network in networks}
+    names = ("network_id", "ip_version", "cidr", "gateway_ip", "enable_dhcp", *V6, "segment_id")
     return [
         {
-            **common(subnet),
-            "network_id": subnet.network_id,
-            "ip_version": subnet.ip_version,
-            "cidr": subnet.cidr,
-            "gateway_ip": subnet.gateway_ip,
+            **common(subnet, *names),
             "allocation_pools": [msgspec.structs.asdict(pool) for pool in subnet.pools],
-            "enable_dhcp": subnet.enable_dhcp,
             "dns_nameservers": list(subnet.dns_nameservers),
             "host_routes": list(subnet.host_routes),
-            "ipv6_address_mode": subnet.ipv6_address_mode,
-            "ipv6_ra_mode": subnet.ipv6_ra_mode,
-            "segment_id": subnet.segment_id,
             "service_types": list(subnet.service_types),
             "subnetpool_id": None,
             "router:external": subnet.network_id in external,
@@ -93,8 +87,7 @@ SUBNETS = Resource(
     kind=Subnet,
     views=views,
     filters={
-        **{name: Filter(field=name) for name in ("network_id", "cidr", "gateway_ip", "segment_id")},
-        **{name: Filter(field=name) for name in ("ipv6_address_mode", "ipv6_ra_mode")},
+        **{name: Filter(field=name) for name in ("network_id", "cidr", "gateway_ip", "segment_id", *V6)},
         "ip_version": Filter(field="ip_version", kind=int),
         "enable_dhcp": Filter(field="enable_dhcp", kind=bool),
     },
@@ -122,7 +115,7 @@ async def _new(ask: Ask, requested: NewSubnet) -> Subnet:
         pools=tuple(pools),
         dns_nameservers=_servers(requested.dns_nameservers),
         host_routes=_routes(requested.host_routes, version),
-        **given(requested, "name", "description", "enable_dhcp", "ipv6_address_mode", "ipv6_ra_mode", "segment_id"),
+        **given(requested, "name", "description", "enable_dhcp", *V6, "segment_id"),
         service_types=requested.service_types,
     )
     _check_modes(subnet)

@@ -10,8 +10,8 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def common(record: Record, *, tags: bool = True) -> dict[str, Any]:
-    """Return the fields of every record."""
+def common(record: Record, *names: str, tags: bool = True) -> dict[str, Any]:
+    """Return the fields of every record, and those of these names as they are."""
     view = {
         "id": record.id,
         "name": record.name,
@@ -21,5 +21,6 @@ def common(record: Record, *, tags: bool = True) -> dict[str, Any]:
         "created_at": moment(record.created_at),
         "updated_at": moment(record.updated_at),
         "revision_number": record.revision,
+        **{name: getattr(record, name) for name in names},
     }
     return view | {"tags": list(record.tags)} if tags else view
