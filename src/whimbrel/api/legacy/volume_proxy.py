@@ -1,6 +1,7 @@
 """/os-volumes and /os-snapshots, until 2.35: volumes and snapshots of the requester's project, for old clients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from whimbrel.api.http.call import Call
@@ -41,21 +42,15 @@ async def create(call: Call) -> Any:
         snapshot_id=snapshot_id,
         metadata=wanted.get("metadata") or {},
     )
-    try:
+    with _refused_as_in_nova():
         made = await call.cloud.volumes.new_volume(new, call.granting_requester.grant)
-    except OverQuota as over:
-        raise Problem(403, over.reason) from over
-    except Refused as refused:
-        raise Invalid(refused.reason) from refused
     return Reply({"volume": _volume(made)}, headers={"Location": call.links("os-volumes", made.id)[0]["href"]})
 
 
 async def delete(call: Call) -> None:
     volume = await _own_volume(call)
-    try:
+    with _refused_as_in_nova():
         await call.cloud.volumes.delete_volume(volume.id)
-    except Refused as refused:
-        raise Invalid(refused.reason) from refused
 
 
 async def index_snapshots(call: Call) -> Any:
@@ -80,19 +75,24 @@ async def create_snapshot(call: Call) -> Any:
         description=wanted.get("display_description"),
     )
     is_forced = truth(wanted.get("force", False))
-    try:
+    with _refused_as_in_nova():
         made = await call.cloud.volumes.new_snapshot(new, call.granting_requester.grant, force=is_forced)
-    except OverQuota as over:
-        raise Problem(403, over.reason) from over
-    except Refused as refused:
-        raise Invalid(refused.reason) from refused
     return {"snapshot": _snapshot(made)}
 
 
 async def delete_snapshot(call: Call) -> None:
     snapshot = await _own_snapshot(call)
-    try:
+    with _refused_as_in_nova():
         await call.cloud.volumes.remove_snapshot(snapshot.id)
+
+
+@contextmanager
+def _refused_as_in_nova() -> Iterator[None]:
+    """Raises: Problem: 403: the quota is exceeded; Invalid: the volume service refuses."""
+    try:
+        yield
+    except OverQuota as over:
+        raise Problem(403, over.reason) from over
     except Refused as refused:
         raise Invalid(refused.reason) from refused
 

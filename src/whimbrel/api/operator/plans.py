@@ -18,7 +18,7 @@ from whimbrel.api.views import locations
 from whimbrel.api.views.decisions import Decision
 from whimbrel.api.views.plans import Plan, PlanAnswer, PlannedServer
 from whimbrel.domain.errors import Invalid
-from whimbrel.domain.ids import GroupId, HostName, ServerId
+from whimbrel.domain.ids import GroupId, ServerId
 from whimbrel.moves import live_requests, requests
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.requests import Wanted
@@ -93,39 +93,40 @@ async def _resize(call: Call, requested: Mapping[str, Any], target: Mapping[str,
 
 async def _migrate(call: Call, requested: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
     """Return the facts of the migration. Raises: as the migration does."""
-    host: HostName | None = requested.get("host")
-    zone: str | None = requested.get("availability_zone")
-    call.check("os_compute_api:os-migrate-server:migrate", target)
-    if requested.get("flavor") is not None:
-        raise Invalid("A migration keeps the flavor: 'flavor' is for plans of a resize.")
-    if host is not None:
-        call.check("os_compute_api:os-migrate-server:migrate:host", target)
-    if zone is not None:
-        call.check("whimbrel:servers:move", target)
-    action_states.check_lock(call)
+    _check_migration(call, requested, target, "os_compute_api:os-migrate-server:migrate", "A migration")
     action_states.check(call.server, "migrate", action_states.LIVING)
-    if zone is None:
-        return await requests.migrate_facts(call.cloud, call.server, host, leaves_cell=may_leave_cell(call))
-    wanted = Wanted(zone=await locations.zone_id(call, zone), host=host, leaves_cell=may_leave_cell(call))
+    host, leaves_cell = requested.get("host"), may_leave_cell(call)
+    if (zone := await _zone_id(call, requested)) is None:
+        return await requests.migrate_facts(call.cloud, call.server, host, leaves_cell=leaves_cell)
+    wanted = Wanted(zone=zone, host=host, leaves_cell=leaves_cell)
     return await requests.wanted_facts(call.cloud, call.server, wanted)
 
 
 async def _migrate_live(call: Call, requested: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
     """Return the facts of the live migration. Raises: as it does."""
-    host: HostName | None = requested.get("host")
-    call.check("os_compute_api:os-migrate-server:migrate_live", target)
-    zone: str | None = requested.get("availability_zone")
+    _check_migration(call, requested, target, "os_compute_api:os-migrate-server:migrate_live", "A live migration")
+    action_states.check(call.server, "os-migrateLive", live_requests.LIVE_STATES)
+    host, zone, leaves_cell = requested.get("host"), await _zone_id(call, requested), may_leave_cell(call)
+    return await live_requests.live_facts(call.cloud, call.server, host, zone=zone, leaves_cell=leaves_cell)
+
+
+def _check_migration(
+    call: Call, requested: Mapping[str, Any], target: Mapping[str, str], rule: str, subject: str
+) -> None:
+    """Raises: Problem: the requester may not do it; Invalid; Conflict: the server is locked."""
+    call.check(rule, target)
     if requested.get("flavor") is not None:
-        raise Invalid("A live migration keeps the flavor: 'flavor' is for plans of a resize.")
-    if host is not None:
-        call.check("os_compute_api:os-migrate-server:migrate_live:host", target)
-    if zone is not None:
+        raise Invalid(f"{subject} keeps the flavor: 'flavor' is for plans of a resize.")
+    if requested.get("host") is not None:
+        call.check(f"{rule}:host", target)
+    if requested.get("availability_zone") is not None:
         call.check("whimbrel:servers:move", target)
     action_states.check_lock(call)
-    action_states.check(call.server, "os-migrateLive", live_requests.LIVE_STATES)
-    zone_id = None if zone is None else await locations.zone_id(call, zone)
-    leaves_cell = may_leave_cell(call)
-    return await live_requests.live_facts(call.cloud, call.server, host, zone=zone_id, leaves_cell=leaves_cell)
+
+
+async def _zone_id(call: Call, requested: Mapping[str, Any]) -> str | None:
+    zone = requested.get("availability_zone")
+    return None if zone is None else await locations.zone_id(call, zone)
 
 
 # Groups
@@ -136,11 +137,7 @@ async def _of_group(call: Call, requested: Mapping[str, Any]) -> Plan:
     call.check("whimbrel:server_groups:move")
     if requested["action"] != "migrate" or requested.get("flavor") is not None or truth(requested.get("live", False)):
         raise Invalid("A plan of a server group is of a cold migration: each server keeps its flavor.")
-    zone = (
-        None
-        if requested.get("availability_zone") is None
-        else await locations.zone_id(call, requested["availability_zone"])
-    )
+    zone = await _zone_id(call, requested)
     group = await call.cloud.server_groups.get(GroupId(requested["server_group"]))
     planned = await group_moves.plan(call.cloud, group, requested.get("host"), zone)
     decision = await _decision(call, planned.record or planned.reason, hosts=call.may(HOSTS))
