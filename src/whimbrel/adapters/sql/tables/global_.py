@@ -2,6 +2,8 @@
 
 import sqlalchemy as sa
 
+from whimbrel.adapters.sql.tables.partial_index import where
+
 metadata = sa.MetaData()
 
 Doc = sa.LargeBinary
@@ -27,24 +29,9 @@ directory = sa.Table(
         "(cell IS NULL) = (unplaced IS NOT NULL) OR deleted_at IS NOT NULL", name="directory_one_record"
     ),
     sa.Index("directory_usage", "project_id", "deleted_at", "user_id", "vcpus", "memory_mib"),
-    sa.Index(
-        "directory_unplaced",
-        "server_id",
-        sqlite_where=sa.text("unplaced IS NOT NULL"),
-        postgresql_where=sa.text("unplaced IS NOT NULL"),
-    ),
-    sa.Index(
-        "directory_switches",
-        "switch_number",
-        sqlite_where=sa.text("switch_number IS NOT NULL"),
-        postgresql_where=sa.text("switch_number IS NOT NULL"),
-    ),
-    sa.Index(
-        "directory_delete_wanted",
-        "server_id",
-        sqlite_where=sa.text("delete_wanted_by IS NOT NULL AND deleted_at IS NULL"),
-        postgresql_where=sa.text("delete_wanted_by IS NOT NULL AND deleted_at IS NULL"),
-    ),
+    sa.Index("directory_unplaced", "server_id", **where("unplaced IS NOT NULL")),
+    sa.Index("directory_switches", "switch_number", **where("switch_number IS NOT NULL")),
+    sa.Index("directory_delete_wanted", "server_id", **where("delete_wanted_by IS NOT NULL AND deleted_at IS NULL")),
 )
 
 switches = sa.Table(
@@ -122,52 +109,17 @@ runs = sa.Table(
     sa.CheckConstraint("turned IN ('refused', 'reverted', 'asked')", name="runs_turned"),
     sa.CheckConstraint("verdict IN ('confirm', 'revert')", name="runs_verdict"),
     sa.CheckConstraint("epoch >= 1", name="runs_epoch"),
-    sa.Index(
-        "one_open_run",  # any number may be queued behind it
-        "subject",
-        unique=True,
-        sqlite_where=sa.text("state = 'open' AND NOT queued"),
-        postgresql_where=sa.text("state = 'open' AND NOT queued"),
-    ),
-    sa.Index(
-        "one_parked_run",  # one operation may be open beside it
-        "subject",
-        unique=True,
-        sqlite_where=sa.text("state = 'parked'"),
-        postgresql_where=sa.text("state = 'parked'"),
-    ),
-    sa.Index(
-        "runs_due",
-        "due_at",
-        sqlite_where=sa.text("state = 'open'"),
-        postgresql_where=sa.text("state = 'open'"),
-    ),
-    sa.Index(
-        "runs_owned",
-        "owner",
-        sqlite_where=sa.text("state = 'open' AND owner IS NOT NULL"),
-        postgresql_where=sa.text("state = 'open' AND owner IS NOT NULL"),
-    ),
+    # Any number of runs may be queued behind the open one, and one operation may be open beside a parked one.
+    sa.Index("one_open_run", "subject", unique=True, **where("state = 'open' AND NOT queued")),
+    sa.Index("one_parked_run", "subject", unique=True, **where("state = 'parked'")),
+    sa.Index("runs_due", "due_at", **where("state = 'open'")),
+    sa.Index("runs_owned", "owner", **where("state = 'open' AND owner IS NOT NULL")),
     sa.Index("runs_by_subject", "subject"),
     sa.Index("runs_by_source", "saga", "source_host"),
-    sa.Index(
-        "runs_by_ticket",
-        "ticket",
-        sqlite_where=sa.text("ticket IS NOT NULL AND finished_at IS NULL"),
-        postgresql_where=sa.text("ticket IS NOT NULL AND finished_at IS NULL"),
-    ),
-    sa.Index(
-        "runs_to_announce",
-        "subject",
-        sqlite_where=sa.text("announced < entries"),
-        postgresql_where=sa.text("announced < entries"),
-    ),
-    sa.Index(
-        "runs_ended",  # covering index for counts
-        *("finished_at", "saga", "turned", "state"),
-        sqlite_where=sa.text("finished_at IS NOT NULL"),
-        postgresql_where=sa.text("finished_at IS NOT NULL"),
-    ),
+    sa.Index("runs_by_ticket", "ticket", **where("ticket IS NOT NULL AND finished_at IS NULL")),
+    sa.Index("runs_to_announce", "subject", **where("announced < entries")),
+    # Covers the columns of counts.
+    sa.Index("runs_ended", "finished_at", "saga", "turned", "state", **where("finished_at IS NOT NULL")),
     sqlite_autoincrement=True,
 )
 
@@ -199,12 +151,7 @@ actions = sa.Table(
     sa.Column("message", sa.Text),
     sa.Column("to_announce", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.UniqueConstraint("server_id", "request_id", "name", name="actions_once"),
-    sa.Index(
-        "actions_to_announce",
-        "server_id",
-        sqlite_where=sa.text("to_announce"),
-        postgresql_where=sa.text("to_announce"),
-    ),
+    sa.Index("actions_to_announce", "server_id", **where("to_announce")),
 )
 
 announcing = sa.Table(
@@ -382,13 +329,7 @@ processes = sa.Table(
     sa.Column("lease_until", sa.Double, nullable=False),
     sa.Column("clock_offset_s", sa.Double, nullable=False),
     sa.Column("knows", sa.Text, nullable=False, server_default="{}"),  # JSON: the versions that it can process
-    sa.Index(
-        "one_process_of_role",
-        "role",
-        unique=True,
-        sqlite_where=sa.text("is_exclusive"),
-        postgresql_where=sa.text("is_exclusive"),
-    ),
+    sa.Index("one_process_of_role", "role", unique=True, **where("is_exclusive")),
 )
 """The processes of this cloud, with their leases. Times are of the database's clock."""
 
@@ -535,13 +476,7 @@ maintenance_hosts = sa.Table(
     sa.Column("was_enabled", sa.Boolean),
     sa.Column("was_reason", sa.Text),
     sa.Column("held", sa.Boolean, nullable=False),
-    sa.Index(
-        "one_maintenance_of_host",
-        "host",
-        unique=True,
-        sqlite_where=sa.text("held"),
-        postgresql_where=sa.text("held"),
-    ),
+    sa.Index("one_maintenance_of_host", "host", unique=True, **where("held")),
 )
 
 maintenance_holds = sa.Table(

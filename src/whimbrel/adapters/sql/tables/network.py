@@ -6,6 +6,8 @@ groups per project, and floating IPs per network and fixed address.
 
 import sqlalchemy as sa
 
+from whimbrel.adapters.sql.tables.partial_index import where
+
 metadata = sa.MetaData()
 
 
@@ -94,13 +96,7 @@ security_groups = _record(
     "security_groups",
     sa.Column("stateful", sa.Boolean, nullable=False),
     sa.Column("is_default", sa.Boolean, nullable=False),
-    sa.Index(
-        "one_default_group",
-        "project_id",
-        unique=True,
-        sqlite_where=sa.text("is_default"),
-        postgresql_where=sa.text("is_default"),
-    ),
+    sa.Index("one_default_group", "project_id", unique=True, **where("is_default")),
 )
 
 security_group_rules = _record(
@@ -168,13 +164,7 @@ bindings = sa.Table(
     sa.Column("vif_type", sa.String(64), nullable=False),
     sa.Column("vif_details", sa.JSON, nullable=False),
     sa.Column("profile", sa.JSON, nullable=False),
-    sa.Index(
-        "one_active_binding",
-        "port_id",
-        unique=True,
-        sqlite_where=sa.text("active"),
-        postgresql_where=sa.text("active"),
-    ),
+    sa.Index("one_active_binding", "port_id", unique=True, **where("active")),
     sa.Index("port_bindings_by_host", "host"),
     sqlite_with_rowid=False,
 )
