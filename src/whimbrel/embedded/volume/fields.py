@@ -23,6 +23,29 @@ STRICT_SINCE = 53
 Body = TypeVar("Body")
 
 
+class Named(msgspec.Struct, kw_only=True):
+    """The names of a volume or a snapshot in a body, in both of their forms."""
+
+    name: Name | msgspec.UnsetType | None = msgspec.UNSET
+    display_name: Name | msgspec.UnsetType | None = msgspec.UNSET
+    description: Name | msgspec.UnsetType | None = msgspec.UNSET
+    display_description: Name | msgspec.UnsetType | None = msgspec.UNSET
+
+    def for_new(self) -> dict[str, Any]:
+        """Return the fields `name` and `description` of a new record; null counts as not sent."""
+        sent = ((self.name, self.display_name), (self.description, self.display_description))
+        name, description = (next((text.strip() for text in texts if isinstance(text, str)), None) for texts in sent)
+        return {"name": name, "description": description}
+
+    def changes(self) -> dict[str, str | None]:
+        """Return those of the fields `name` and `description` that are changed."""
+        sent = (
+            *(("name", text) for text in (self.display_name, self.name)),
+            *(("description", text) for text in (self.display_description, self.description)),
+        )
+        return {field: text and text.strip() for field, text in sent if text is not msgspec.UNSET}
+
+
 async def wrapped(ask: Ask, key: str, kind: type[Body], beside: tuple[str, ...] = ()) -> Body:
     """Parse `{key: {...}}`. beside: other permitted outer keys. Raises: Problem: malformed."""
     outer = await ask.body(dict[str, msgspec.Raw])
@@ -44,11 +67,6 @@ def fitted(ask: Ask, key: str, raw: msgspec.Raw, kind: type[Body]) -> Body:
         if unknown := sorted(set(msgspec.json.decode(raw, type=dict[str, Any])) - known):
             raise Problem(400, f"Additional properties are not allowed: {', '.join(unknown)}.")
     return made
-
-
-def cleaned(text: str | None) -> str | None:
-    """Return a name without surrounding blanks."""
-    return text.strip() if text is not None else None
 
 
 def not_served(**fields: object) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
 from whimbrel.embedded.volume import queries, views, volume_states
-from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, fitted, flag, wrapped
+from whimbrel.embedded.volume.fields import Metadata, Named, Uuid, fitted, flag, wrapped
 from whimbrel.embedded.volume.request import ACCEPTED, Ask
 from whimbrel.embedded.volume.service import TRIES
 from whimbrel.http.problem import Problem
@@ -18,21 +18,10 @@ DELETABLE = ("available", "error", "error_deleting")
 IN_USE_SINCE = 66  # from this version on snapshots of volumes in use need no force
 
 
-class NewSnapshot(msgspec.Struct, kw_only=True):
+class NewSnapshot(Named, kw_only=True):
     volume_id: Uuid | None
-    name: Name | None = None
-    display_name: Name | None = None
-    description: Name | None = None
-    display_description: Name | None = None
     force: bool | str | None = None
     metadata: Metadata | None = None
-
-
-class ChangedSnapshot(msgspec.Struct, kw_only=True):
-    name: Name | msgspec.UnsetType | None = msgspec.UNSET
-    display_name: Name | msgspec.UnsetType | None = msgspec.UNSET
-    description: Name | msgspec.UnsetType | None = msgspec.UNSET
-    display_description: Name | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Reset(msgspec.Struct, kw_only=True):
@@ -73,8 +62,7 @@ async def _taken(ask: Ask, sent: NewSnapshot, volume_id: str) -> SnapshotRecord:
             volume_id=volume.id,
             project_id=volume.project_id,
             user_id=ask.principal.user_id,
-            name=cleaned(sent.name if sent.name is not None else sent.display_name),
-            description=cleaned(sent.description if sent.description is not None else sent.display_description),
+            **sent.for_new(),
             status="creating",
             size_gib=volume.size_gib,
             created_at=now,
@@ -111,16 +99,10 @@ async def _listed(ask: Ask, detail: bool) -> Reply:
 
 
 async def update(ask: Ask) -> Reply:
-    sent = await wrapped(ask, "snapshot", ChangedSnapshot)
+    sent = await wrapped(ask, "snapshot", Named)
     record = await ask.snapshot()
-    changes: dict[str, Any] = {"updated_at": ask.service.clock.now()}
-    for value in (sent.display_name, sent.name):
-        if value is not msgspec.UNSET:
-            changes["name"] = cleaned(value)
-    for value in (sent.display_description, sent.description):
-        if value is not msgspec.UNSET:
-            changes["description"] = cleaned(value)
-    record = await ask.store.change_snapshot(replace(record, **changes))
+    changed = replace(record, updated_at=ask.service.clock.now(), **sent.changes())
+    record = await ask.store.change_snapshot(changed)
     return Reply({"snapshot": views.snapshot(ask, record, detail=False)})
 
 

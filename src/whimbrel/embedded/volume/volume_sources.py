@@ -6,7 +6,7 @@ import msgspec
 
 from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.embedded.volume import volume_states
-from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, flag, gib, not_served
+from whimbrel.embedded.volume.fields import Metadata, Name, Named, Uuid, flag, gib, not_served
 from whimbrel.embedded.volume.jobs import GIB
 from whimbrel.embedded.volume.request import Ask
 from whimbrel.http.problem import Problem
@@ -14,12 +14,8 @@ from whimbrel.ports.embedded.volume_store import VolumeRecord, VolumeType
 from whimbrel.ports.services.images import Image
 
 
-class NewVolume(msgspec.Struct, kw_only=True):
+class NewVolume(Named, kw_only=True):
     size: int | str | None = None
-    name: Name | None = None
-    display_name: Name | None = None
-    description: Name | None = None
-    display_description: Name | None = None
     metadata: Metadata | None = None
     volume_type: Name | None = None
     availability_zone: Name | None = None
@@ -47,8 +43,7 @@ async def planned(ask: Ask, sent: NewVolume) -> VolumeRecord:
     now = ask.service.clock.now()
     empty = VolumeRecord(
         id=ask.service.ids.uuid(),
-        name=cleaned(sent.name if sent.name is not None else sent.display_name),
-        description=cleaned(sent.description if sent.description is not None else sent.display_description),
+        **sent.for_new(),
         project_id=ask.project_id,
         user_id=ask.principal.user_id,
         size_gib=1,

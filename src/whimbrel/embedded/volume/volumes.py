@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import WrongState
 from whimbrel.embedded.volume import queries, views, volume_sources, volume_states
-from whimbrel.embedded.volume.fields import Metadata, Name, cleaned, flag, wrapped
+from whimbrel.embedded.volume.fields import Metadata, Named, flag, wrapped
 from whimbrel.embedded.volume.request import ACCEPTED, Ask
 from whimbrel.embedded.volume.service import Change
 from whimbrel.http.problem import Problem
@@ -23,11 +23,7 @@ from whimbrel.ports.embedded.volume_store import (
 )
 
 
-class ChangedVolume(msgspec.Struct, kw_only=True):
-    name: Name | msgspec.UnsetType | None = msgspec.UNSET
-    display_name: Name | msgspec.UnsetType | None = msgspec.UNSET
-    description: Name | msgspec.UnsetType | None = msgspec.UNSET
-    display_description: Name | msgspec.UnsetType | None = msgspec.UNSET
+class ChangedVolume(Named, kw_only=True):
     metadata: Metadata | msgspec.UnsetType | None = msgspec.UNSET
 
 
@@ -71,14 +67,7 @@ async def summary(ask: Ask) -> Reply:
 async def update(ask: Ask) -> Reply:
     sent = await wrapped(ask, "volume", ChangedVolume)
     record = await ask.volume()
-    changes: dict[str, Any] = {"updated_at": ask.service.clock.now()}
-    for field, values in (
-        ("name", (sent.display_name, sent.name)),
-        ("description", (sent.display_description, sent.description)),
-    ):
-        for value in values:
-            if value is not msgspec.UNSET:
-                changes[field] = cleaned(value)
+    changes: dict[str, Any] = {"updated_at": ask.service.clock.now(), **sent.changes()}
     if isinstance(sent.metadata, dict):
         changes["metadata"] = sent.metadata
     record = await ask.service.change(record.id, lambda volume, claims: Change(replace(volume, **changes)))
