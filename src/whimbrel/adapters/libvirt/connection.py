@@ -56,7 +56,7 @@ def load_libvirt() -> Libvirt:
             "driver libvirt needs the package libvirt-python: apt-get install libvirt-dev pkg-config gcc "
             "&& pip install 'whimbrel[libvirt]'"
         ) from error
-    libvirt.registerErrorHandler(_say_nothing, None)  # by default it writes every error to stderr too
+    libvirt.registerErrorHandler(lambda _context, _error: None, None)  # by default it writes every error to stderr too
     return libvirt
 
 
@@ -125,7 +125,3 @@ class Connection:
         code = error.get_error_code()
         kinds = (kind for name, kind in ERRORS.items() if getattr(self.libvirt, name, None) == code)
         return next(kinds, Unavailable)(f"libvirt: {error.get_error_message() or error}")
-
-
-def _say_nothing(_context: Any, _error: Any) -> None:
-    pass

@@ -7,7 +7,7 @@ complete when the guest has arrived. The caller holds the lock of the server's g
 from dataclasses import dataclass
 
 from whimbrel.adapters.libvirt import arrival
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.connection import Connection
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.departure import address_of
 from whimbrel.adapters.libvirt.domain_control import Domains
@@ -93,13 +93,10 @@ class IncomingGuests:
         slot = self.slots.reserved(key)
         if not slot.incoming.exists() and slot.definition.exists():
             return
-        await self.connection.run(lambda libvirtd: self._wake(libvirtd, key))
+        await self.connection.run(lambda c: arrival.wake(self.connection.libvirt, c, key))
         await self.adopt(key)
         if slot.incoming.exists() or not slot.definition.exists():
             raise NotFound(f"guest {key.slot} of server {key.server} has not arrived here")
-
-    def _wake(self, libvirtd: Libvirt, key: GuestKey) -> None:
-        arrival.wake(self.connection.libvirt, libvirtd, key)
 
     async def adopt(self, key: GuestKey) -> None:
         """Make a guest that has arrived one like every other; one that has not stays as it is."""

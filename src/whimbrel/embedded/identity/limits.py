@@ -130,7 +130,7 @@ async def index(ask: Ask) -> Reply:
 
 
 async def show(ask: Ask) -> Reply:
-    record = await _limit(ask)
+    record = await ask.store.record(ProjectLimit, ask.path("limit_id"))
     if not (_sees_all(ask) or record.project_id == ask.principal.project_id):
         raise Problem(403, FORBIDDEN)
     return await _shown(ask, record)
@@ -183,10 +183,6 @@ async def _reference(ask: Ask, given: NewLimit) -> RegisteredLimit:
     for each in await ask.store.records(RegisteredLimit, **wanted):
         return each
     raise Problem(403, "Unable to create a limit that has no corresponding registered limit.")
-
-
-async def _limit(ask: Ask) -> ProjectLimit:
-    return await ask.store.record(ProjectLimit, ask.path("limit_id"))
 
 
 async def _shown(ask: Ask, record: ProjectLimit) -> Reply:

@@ -46,7 +46,11 @@ async def of_request(ask: Ask) -> ImageQuery:
         viewer=ask.viewer,
         visibility=_choice(query, "visibility", VISIBILITIES),
         member_status=_choice(query, "member_status", MEMBER_STATUSES) or "accepted",
-        columns={**_texts(query), **_flags(query)},
+        columns={
+            "hidden": [False],  # hidden images are listed only on request
+            **{column: _alternatives(query[name]) for name, column in COLUMNS.items() if name in query},
+            **{column: [_flag(name, query[name])] for name, column in FLAGS.items() if name in query},
+        },
         status=_alternatives(query["status"]) if "status" in query else (),
         tags=query.getlist("tag"),
         properties={name: value for name, value in query.items() if name not in OWN},
@@ -56,16 +60,6 @@ async def of_request(ask: Ask) -> ImageQuery:
         after=await _marker(ask, query),
         limit=_limit(query),
     )
-
-
-def _texts(query: QueryParams) -> dict[str, Sequence[str | bool]]:
-    return {column: _alternatives(query[name]) for name, column in COLUMNS.items() if name in query}
-
-
-def _flags(query: QueryParams) -> dict[str, Sequence[str | bool]]:
-    """Parse the flags; hidden images are listed only on request."""
-    flags = {column: [_flag(name, query[name])] for name, column in FLAGS.items() if name in query}
-    return {"hidden": [False], **flags}
 
 
 def _flag(name: str, value: str) -> bool:

@@ -23,6 +23,7 @@ from whimbrel.ports.embedded.network_store import (
     Port,
     QosPolicy,
     QosRule,
+    R,
     Record,
     Router,
     SecurityGroup,
@@ -150,10 +151,6 @@ def _attached(port: Port) -> tuple[object, ...]:
     return (port.mac_address, port.fixed_ips, router)
 
 
-async def _group(tx: Tx, group: SecurityGroup, before: SecurityGroup | None) -> SecurityGroup:
-    return group
-
-
 async def _group_rule(tx: Tx, rule: SecurityGroupRule, before: SecurityGroupRule | None) -> SecurityGroupRule:
     group = await GROUP.find(tx, rule.security_group_id, lock=True)
     if rule.remote_group_id and rule.remote_group_id != group.id:
@@ -189,8 +186,8 @@ def _clash(rule: QosRule, other: QosRule) -> bool:
     return rule.direction == other.direction or "any" in (rule.direction, other.direction)
 
 
-async def _router(tx: Tx, router: Router, before: Router | None) -> Router:
-    return router
+async def _unconditional(tx: Tx, record: R, before: R | None) -> R:
+    return record
 
 
 ADMIT: dict[type[Record], Callable[[Tx, Any, Any], Awaitable[Any]]] = {
@@ -198,11 +195,11 @@ ADMIT: dict[type[Record], Callable[[Tx, Any, Any], Awaitable[Any]]] = {
     Segment: _segment,
     Subnet: _subnet,
     Port: _port,
-    SecurityGroup: _group,
+    SecurityGroup: _unconditional,
     SecurityGroupRule: _group_rule,
     QosPolicy: _policy,
     QosRule: _qos_rule,
-    Router: _router,
+    Router: _unconditional,
     FloatingIp: routing.admit_floating_ip,
 }
 
