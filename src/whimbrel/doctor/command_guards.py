@@ -12,6 +12,7 @@ from whimbrel.doctor.doctor_finding import AskHost, Command, Finding, Reboot
 from whimbrel.doctor.guest_checks import GuestChecks
 from whimbrel.doctor.nova_records import Instance, NovaRecords, VolumeUse
 from whimbrel.doctor.volume_checks import VolumeChecks
+from whimbrel.domain.batches import batches
 
 PIECE = 500
 LOOK_FIRST = (
@@ -85,8 +86,7 @@ def _without_reboots(finding: Finding, reasons: Mapping[str, str]) -> Finding:
 def _reasons(ids: Sequence[str], records: NovaRecords, volumes: VolumeChecks | None) -> dict[str, str]:
     """Return the servers that must not be rebooted yet, with the reason."""
     found = dict.fromkeys(ids, NOT_READ)
-    for start in range(0, len(ids), PIECE):
-        piece = ids[start : start + PIECE]
+    for piece in batches(ids, PIECE):
         uses: dict[tuple[str, str], list[VolumeUse]] = {}
         for each in records.uses_of_servers(piece):
             uses.setdefault((each.cell, each.server.lower()), []).append(each)

@@ -12,6 +12,7 @@ from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject
 from whimbrel.doctor.record_words import evidence_of
 from whimbrel.doctor.rest import at_rest, is_gone
 from whimbrel.doctor.stuck_limits import StuckLimits
+from whimbrel.domain.batches import batches
 from whimbrel.domain.errors import Invalid
 
 PIECE = 500
@@ -38,9 +39,7 @@ class GuestChecks:
         for host in self._guests.hosts:
             for ids in records.servers_on(host):
                 yield from self._judged(records.some(ids), places, records, now, limits)
-        elsewhere = sorted(places)
-        for start in range(0, len(elsewhere), PIECE):
-            ids = elsewhere[start : start + PIECE]
+        for ids in batches(sorted(places), PIECE):
             known_here = {each.id: each for each in records.some(ids)}
             others = [known_here.get(id) or Subject(id=id) for id in ids]
             yield from self._judged(
@@ -50,10 +49,10 @@ class GuestChecks:
     def some(
         self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
     ) -> Iterator[Finding]:
-        places, ids = self._places(), sorted({each.subject for each in before})
-        for start in range(0, len(ids), PIECE):
-            known = {each.id: each for each in records.some(ids[start : start + PIECE])}
-            subjects = [known.get(id) or Subject(id=id) for id in ids[start : start + PIECE]]
+        places = self._places()
+        for ids in batches(sorted({each.subject for each in before}), PIECE):
+            known = {each.id: each for each in records.some(ids)}
+            subjects = [known.get(id) or Subject(id=id) for id in ids]
             yield from self._judged(subjects, places, records, now, limits)
 
     def running(self) -> Mapping[str, frozenset[str]]:

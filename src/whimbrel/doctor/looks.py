@@ -14,6 +14,7 @@ from whimbrel.doctor.doctor_finding import TITLES, Finding, InFlight
 from whimbrel.doctor.judging import judged
 from whimbrel.doctor.nova_records import Fleet, NovaRecords, Subject
 from whimbrel.doctor.stuck_limits import StuckLimits
+from whimbrel.domain.batches import batches
 
 Look = Callable[[], AbstractContextManager[NovaRecords]]
 """Opens a new snapshot of all databases."""
@@ -112,8 +113,8 @@ def _again(
     found: dict[tuple[str, str], Finding] = {}
     others = OF_DATABASES.union(*(checks.kinds for checks in beside))
     ids = sorted({each.subject for each in before.values() if each.kind not in others})
-    for start in range(0, len(ids), PIECE):
-        _sort(records.some(ids[start : start + PIECE]), records.fleet, now, limits, found, in_flight)
+    for some in batches(ids, PIECE):
+        _sort(records.some(some), records.fleet, now, limits, found, in_flight)
     if any(each.kind in OF_DATABASES for each in before.values()):
         found.update({each.key: each for each in _of_several(records, now, limits)})
     for checks in beside:

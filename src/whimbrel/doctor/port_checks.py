@@ -9,6 +9,7 @@ from whimbrel.doctor.record_words import evidence_of
 from whimbrel.doctor.rest import at_rest, is_gone
 from whimbrel.doctor.service_records import Port, PortRecords
 from whimbrel.doctor.stuck_limits import StuckLimits
+from whimbrel.domain.batches import batches
 
 FAILED = "binding_failed"
 WRONG = "wrong_bandwidth"
@@ -35,7 +36,7 @@ class PortChecks:
         yield from self._of_bandwidth(sorted(asking), records, now, limits)
         for host in sorted({node.host for node in records.fleet.nodes}):
             for ids in self._ports.also_bound_to(host):
-                for some in _pieces(ids):
+                for some in batches(ids, PIECE):
                     yield from self._twice(self._ports.some(some), records, now, limits)
 
     def some(
@@ -43,7 +44,7 @@ class PortChecks:
     ) -> Iterator[Finding]:
         servers = sorted({each.subject for each in before if each.kind == WRONG})
         yield from self._of_bandwidth(servers, records, now, limits)
-        for ids in _pieces(sorted({each.subject for each in before} - set(servers))):
+        for ids in batches(sorted({each.subject for each in before} - set(servers)), PIECE):
             found = self._ports.some(ids)
             yield from self._judged(found, records, now, limits)
             twice = {each.subject for each in before if each.kind == "port_bound_twice"}
@@ -60,7 +61,7 @@ class PortChecks:
         self, servers: Sequence[str], records: NovaRecords, now: float, limits: StuckLimits
     ) -> Iterator[Finding]:
         """Compare what servers hold for their ports with what these ask for."""
-        for ids in _pieces(servers):
+        for ids in batches(servers, PIECE):
             ports: dict[str, list[Port]] = {}
             for port in self._ports.of_servers(ids):
                 ports.setdefault(port.server, []).append(port)
@@ -200,7 +201,7 @@ def _of_bindings(verb: str, port: str, path: str) -> Command:
 
 def _with_servers(ports: Sequence[Port], records: NovaRecords) -> Iterator[tuple[Port, Subject]]:
     subjects: dict[str, Subject] = {}
-    for ids in _pieces(sorted({each.server for each in ports})):
+    for ids in batches(sorted({each.server for each in ports}), PIECE):
         subjects.update({each.id: each for each in records.some(ids)})
     for each in ports:
         yield each, subjects.get(each.server) or Subject(id=each.server)
@@ -225,8 +226,3 @@ def _finding(
         commands=commands,
         note=mending.not_rebooted(server) if server and kind in REPLUGGED else "",
     )
-
-
-def _pieces(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), PIECE):
-        yield ids[start : start + PIECE]

@@ -1,7 +1,6 @@
 """Volumes and attachments: Cinder's beside the block device mappings of Nova, both ways."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TypeVar
 
 from whimbrel.doctor import mending
@@ -12,6 +11,7 @@ from whimbrel.doctor.rest import at_rest, is_gone
 from whimbrel.doctor.service_records import Attachment, Volume, VolumeRecords
 from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
 from whimbrel.doctor.volume_commands import attach_again, drop, look_first, record_instead, stop_first, undo
+from whimbrel.domain.batches import batches
 
 TARGET = "target:"
 MESSAGE_STATES = ("reserved", "attaching", "detaching")
@@ -39,7 +39,7 @@ class VolumeChecks:
         for page in self._volumes.attachments():
             known.update(each.id for each in page)
             yield from self._unmapped(page, records, now, limits)
-        for uses in _pieces(records.volume_mappings()):
+        for uses in batches(records.volume_mappings(), PIECE):
             yield from self._missing([each for each in uses if each.attachment not in known], records, now, limits)
         del known
         for volumes in self._volumes.volumes():
@@ -88,12 +88,12 @@ class VolumeChecks:
         """Judge attachments that Nova does not record."""
         of_servers = [each for each in page if each.server]
         uses: dict[str, list[VolumeUse]] = {}
-        for ids in _pieces(sorted({each.volume for each in of_servers})):
+        for ids in batches(sorted({each.volume for each in of_servers}), PIECE):
             for use in records.uses_of_volumes(ids):
                 uses.setdefault(use.volume, []).append(use)
         alone = [each for each in of_servers if not _is_recorded(each, uses.get(each.volume, ()))]
         subjects: dict[str, Subject] = {}
-        for ids in _pieces(sorted({each.server for each in alone if each.server})):
+        for ids in batches(sorted({each.server for each in alone if each.server}), PIECE):
             subjects.update({each.id: each for each in records.some(ids)})
         for each in alone:
             subject = subjects.get(each.server or "") or Subject(id=each.server or "")
@@ -155,7 +155,7 @@ class VolumeChecks:
         """
         candidates = [each for each in uses if now - each.touched >= limits.settle_s]
         subjects: dict[str, Subject] = {}
-        for ids in _pieces(sorted({each.server for each in candidates})):
+        for ids in batches(sorted({each.server for each in candidates}), PIECE):
             subjects.update({each.id: each for each in records.some(ids)})
         for each in candidates:
             server = at_rest(subjects[each.server], now, limits) if each.server in subjects else None
@@ -367,9 +367,3 @@ def _stuck(
 
 def _evidence(volume: Volume | None) -> dict[str, object] | None:
     return {"status": volume.status, "written": volume.touched} if volume else None
-
-
-def _pieces(found: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(found)
-    while piece := list(islice(rest, PIECE)):
-        yield piece

@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from whimbrel.adapters.openstack import neutron
-from whimbrel.adapters.openstack.network_proxies import HttpNetworkProxies, pieces
+from whimbrel.adapters.openstack.network_proxies import MOST_IN_A_QUERY, HttpNetworkProxies
 from whimbrel.adapters.openstack.neutron import No
 from whimbrel.adapters.openstack.segments import segments
 from whimbrel.adapters.openstack.service_client import Query
+from whimbrel.domain.batches import batches
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.domain.server_devices import FixedIp
@@ -37,7 +38,11 @@ class HttpNetwork(HttpNetworkProxies):
 
     async def networks(self, project: ProjectId | None, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
         found: dict[str, NetworkInfo] = {}
-        queries = [[("id", each) for each in some] for some in pieces(ids)] if ids is not None else _seen_by(project)
+        queries = (
+            [[("id", each) for each in some] for some in batches(ids, MOST_IN_A_QUERY)]
+            if ids is not None
+            else _seen_by(project)
+        )
         for query in queries:
             answer = await self._get("/v2.0/networks", query)
             found |= {network.id: network for network in neutron.networks(answer)}
@@ -52,7 +57,7 @@ class HttpNetwork(HttpNetworkProxies):
 
     async def subnets(self, ids: Collection[str]) -> list[Subnet]:
         found: list[Subnet] = []
-        for some in pieces(sorted(ids)) if ids else ():
+        for some in batches(sorted(ids), MOST_IN_A_QUERY):
             found += neutron.subnets(await self._get("/v2.0/subnets", [("id", each) for each in some]))
         return found
 
@@ -66,7 +71,7 @@ class HttpNetwork(HttpNetworkProxies):
 
     async def ports_of(self, servers: Sequence[ServerId], *, with_requests: bool = True) -> list[Port]:
         found: list[Port] = []
-        for some in pieces(servers) if servers else ():
+        for some in batches(servers, MOST_IN_A_QUERY):
             fields = () if with_requests else neutron.FIELDS
             query = [("device_id", server) for server in some] + [("fields", name) for name in fields]
             found += neutron.ports(await self._get(PORTS, query))
@@ -237,7 +242,7 @@ class HttpNetwork(HttpNetworkProxies):
         return (await self.create_binding(port_id, host, waiting.vnic_type, waiting.profile)).is_active
 
     async def delete_bindings(self, ports: Sequence[str], host: HostName) -> None:
-        for some in pieces(ports) if ports else ():
+        for some in batches(ports, MOST_IN_A_QUERY):
             query = [("id", port_id) for port_id in some] + [("fields", name) for name in ("id", "binding:host_id")]
             for port_id, active in neutron.hosts(await self._get(PORTS, query)).items():
                 if active == host:  # Neutron would delete it

@@ -10,6 +10,7 @@ from whimbrel.adapters.openstack import neutron
 from whimbrel.adapters.openstack.answers import inside
 from whimbrel.adapters.openstack.neutron import No
 from whimbrel.adapters.openstack.service_client import Query, Service
+from whimbrel.domain.batches import batches
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.ids import ProjectId
 from whimbrel.ports.services import network_errors
@@ -68,7 +69,7 @@ class HttpNetworkProxies:
         query += [("floating_ip_address", address)] if address else []
         query += [("id", each) for each in ids]
         found: list[_FloatingIp] = []
-        for some in pieces(ports) if ports else [()]:
+        for some in batches(ports, MOST_IN_A_QUERY) if ports else [[]]:
             asked = [*query, *(("port_id", each) for each in some)]
             try:
                 answer = await self._request("GET", FLOATING_IPS, query=asked)
@@ -143,11 +144,6 @@ class HttpNetworkProxies:
             await self._request("DELETE", path)
         except NotFound:
             return
-
-
-def pieces(ids: Sequence[str]) -> list[Sequence[str]]:
-    """Split ids into pieces that fit into a URL."""
-    return [ids[at : at + MOST_IN_A_QUERY] for at in range(0, len(ids), MOST_IN_A_QUERY)]
 
 
 def _named(no: No) -> WorldError:

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from whimbrel.doctor.service_records import OF_COMPUTE, Attachment, Binding, Port, Volume
+from whimbrel.domain.batches import batches
 from whimbrel.domain.errors import NotFound
 
 PAGE = 1000
@@ -40,8 +41,8 @@ class NeutronPorts:
 
     def _among(self, field: str, ids: Sequence[str]) -> Sequence[Port]:
         found: list[Port] = []
-        for start in range(0, len(ids), PIECE):
-            named = [(field, id) for id in ids[start : start + PIECE]]
+        for some in batches(ids, PIECE):
+            named = [(field, id) for id in some]
             found += _ports(row for page in self._pages([*_PORT, *named]) for row in page)
         return found
 

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.tables.global_ import keypairs
+from whimbrel.domain.batches import batches
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota
 from whimbrel.domain.ids import UserId
 from whimbrel.ports.stores.catalog import Keypair
@@ -48,8 +49,8 @@ class SqlKeypairs:
     async def numbered(self, numbers: Sequence[int]) -> list[Keypair]:
         found: list[Keypair] = []
         async with self._db.read() as tx:
-            for start in range(0, len(numbers), _TOGETHER):
-                rows = await tx.rows(_NUMBERED, {"numbers": numbers[start : start + _TOGETHER]})
+            for some in batches(numbers, _TOGETHER):
+                rows = await tx.rows(_NUMBERED, {"numbers": some})
                 found += [Keypair(**row._mapping) for row in rows]
         return sorted(found, key=lambda keypair: keypair.number)
 

@@ -22,6 +22,7 @@ from whimbrel.doctor.nova_records import (
     Subject,
     VolumeUse,
 )
+from whimbrel.domain.batches import batches
 
 PER_RANGE = 2000
 PIECE = 500
@@ -136,17 +137,17 @@ class RecordReader:
     def _read_holders(self, servers: Iterable[Subject]) -> None:
         """Read what open migrations hold."""
         owners = {each.uuid: server for server in servers for each in server.migrations if each.uuid}
-        for ids in _pieces(owners):
+        for ids in batches(owners, PIECE):
             for id, held in placement_holdings.read(self._placement, _among(ids)).items():
                 owners[id].held_by[id] = held
 
     def _read_ended(self, servers: Iterable[Subject]) -> None:
         """Read the migrations that ended and hold something: a revert goes on after its migration is `reverted`."""
         by_id = {each.id: each for each in servers}
-        for ids in _pieces(by_id):
+        for ids in batches(by_id, PIECE):
             ended = MIGRATIONS.where(_m.instance_uuid.in_(ids), _m.deleted == 0, _m.status.in_(ENDED))
             rows = {each.uuid: each for each in (record_rows.migration(*found) for found in self._in_cells(ended))}
-            for some in _pieces(rows):
+            for some in batches(rows, PIECE):
                 for id, held in placement_holdings.read(self._placement, _among(some)).items():
                     owner = by_id[rows[id].server]
                     owner.held_by[id] = held
@@ -156,14 +157,14 @@ class RecordReader:
         """Read rows of deleted servers, and migrations, with the ids of those that are no servers."""
         by_id = {each.id: each for each in others}
         servers: dict[str, list[Subject]] = {}
-        for ids in _pieces(by_id):
+        for ids in batches(by_id, PIECE):
             for cell, row in self._in_cells(INSTANCES.where(_i.uuid.in_(ids), _i.deleted != 0)):
                 by_id[row.uuid.lower()].deleted.append(record_rows.instance(cell, row))
             for cell, row in self._in_cells(MIGRATIONS.where(_m.uuid.in_(ids))):
                 migration = record_rows.migration(cell, row)
                 by_id[migration.uuid].migration.append(migration)
                 servers.setdefault(migration.server, []).append(by_id[migration.uuid])
-        for ids in _pieces(servers):
+        for ids in batches(servers, PIECE):
             for cell, row in self._in_cells(INSTANCES.where(_i.uuid.in_(ids), _i.deleted == 0)):
                 found = record_rows.instance(cell, row)
                 for each in servers[found.uuid]:
@@ -211,7 +212,7 @@ class RecordReader:
     def _read_flavors(self, servers: Sequence[Subject]) -> None:
         c = tables.instance_extra.c
         by_id = {each.id: each for each in servers}
-        for ids in _pieces(by_id):
+        for ids in batches(by_id, PIECE):
             statement = sa.select(c.instance_uuid, c.flavor).where(c.instance_uuid.in_(ids), c.deleted == 0)
             for _, row in self._in_cells(statement):
                 by_id[row.instance_uuid.lower()].resources_of_flavor = record_rows.extra_specs(row.flavor)
@@ -219,7 +220,7 @@ class RecordReader:
     def _read_evacuations(self, servers: Sequence[Subject]) -> None:
         by_id = {each.id: each for each in servers}
         statuses = ("accepted", "pre-migrating", "done")  # completed: the source has released its part
-        for ids in _pieces(by_id):
+        for ids in batches(by_id, PIECE):
             statement = MIGRATIONS.where(
                 _m.instance_uuid.in_(ids), _m.migration_type == "evacuation", _m.status.in_(statuses), _m.deleted == 0
             )
@@ -242,7 +243,7 @@ class RecordReader:
             for cell, row in self._in_cells(statement)
         ]  # fmt: skip
         servers: dict[str, Subject] = {}
-        for ids in _pieces({each.server.lower(): each for each in found if each.server}):
+        for ids in batches({each.server.lower(): each for each in found if each.server}, PIECE):
             servers.update({each.id: each for each in self.some(ids) if each.instances})
         return [(each, servers.get((each.server or "").lower())) for each in found]
 
@@ -256,18 +257,18 @@ class RecordReader:
                 last = rows[-1].id
 
     def uses_of_volumes(self, volumes: Sequence[str]) -> Iterator[VolumeUse]:
-        for ids in _pieces(volumes):
+        for ids in batches(volumes, PIECE):
             for cell, row in self._in_cells(_USES.where(_b.volume_id.in_(ids))):
                 yield _volume_use(cell, row)
 
     def uses_of_servers(self, servers: Sequence[str]) -> Iterator[VolumeUse]:
-        for ids in _pieces(servers):
+        for ids in batches(servers, PIECE):
             for cell, row in self._in_cells(_USES.where(_b.instance_uuid.in_(ids))):
                 yield _volume_use(cell, row)
 
     def servers_on(self, host: str) -> Iterator[Sequence[str]]:
         there = sa.select(_i.uuid).where(_i.host == host, _i.deleted == 0, sa.or_(_i.hidden.is_(None), ~_i.hidden))
-        yield from _pieces(row.uuid.lower() for _, row in self._in_cells(there))
+        yield from batches([row.uuid.lower() for _, row in self._in_cells(there)], PIECE)
 
     def groups(self) -> Iterator[Group]:
         g, p, m = tables.instance_groups, tables.instance_group_policy.c, tables.instance_group_member.c
@@ -278,7 +279,7 @@ class RecordReader:
             ids = self._api.scalars(sa.select(m.instance_uuid).where(m.group_id == row.id)).all()
             members = [
                 record_rows.instance(*found)
-                for some in _pieces(ids)
+                for some in batches(ids, PIECE)
                 for found in self._in_cells(visible.where(_i.uuid.in_(some)))
             ]
             if len(members) > 1:
@@ -321,9 +322,3 @@ def _range(prefix: str) -> Where:
 
 def _among(ids: Sequence[str]) -> Where:
     return lambda column: column.in_(ids)
-
-
-def _pieces(ids: Iterable[str]) -> Iterator[list[str]]:
-    every = list(ids)
-    for start in range(0, len(every), PIECE):
-        yield every[start : start + PIECE]

@@ -4,13 +4,13 @@ Invariant: a host whose data equal its offer is not written. All hosts are compa
 brings up to date; so a start without changes costs as much for a thousand hosts as for one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.placement import new_providers, provider_writes, providers
 from whimbrel.adapters.sql.placement import traits as traits_of
+from whimbrel.domain.batches import batches
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.index import Index
@@ -18,7 +18,6 @@ from whimbrel.placement.provider import Node
 from whimbrel.ports.placement.placement import DISABLED, HostOffer
 from whimbrel.ports.placement.provider_trees import Part
 
-Item = TypeVar("Item")
 TOGETHER = 100
 """How many hosts are written per transaction: claims on these hosts wait until it commits."""
 
@@ -41,7 +40,7 @@ class HostStore:
             if not _is_so(offer, nodes.get(offer.provider), offered.get(offer.provider, frozenset()))
         ]
         created = await self._create([offer for offer in changed if offer.provider not in nodes])
-        for some in _in_batches([offer for offer in changed if offer.provider not in created]):
+        for some in batches([offer for offer in changed if offer.provider not in created], TOGETHER):
             async with self._db.write() as tx:
                 for offer in some:
                     await _register(tx, offer)
@@ -50,14 +49,14 @@ class HostStore:
         """Create providers of new hosts; return those that were created. After a conflict the others were not."""
         created: set[ProviderId] = set()
         with suppress(Conflict):  # another process registers them: one by one, then
-            for some in _in_batches(offers):
+            for some in batches(offers, TOGETHER):
                 async with self._db.write() as tx:
                     await new_providers.create_all(tx, [new_providers.of_offer(offer) for offer in some])
                 created.update(offer.provider for offer in some)
         return created
 
     async def create_providers(self, parts: Sequence[Part]) -> None:
-        for some in _in_batches(parts):
+        for some in batches(parts, TOGETHER):
             async with self._db.write() as tx:
                 await new_providers.create_all(tx, [new_providers.of_part(part) for part in some])
 
@@ -68,7 +67,7 @@ class HostStore:
             for host, aggregates in sorted(of_hosts.items())
             if host not in nodes or nodes[host].aggregates != frozenset(aggregates)
         ]
-        for some in _in_batches(changed):
+        for some in batches(changed, TOGETHER):
             async with self._db.write() as tx:
                 for host in some:
                     await provider_writes.set_aggregates(tx, host, of_hosts[host])
@@ -89,8 +88,3 @@ async def _register(tx: Tx, offer: HostOffer) -> None:
     has_other_traits = await traits_of.offer_traits(tx, offer.provider, offer.traits)
     if await traits_of.switch_trait(tx, offer.provider, DISABLED, offer.disabled) or has_other_traits:
         await providers.bump(tx, offer.provider)
-
-
-def _in_batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    for start in range(0, len(items), TOGETHER):
-        yield items[start : start + TOGETHER]

@@ -25,9 +25,9 @@ from whimbrel.adapters.sql.placement_transfer.transfer_rows import (
     TRAITS,
     Kind,
     Row,
-    in_pieces,
     parents_first,
 )
+from whimbrel.domain.batches import batches
 from whimbrel.domain.errors import Refused
 from whimbrel.placement.resource_names import STANDARD_CLASSES, is_custom, standard_traits
 
@@ -184,7 +184,7 @@ class OpenstackContents(KindTables):
         self._connection.execute(sa.delete(tables.aggregates))
         for table, standard in ((tables.resource_classes, STANDARD_CLASSES), (tables.traits, standard_traits())):
             gone = [id for id, name in self._names(table).items() if is_custom(name) and name not in standard]
-            for ids in in_pieces(((id,) for id in gone), PIECE):
+            for ids in batches(((id,) for id in gone), PIECE):
                 self._connection.execute(sa.delete(table).where(table.c.id.in_([id for (id,) in ids])))
 
     def write(self, kind: Kind, rows: Iterable[Row]) -> None:
@@ -201,7 +201,7 @@ class OpenstackContents(KindTables):
             )
 
     def _insert(self, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
-        for piece in in_pieces(((row,) for row in rows), PIECE):
+        for piece in batches(((row,) for row in rows), PIECE):
             self._connection.execute(sa.insert(table), [{**row, "created_at": self._now} for (row,) in piece])
 
     def _known(self, table: sa.Table) -> dict[str, int]:
@@ -286,7 +286,7 @@ class OpenstackContents(KindTables):
         )
 
     def _write_consumers(self, rows: Iterable[Row]) -> None:
-        for piece in in_pieces(rows, PIECE):
+        for piece in batches(rows, PIECE):
             projects = self._refer(tables.projects, {row[2] for row in piece})
             users = self._refer(tables.users, {row[3] for row in piece})
             types = self._refer(tables.consumer_types, {row[4] for row in piece if row[4] is not None})

@@ -19,10 +19,10 @@ from whimbrel.adapters.sql.placement_transfer.transfer_rows import (
     TRAITS,
     Kind,
     Row,
-    in_pieces,
     parents_first,
 )
 from whimbrel.adapters.sql.tables import placement as tables
+from whimbrel.domain.batches import batches
 from whimbrel.domain.errors import Refused
 from whimbrel.placement.resource_names import STANDARD_CLASSES, standard_traits
 
@@ -90,7 +90,7 @@ class OwnContents(KindTables):
         more = {"used": 0} if kind is INVENTORIES else {}
         if kind is RESOURCE_CLASSES or kind is TRAITS:
             self._names[table] = set(self._connection.scalars(sa.select(table.c.name)))
-        for piece in in_pieces(rows, PIECE):
+        for piece in batches(rows, PIECE):
             if kind is RESOURCE_CLASSES or kind is TRAITS:
                 self._add_names(table, {row[0] for row in piece})
                 continue

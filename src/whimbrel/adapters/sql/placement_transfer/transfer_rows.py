@@ -74,18 +74,6 @@ class PlacementContents(Protocol):
         """Write what depends on all rows."""
 
 
-def in_pieces(rows: Iterable[Row], most: int) -> Iterator[list[Row]]:
-    """Yield lists of at most `most` rows."""
-    piece: list[Row] = []
-    for row in rows:
-        piece.append(row)
-        if len(piece) == most:
-            yield piece
-            piece = []
-    if piece:
-        yield piece
-
-
 def parents_first(providers: Iterable[Row]) -> list[Row]:
     """Sort rows of providers so that each one follows its parent; those with an unknown parent come last."""
     children: dict[str | None, list[Row]] = {}
