@@ -53,10 +53,6 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def encode(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self))
 
-    @classmethod
-    def decode(cls, content: bytes) -> "Departure":
-        return msgspec.json.decode(content, type=cls)
-
 
 def address_of(uri: str, key: GuestKey) -> str:
     """Return the address of a guest for other hosts. uri: by which they reach its libvirt."""

@@ -96,10 +96,7 @@ class SlotDirectory:
 
     def read_departure(self) -> Departure | None:
         """Return the last live transfer from here; None: there was none, or it was ended."""
-        try:
-            return Departure.decode(self.departure.read_bytes())
-        except FileNotFoundError:
-            return None
+        return durable_files.read(self.departure, Departure)
 
     def write_departure(self, departure: Departure) -> None:
         durable_files.write(self.departure, departure.encode(), self.owner)
@@ -142,10 +139,7 @@ class SlotDirectory:
         return self.path / "rescue.json"
 
     def read_rescue(self) -> Rescue | None:
-        try:
-            return msgspec.json.decode(self.rescue.read_bytes(), type=Rescue)
-        except FileNotFoundError:
-            return None
+        return durable_files.read(self.rescue, Rescue)
 
     def write_rescue(self, rescue: Rescue) -> None:
         durable_files.write(self.rescue, msgspec.json.encode(rescue), self.owner)
@@ -160,10 +154,7 @@ class SlotDirectory:
         return self.path / "copy.json"
 
     def read_copy(self) -> VolumeCopy | None:
-        try:
-            return msgspec.json.decode(self.copy.read_bytes(), type=VolumeCopy)
-        except FileNotFoundError:
-            return None
+        return durable_files.read(self.copy, VolumeCopy)
 
     def write_copy(self, copy: VolumeCopy) -> None:
         durable_files.write(self.copy, msgspec.json.encode(copy), self.owner)
@@ -208,10 +199,7 @@ class SlotDirectory:
 
     def read_spec(self) -> GuestSpec | None:
         """Return the reserved spec; None: nothing is reserved."""
-        try:
-            return msgspec.json.decode(self.spec.read_bytes(), type=GuestSpec)
-        except FileNotFoundError:
-            return None
+        return durable_files.read(self.spec, GuestSpec)
 
     def read_defined_spec(self) -> GuestSpec:
         """Return the spec of a defined guest. Raises: NotFound."""

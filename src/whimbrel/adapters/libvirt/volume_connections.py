@@ -234,10 +234,7 @@ class VolumeConnections:
         return [record for record in found if record]
 
     def _read(self, path: Path) -> Record | None:
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=Record)
-        except FileNotFoundError:
-            return None
+        return durable_files.read(path, Record)
 
     def _write(self, path: Path, record: Record) -> None:
         durable_files.make_directory(self._records, None)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from whimbrel.adapters import file_modes
 from whimbrel.domain.errors import Refused, Unavailable, WorldError
 
@@ -78,6 +80,14 @@ def finish(part: Path, path: Path) -> None:
     sync(part)
     part.replace(path)
     sync(path.parent)
+
+
+def read(path: Path, kind: type[T]) -> T | None:
+    """Return the JSON document of a file as this type; None: there is no file."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
 
 
 def sync(path: Path) -> None:

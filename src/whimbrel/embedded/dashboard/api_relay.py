@@ -11,14 +11,21 @@ import httpx
 import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ip_addresses import is_plain_beyond_loopback
 from whimbrel.embedded.dashboard.change_stream import BEAT_S, EVENTS, EVENTS_HEADERS, STOPPING, until
-from whimbrel.embedded.dashboard.login_relay import forwarded_for, ignore_cookies
+from whimbrel.embedded.dashboard.login_relay import (
+    TOO_LARGE,
+    body_of,
+    ignore_cookies,
+    refusal,
+    returned,
+    sent_headers,
+)
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.meter import note_route
 
@@ -117,7 +124,7 @@ class ApiRelay:
     async def _compute(self, request: Request) -> Response:
         note_route(request.scope, "/{path}")
         if {".", ".."} & set(request.path_params["path"].split("/")):
-            return _refusal(404, "There is no such path.")
+            return refusal(404, "There is no such path.")
         path = request.scope["raw_path"].decode("ascii")
         return await self._forward(request, path, PLAN_S if MAINTENANCES in path else ANSWER_S)
 
@@ -127,16 +134,14 @@ class ApiRelay:
         return await self._forward(request, "/dashboard/changes", SILENCE_S)
 
     async def _forward(self, request: Request, path: str, silence_s: float) -> Response:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_BODY_BYTES:
-                return _refusal(413, "The body is too large.")
-        sent = {name: request.headers[name] for name in SENT if name in request.headers} | forwarded_for(request)
+        body = await body_of(request, MAX_BODY_BYTES)
+        if body is None:
+            return refusal(413, TOO_LARGE)
+        sent = sent_headers(request, SENT)
         try:
             url = await self._address.of(request.headers.get("x-auth-token", ""))
             if url is None:
-                return _refusal(401, "Authentication is required: there is no token, or it is not valid (any more).")
+                return refusal(401, "Authentication is required: there is no token, or it is not valid (any more).")
             query = f"?{request.url.query}" if request.url.query else ""
             asked = self._client.build_request(
                 request.method, url + path + query, content=body, headers=sent,
@@ -147,12 +152,11 @@ class ApiRelay:
                 return _Events(answer)
             content = await answer.aread()
         except Unavailable as trouble:
-            return _refusal(503, trouble.reason)
+            return refusal(503, trouble.reason)
         except httpx.HTTPError as trouble:
             log.warning("the API does not answer", path=path, reason=str(trouble))
-            return _refusal(503, NO_ANSWER)
-        returned = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
-        return Response(content, answer.status_code, {**returned, "cache-control": "no-store"})
+            return refusal(503, NO_ANSWER)
+        return returned(answer, content, RETURNED)
 
 
 class _Events(StreamingResponse):
@@ -179,7 +183,3 @@ async def _parts(answer: httpx.Response) -> AsyncIterator[bytes]:
             yield part
     except httpx.HTTPError as trouble:  # the page connects again
         log.info("a stream of the API ended", reason=str(trouble))
-
-
-def _refusal(status: int, sentence: str) -> Response:
-    return JSONResponse({"error": {"code": status, "message": sentence}}, status)

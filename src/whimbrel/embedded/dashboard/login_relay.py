@@ -3,6 +3,7 @@
 Invariant: it forwards these requests and no others, with the user's own secrets and nothing of this cloud's.
 """
 
+from collections.abc import Sequence
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
@@ -19,6 +20,7 @@ FORWARDED = frozenset({("POST", "v3/auth/tokens"), ("DELETE", "v3/auth/tokens"),
 SENT = ("content-type", "x-auth-token", "x-subject-token")
 RETURNED = ("content-type", "x-subject-token")
 MAX_BODY_BYTES = 16 << 10
+TOO_LARGE = "The body is too large."
 
 
 class LoginRelay:
@@ -36,19 +38,16 @@ class LoginRelay:
         if (request.method, path) not in FORWARDED:
             return Response("Not Found", 404, media_type="text/plain")
         note_route(request.scope, "/identity/" + path)
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_BODY_BYTES:
-                return _refusal(413, "The body is too large.")
-        sent = {name: request.headers[name] for name in SENT if name in request.headers} | forwarded_for(request)
+        body = await body_of(request, MAX_BODY_BYTES)
+        if body is None:
+            return refusal(413, TOO_LARGE)
+        sent = sent_headers(request, SENT)
         try:
             answer = await self._client.request(request.method, f"/{path}", content=body, headers=sent)
         except httpx.HTTPError as trouble:
             log.warning("the identity service does not answer a log-in", reason=str(trouble))
-            return _refusal(503, "The identity service does not answer.")
-        returned = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
-        return Response(answer.content, answer.status_code, {**returned, "cache-control": "no-store"})
+            return refusal(503, "The identity service does not answer.")
+        return returned(answer, answer.content, RETURNED)
 
 
 def ignore_cookies(client: httpx.AsyncClient) -> None:
@@ -56,10 +55,27 @@ def ignore_cookies(client: httpx.AsyncClient) -> None:
     client.cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
-def forwarded_for(request: Request) -> dict[str, str]:
-    """Return the header with the address of the page, which a server that trusts this process limits by."""
-    return {"x-forwarded-for": request.client.host} if request.client else {}
+async def body_of(request: Request, most_bytes: int) -> bytes | None:
+    """Return the body of a request; None: it is larger than this."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > most_bytes:
+            return None
+    return body
 
 
-def _refusal(status: int, sentence: str) -> Response:
+def sent_headers(request: Request, names: Sequence[str]) -> dict[str, str]:
+    """Return the headers to forward, and the page's address, by which a server that trusts this process limits."""
+    address = {"x-forwarded-for": request.client.host} if request.client else {}
+    return {name: request.headers[name] for name in names if name in request.headers} | address
+
+
+def returned(answer: httpx.Response, content: bytes, names: Sequence[str]) -> Response:
+    """Return an answer to the page, with those of its headers that have these names."""
+    headers = {name: answer.headers[name] for name in names if name in answer.headers}
+    return Response(content, answer.status_code, {**headers, "cache-control": "no-store"})
+
+
+def refusal(status: int, sentence: str) -> Response:
     return JSONResponse({"error": {"code": status, "message": sentence}}, status)

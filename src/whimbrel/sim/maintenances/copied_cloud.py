@@ -109,7 +109,8 @@ class CopiedCloud(World):
         rules = replace(snapshot.rules, lease_s=LONG_S)  # its one process does not die
         times = Times(start_s=assumed.start_s, stop_s=assumed.stop_s)
         super().__init__(Plan(cells=of_cells, rules=rules, times=times), remains)
-        maintenances, groups = RememberedMaintenances(remains.databases["global"]), _groups(snapshot.groups)
+        maintenances = RememberedMaintenances(remains.databases["global"])
+        groups: Any = KnownGroups(snapshot.groups)
         journal = PlanJournal(remains.databases["global"], maintenances)
         self.cloud = with_fields(self.cloud, server_groups=groups, maintenances=maintenances, journal=journal)
         dirty = int(assumed.dirty_mib_s * MIB)
@@ -247,10 +248,6 @@ class CopiedCloud(World):
 
     def _order(self) -> Order:
         return Order(RunId(self.remains.ids.uuid()), 1)
-
-
-def _groups(groups: Sequence[ServerGroup]) -> Any:
-    return KnownGroups(groups)
 
 
 def _to_do(item: MaintenanceItem) -> MaintenanceItem:

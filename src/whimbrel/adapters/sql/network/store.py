@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.transactions import reads, writes
 from whimbrel.adapters.sql.engine.upserts import upserts
 from whimbrel.adapters.sql.network import limits, queries
 from whimbrel.adapters.sql.network.preconditions import ADMIT, check_unused
@@ -74,21 +75,10 @@ class SqlNetworks:
             await limits.check(tx, [each for each in writes if isinstance(each, Record)])
             return [await _write(tx, each) for each in writes]
 
-    async def quota(self, project_id: str) -> dict[str, int]:
-        async with self._db.read() as tx:
-            return await limits.of_project(tx, project_id)
-
-    async def set_quota(self, project_id: str, most: Mapping[str, int] | None) -> None:
-        async with self._db.write() as tx:
-            await limits.replace(tx, project_id, most)
-
-    async def limited_projects(self) -> list[str]:
-        async with self._db.read() as tx:
-            return await limits.projects(tx)
-
-    async def usage(self, project_id: str) -> dict[str, int]:
-        async with self._db.read() as tx:
-            return await limits.usage(tx, project_id)
+    quota = reads(limits.of_project)
+    set_quota = writes(limits.replace)
+    limited_projects = reads(limits.projects)
+    usage = reads(limits.usage)
 
     async def agent_settings(self) -> dict[str, AgentSettings]:
         rows = await self._db.rows(sa.select(tables.agents))

@@ -73,9 +73,7 @@ class Limits:
 
     usage = reads(used)
 
-    async def limits(self, project_id: str) -> dict[str, int]:
-        async with self._db.read() as tx:
-            return await _of_project(tx, project_id)
+    limits = reads(_of_project)
 
     async def class_limits(self, name: str) -> dict[str, int]:
         return {row.resource: row.hard_limit for row in await self._db.rows(_OF_CLASS, {"class": name})}
