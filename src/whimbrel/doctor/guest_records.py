@@ -22,8 +22,6 @@ class GuestRecords(Protocol):
 
     def guests(self, host: str) -> Sequence[Guest]:
         """Return all guests of a host. Raises: Unavailable; Refused."""
-        ...
 
     def address(self, host: str) -> str:
         """Return the URI of a host's hypervisor, for commands."""
-        ...

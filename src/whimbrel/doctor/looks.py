@@ -36,13 +36,11 @@ class Checks(Protocol):
 
     def all(self, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
         """Look at everything."""
-        ...
 
     def some(
         self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
     ) -> Iterator[Finding]:
         """Look again at what seemed wrong."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -287,48 +287,36 @@ class NovaRecords(Protocol):
 
     def count(self) -> int:
         """Return the number of instance mappings."""
-        ...
 
     def all(self) -> Iterator[Sequence[Subject]]:
         """Yield every id that is a server, or holds something, in pieces."""
-        ...
 
     def some(self, ids: Sequence[str]) -> Sequence[Subject]:
         """Return these."""
-        ...
 
     def devices(self) -> Sequence[tuple[Device, Subject | None]]:
         """Return the devices that are claimed or allocated, each with its server. None: no such server is alive."""
-        ...
 
     def groups(self) -> Iterator[Group]:
         """Yield the server groups with a policy that must be followed, and more than one server."""
-        ...
 
     def volume_uses(self) -> Iterator[tuple[VolumeUse, bool]]:
         """Return attachments of servers that are gone (False), and those that several servers share (True)."""
-        ...
 
     def volume_mappings(self) -> Iterator[VolumeUse]:
         """Yield the attachments of all live servers."""
-        ...
 
     def uses_of_volumes(self, volumes: Sequence[str]) -> Iterator[VolumeUse]:
         """Yield the attachments of these volumes, also of servers that are gone."""
-        ...
 
     def uses_of_servers(self, servers: Sequence[str]) -> Iterator[VolumeUse]:
         """Yield the attachments of these servers."""
-        ...
 
     def volume_work(self, server: Instance) -> Action | None:
         """Return the last attach, detach or swap of a volume of a server."""
-        ...
 
     def bandwidth_holders(self) -> Sequence[str]:
         """Return the ids of consumers that hold bandwidth or packets of ports."""
-        ...
 
     def servers_on(self, host: str) -> Iterator[Sequence[str]]:
         """Yield the ids of live, visible servers whose host is this one, in pieces."""
-        ...

@@ -37,23 +37,18 @@ class PortRecords(Protocol):
 
     def all(self) -> Iterator[Sequence[Port]]:
         """Yield them in pages."""
-        ...
 
     def some(self, ids: Sequence[str]) -> Sequence[Port]:
         """Return those of these that exist."""
-        ...
 
     def of_servers(self, ids: Sequence[str]) -> Sequence[Port]:
         """Return those of these servers."""
-        ...
 
     def also_bound_to(self, host: str) -> Iterator[Sequence[str]]:
         """Yield the ids of ports that have a binding to a host, and an active one to another."""
-        ...
 
     def bindings(self, port: str) -> Sequence[Binding]:
         """Return all bindings of a port, sorted; none if it does not exist."""
-        ...
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,13 +87,11 @@ class VolumeRecords(Protocol):
 
     def volumes(self) -> Iterator[Sequence[Volume]]:
         """Yield all volumes in pages."""
-        ...
 
     def volume(self, id: str) -> Volume | None: ...
 
     def attachments(self) -> Iterator[Sequence[Attachment]]:
         """Yield all attachments in pages."""
-        ...
 
     def attachment(self, id: str) -> Attachment | None: ...
 

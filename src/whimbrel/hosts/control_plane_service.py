@@ -23,13 +23,11 @@ from whimbrel.ports.stores.hosts import AgentInfo
 class Grants(Protocol):
     async def grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
         """Return access to an image for a host. Raises: Refused: no open run needs it there; Unavailable."""
-        ...
 
 
 class NetworkStates(Protocol):
     async def state(self, host: HostName) -> HostNetworks:
         """Return the networks of a host, as they are to be there. Raises: Unavailable."""
-        ...
 
 
 class NoNetworks:

@@ -55,29 +55,23 @@ class ProviderIndex(Protocol):
     @property
     def version(self) -> int:
         """Return a number that changes whenever a provider does."""
-        ...
 
     def tree(self, root: ProviderId) -> Collection[Node]:
         """Return the providers of a tree by its root."""
-        ...
 
     def tree_of(self, uuid: ProviderId) -> Collection[Node]:
         """Return the whole tree of a provider, or nothing if it does not exist."""
-        ...
 
     def roots(self, request: Request) -> Iterable[ProviderId]:
         """Yield the roots of trees to search, in order: a superset of those with candidates. Without sharing
         providers, a tree of one provider is included only if that provider can serve each group alone.
         """
-        ...
 
     def still_roots(self, roots: Sequence[ProviderId], request: Request) -> list[ProviderId]:
         """Return those of these former roots that are still worth searching."""
-        ...
 
     def sharing(self) -> Sequence[Node]:
         """List the sharing providers: those with the trait SHARING."""
-        ...
 
     def unique_fits(
         self, request: Request, cut: Sequence[tuple[str, Mapping[str, int]]]
@@ -85,7 +79,6 @@ class ProviderIndex(Protocol):
         """Return a lookup from tree root to the only possible provider of each part, or None if a search is needed.
         cut: the parts, by suffix; no two take the same class, and no sharing provider could serve one.
         """
-        ...
 
 
 def has_traits(traits: frozenset[str], wanted: Wanted) -> bool:

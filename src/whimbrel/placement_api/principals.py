@@ -21,7 +21,6 @@ class Principals(Protocol):
 
     async def of(self, request: Request) -> Principal:
         """Raises: Problem: 401. Unavailable: the identity service does not answer."""
-        ...
 
 
 class ByToken:

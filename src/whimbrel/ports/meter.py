@@ -20,23 +20,18 @@ def note_route(scope: MutableMapping[str, Any], path: str) -> None:
 class Listener(Protocol):
     def decided(self, took_s: float, found: bool) -> None:
         """Record a choice among hosts for a move, a create or a plan."""
-        ...
 
     def asked_placement(self, call: str, took_s: float) -> None:
         """Record a call of the placement store by this process."""
-        ...
 
     def took_step(self, run: Run, entry: LogEntry) -> None:
         """Record a step that was done or undone."""
-        ...
 
     def transferred(self, took_s: float, pause_s: float) -> None:
         """Record the arrival of a guest by a live transfer. pause_s: of the guest, as measured."""
-        ...
 
     def console_sessions(self, change: int) -> None:
         """Record that a connection to a console has begun (1) or ended (-1)."""
-        ...
 
 
 class Meter:

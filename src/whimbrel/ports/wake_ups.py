@@ -14,15 +14,12 @@ class WakeUps(Protocol):
     @property
     def is_connected(self) -> bool:
         """Check whether wake-ups of other processes arrive at present. If not, poll as often as without them."""
-        ...
 
     def wake(self, topic: Topic) -> None:
         """Wake the processes that listen; returns at once and never fails."""
-        ...
 
     def listen(self, topic: Topic, listener: Callable[[], None]) -> None:
         """Call `listener` at each wake-up by another process; see TO_ONE. It takes effect soon."""
-        ...
 
 
 class NoWakeUps:

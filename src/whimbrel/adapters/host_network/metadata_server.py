@@ -49,7 +49,6 @@ class MetadataReply(Protocol):
 class Answer(Protocol):
     async def __call__(self, server: ServerId, path: str, method: str, body: bytes) -> MetadataReply:
         """Answer a guest's request. Raises: WorldError."""
-        ...
 
 
 Serve = Callable[[ASGIApp, socket.socket, asyncio.Event], Coroutine[Any, Any, None]]

@@ -32,7 +32,6 @@ class Service(Protocol):
         self, method: str, path: str, *, query: Query = (), body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Send one request. body: sent as JSON; None: no body. Raises: Unavailable: no response."""
-        ...
 
 
 class InnerService:

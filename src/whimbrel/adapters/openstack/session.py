@@ -23,7 +23,6 @@ class Token(Protocol):
 
     async def get(self, ended: str | None = None) -> str:
         """Return the token. ended: one that is no longer accepted. Raises: Unavailable."""
-        ...
 
 
 class Session(httpx.Auth):

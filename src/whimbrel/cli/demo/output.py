@@ -14,19 +14,15 @@ from whimbrel.cli import move_view
 class Output(Protocol):
     def scene(self, title: str) -> None:
         """Begin a part of the story."""
-        ...
 
     def say(self, text: str, **facts: Any) -> None:
         """Write a sentence; facts: data for programs."""
-        ...
 
     def command(self, *words: str) -> None:
         """Show the command that a person would type here."""
-        ...
 
     def steps(self, steps: Iterable[StepTaken]) -> None:
         """Show steps of a move."""
-        ...
 
     def show(self, table: RenderableType, facts: Mapping[str, Any]) -> None: ...
 

@@ -31,20 +31,15 @@ class MetadefStore(Protocol):
 
     async def namespaces(self) -> list[Namespace]:
         """Return all namespaces, by name."""
-        ...
 
     async def namespace(self, name: str) -> Namespace:
         """Raises: NotFound."""
-        ...
 
     async def add_namespace(self, namespace: Namespace) -> None:
         """Raises: Conflict: the name is taken."""
-        ...
 
     async def change_namespace(self, name: str, namespace: Namespace) -> Namespace:
         """Replace a namespace, which may get another name. Raises: NotFound; Conflict: changed since it was read."""
-        ...
 
     async def remove_namespace(self, name: str) -> None:
         """Raises: NotFound."""
-        ...

@@ -244,7 +244,6 @@ class NetworkStore(Protocol):
 
     async def find(self, kind: type[R], record_id: str) -> R:
         """Raises: ...NotFound of the kind."""
-        ...
 
     async def search(self, kind: type[R], query: Query) -> list[R]: ...
 
@@ -254,41 +253,32 @@ class NetworkStore(Protocol):
         Raises: errors of the kind: addresses, MACs, VLANs or names that are taken; ...NotFound: a missing reference;
         OverQuota.
         """
-        ...
 
     async def change(self, before: R, record: R) -> R:
         """Write a changed record and return it. before: the record as it was read.
 
         Raises: RevisionNumberConstraintFailed: changed since it was read; ...NotFound; errors of `add`.
         """
-        ...
 
     async def remove(self, kind: type[R], record_id: str) -> R:
         """Remove a record with its parts and return it. Raises: ...NotFound; ...InUse."""
-        ...
 
     async def write(self, writes: Sequence[Write]) -> list[Any]:
         """Carry out several writes in this order, all or none; return their records. Raises: errors of each."""
-        ...
 
     async def quota(self, project_id: str) -> dict[str, int]:
         """Return the limits that were set for a project, by name of QUOTA_RESOURCES; -1: unlimited."""
-        ...
 
     async def set_quota(self, project_id: str, most: Mapping[str, int] | None) -> None:
         """Set these limits of a project, which `add` enforces; None: remove all of them."""
-        ...
 
     async def limited_projects(self) -> list[str]:
         """Return the projects that have limits of their own."""
-        ...
 
     async def usage(self, project_id: str) -> dict[str, int]:
         """Return how many records of each of QUOTA_RESOURCES a project has."""
-        ...
 
     async def agent_settings(self) -> dict[str, AgentSettings]:
         """Return what was set of agents, by the agent's id."""
-        ...
 
     async def set_agent(self, agent_id: str, settings: AgentSettings) -> None: ...

@@ -143,21 +143,17 @@ class VolumeStore(Protocol):
 
     async def add_volume(self, record: VolumeRecord, limits: Mapping[str, int]) -> None:
         """limits: the defaults for a project without its own. Raises: OverQuota; Conflict: the id is taken."""
-        ...
 
     async def find_volume(self, volume_id: str) -> VolumeRecord:
         """Raises: NotFound."""
-        ...
 
     async def held_volume(self, volume_id: str) -> tuple[VolumeRecord, list[AttachmentRecord]]:
         """Return a volume and its attachments, oldest first. Raises: NotFound."""
-        ...
 
     async def volumes(self, query: VolumeQuery) -> list[VolumeRecord]: ...
 
     async def count_volumes(self, query: VolumeQuery) -> int:
         """Count them, regardless of pages."""
-        ...
 
     async def change_volume(
         self,
@@ -175,11 +171,9 @@ class VolumeStore(Protocol):
         write. limits: for a larger size, as in `add_volume`.
         Raises: NotFound; Conflict; OverQuota.
         """
-        ...
 
     async def remove_volume(self, record: VolumeRecord) -> None:
         """Remove a volume. Raises: NotFound; Conflict: also if it has snapshots or attachments."""
-        ...
 
     async def usage(self, project_id: str) -> VolumeUsage: ...
 
@@ -187,13 +181,11 @@ class VolumeStore(Protocol):
 
     async def find_attachment(self, attachment_id: str) -> AttachmentRecord:
         """Raises: NotFound."""
-        ...
 
     async def attachments(
         self, *, volume_ids: Sequence[str] | None = None, server_id: str | None = None, project_id: str | None = None
     ) -> list[AttachmentRecord]:
         """Return those that match all arguments, oldest first."""
-        ...
 
     async def attachment_page(self, query: AttachmentQuery) -> list[AttachmentRecord]: ...
 
@@ -201,45 +193,36 @@ class VolumeStore(Protocol):
 
     async def add_snapshot(self, record: SnapshotRecord, volume: VolumeRecord, limits: Mapping[str, int]) -> None:
         """volume: as it was read. Raises: OverQuota; Conflict; NotFound: no such volume."""
-        ...
 
     async def find_snapshot(self, snapshot_id: str) -> SnapshotRecord:
         """Raises: NotFound."""
-        ...
 
     async def snapshots(self, query: SnapshotQuery) -> list[SnapshotRecord]: ...
 
     async def change_snapshot(self, record: SnapshotRecord) -> SnapshotRecord:
         """Raises: NotFound; Conflict."""
-        ...
 
     async def remove_snapshot(self, record: SnapshotRecord) -> None:
         """Remove a snapshot. Raises: NotFound; Conflict."""
-        ...
 
     # Types
 
     async def add_type(self, record: VolumeType) -> None:
         """Raises: Conflict: the id or the name is taken."""
-        ...
 
     async def types(self) -> list[VolumeType]:
         """Return all, by name."""
-        ...
 
     async def change_type(self, record: VolumeType) -> VolumeType:
         """Raises: NotFound; Conflict: also if the name is taken."""
-        ...
 
     async def remove_type(self, type_id: str) -> None:
         """Raises: NotFound; Refused: volumes use it."""
-        ...
 
     # Limits
 
     async def limits(self, project_id: str) -> dict[str, int]:
         """Return the project's own limits, and those of the class of all projects where it has none."""
-        ...
 
     async def set_limits(self, project_id: str, limits: Mapping[str, int]) -> None: ...
 

@@ -20,15 +20,12 @@ class BusAccesses(Protocol):
     @property
     def problem(self) -> str | None:
         """Return why this process is not connected to the bus; "": it is; None: the cloud has no bus."""
-        ...
 
     async def grant(self, cell: CellName, host: HostName, public_key: str) -> BusAccess:
         """Return access for a host's key. Raises: Refused: the cloud has no bus; Unavailable."""
-        ...
 
     async def revoke(self, cell: CellName, public_key: str) -> None:
         """End the access of a key that was granted until now; within a minute. Idempotent. Raises: Unavailable."""
-        ...
 
 
 class NoBus:

@@ -10,15 +10,12 @@ MOST_BYTES = 1 << 16
 class ConsoleStream(Protocol):
     async def read(self) -> bytes:
         """Wait for the next bytes; b"": the other side has ended."""
-        ...
 
     async def write(self, data: bytes) -> None:
         """Send bytes, and wait while the other side is slower. Raises: OSError: it has ended."""
-        ...
 
     def close(self) -> None:
         """End the connection. Idempotent."""
-        ...
 
 
 class SocketConsole:

@@ -71,19 +71,15 @@ class MetadataAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class ControlPlane(Protocol):
     async def register(self, host: HostName, hello: AgentHello) -> Welcome:
         """Register a host and begin a new session of its agent; the sessions before it end."""
-        ...
 
     async def beat(self, host: HostName, beat: Beat) -> BeatAnswer:
         """Record a heartbeat. A row is written only if something that is stored has changed, or is old."""
-        ...
 
     async def describe(self, host: HostName, session: int, description: HostDescription) -> None:
         """Replace the stored description. Raises: Superseded: the session is not the newest."""
-        ...
 
     async def image_grant(self, host: HostName, image_id: str, access: ImageAccess) -> ImageGrant:
         """Return access to an image that an open run of a server on this host needs. Raises: Refused: none does."""
-        ...
 
     async def guest_metadata(
         self, host: HostName, server: ServerId, path: str, method: str = "GET", body: bytes = b""
@@ -92,8 +88,6 @@ class ControlPlane(Protocol):
 
         Raises: Refused: the server is not on this host, and no run brings it there.
         """
-        ...
 
     async def network_state(self, host: HostName, known: str) -> HostNetworks | None:
         """Return the networks of a host, as they are to be there. known: a digest; None: it has not changed."""
-        ...

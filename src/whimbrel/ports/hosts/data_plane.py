@@ -12,14 +12,12 @@ from whimbrel.domain.ids import ServerId
 class DataPlane(Protocol):
     async def check(self) -> None:
         """Check that this machine can do it. Raises: Refused: what it lacks."""
-        ...
 
     async def apply(self, state: HostNetworks) -> dict[str, str]:
         """Make the networks of this host so, and remove all others that were made before. Idempotent.
 
         Return why each network or router that is not so could not be made; calling it again may help.
         """
-        ...
 
 
 class GuestNetworks(Protocol):
@@ -28,7 +26,6 @@ class GuestNetworks(Protocol):
 
         Raises: Unavailable: it does not answer, or a network of this server could not be made. Refused.
         """
-        ...
 
 
 class UnmanagedNetworks:

@@ -40,27 +40,21 @@ class Hypervisor(Protocol):
 
         Shares are those since the previous call; the first call may return none.
         """
-        ...
 
     async def uptime(self) -> str:
         """Return what the program `uptime` prints on the host. Raises: Refused: unknown here."""
-        ...
 
     async def connector(self) -> dict[str, Any]:
         """Return the host's connector for a volume service: "host", "ip", "platform", "os_type", "multipath" ..."""
-        ...
 
     async def guests(self) -> list[Guest]:
         """Return all of Whimbrel's guests, running or not, with their slots, as read now."""
-        ...
 
     async def look(self, key: GuestKey) -> Guest | None:
         """Return the current state of one guest; None: nothing of it exists."""
-        ...
 
     async def reserve(self, spec: GuestSpec) -> None:
         """Reserve name and room for a guest. Raises: Refused: no room on this host."""
-        ...
 
     async def create_disk(self, spec: GuestSpec, percent: Percent) -> None:
         """Make its disks: the root disk from the image (empty without one), grown to root_gib; the others blank.
@@ -68,37 +62,30 @@ class Hypervisor(Protocol):
         An ephemeral disk has an empty ext4 file system, a swap disk is formatted as swap space.
         A partial disk is remade, a complete one stays. Cancelling the call ends it and leaves at most a partial disk.
         """
-        ...
 
     async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent, disk: DiskName = "root") -> None:
         """Make a disk a copy of an exported one, grown to its size. Partial and complete disks, cancelling: as above.
 
         Raises: Unavailable: the export is missing or ended early. Refused: the copy would not fit.
         """
-        ...
 
     async def fetch_disk(self, spec: GuestSpec, image_id: str, percent: Percent, disk: DiskName = "root") -> None:
         """Make a disk from a transfer image, grown to its size. Otherwise as import_disk."""
-        ...
 
     async def cache_image(self, image_id: str) -> None:
         """Fetch an image, so that disks are made from it without the image service. Repeatable.
 
         Raises: Refused: no such image, or one that no guest here can use.
         """
-        ...
 
     async def export_disk(self, key: GuestKey, disk: DiskName = "root") -> DiskExport:
         """Export a disk of a stopped guest for reading until `unexport_disk`. Repeatable. Raises: Refused: it runs."""
-        ...
 
     async def unexport_disk(self, key: GuestKey) -> None:
         """End the exports of its disks. Idempotent."""
-        ...
 
     async def discard_disk(self, key: GuestKey) -> None:
         """Remove all disks of a guest that is not running. Idempotent."""
-        ...
 
     async def define(self, spec: GuestSpec) -> None:
         """Define the guest, stopped, with its disks and exactly these nics, volumes and PCI devices.
@@ -108,7 +95,6 @@ class Hypervisor(Protocol):
         or partial.
         Refused: see `domain.device_assignment`.
         """
-        ...
 
     async def start(self, key: GuestKey, paused: bool = False) -> None:
         """Ensure that the guest is running. paused: if it is off, start it paused: its nics are there, it does not run.
@@ -117,25 +103,20 @@ class Hypervisor(Protocol):
         no root disk and no volume with boot_index 0; it waits for a live transfer, or has left by one; it is suspended,
         or paused and is to run.
         """
-        ...
 
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
         """Ensure that the guest is off: request a shutdown, after `timeout_s` power off. Saved memory is discarded."""
-        ...
 
     async def reboot(self, key: GuestKey, hard: bool) -> None:
         """Restart the guest. soft: request a reboot; hard: power cycle, also a stopped guest."""
-        ...
 
     async def destroy(self, key: GuestKey) -> None:
         """Remove guest, disks and reservation of this slot. Idempotent."""
-        ...
 
     # Pausing
 
     async def pause(self, key: GuestKey) -> None:
         """Ensure that a running guest is paused, with its memory. Raises: Refused: it does not run."""
-        ...
 
     async def suspend(self, key: GuestKey) -> None:
         """Ensure that a live guest is suspended: it does not run, and its memory is kept on disk.
@@ -143,19 +124,15 @@ class Hypervisor(Protocol):
         Until it is resumed or rebooted hard it does not start or change, and it keeps no other slot from running.
         Raises: Refused: it is stopped.
         """
-        ...
 
     async def resume(self, key: GuestKey) -> None:
         """Ensure that a paused or suspended guest runs again, with its memory. Raises: Refused: it is stopped."""
-        ...
 
     async def diagnostics(self, key: GuestKey) -> Diagnostics:
         """Measure a live guest. Raises: Refused: it does not run."""
-        ...
 
     async def inject_nmi(self, key: GuestKey) -> None:
         """Send a live guest a non-maskable interrupt. Raises: Refused: it does not run."""
-        ...
 
     # Rescue: the guest boots from a disk of its own, and gets its own disk back as it is
 
@@ -164,29 +141,24 @@ class Hypervisor(Protocol):
 
         Raises: Refused: the guest boots from one of another image.
         """
-        ...
 
     async def enter_rescue(self, key: GuestKey) -> None:
         """Ensure that a stopped guest boots from its rescue disk. Raises: Refused: it is not off; NotFound: no disk."""
-        ...
 
     async def leave_rescue(self, key: GuestKey) -> None:
         """Ensure that a stopped guest boots as it is defined; a reboot from outside (hard) does so too.
 
         No guest is fine. Raises: Refused: it is in rescue and not off.
         """
-        ...
 
     async def discard_rescue_disk(self, key: GuestKey) -> None:
         """Remove the rescue disk. Idempotent. Raises: Refused: the guest boots from it."""
-        ...
 
     async def set_password(self, key: GuestKey, user: str, password: str) -> None:
         """Set the password of a user of the guest, by QEMU's guest agent. Repeatable.
 
         Raises: NotFound; NoGuestAgent: none answers; Refused: the guest does not run, or its agent refuses.
         """
-        ...
 
     # Live transfers, see domain.live_transfer. A transfer goes on when the process that started it dies, or fails as a
     # whole; the guest is always at exactly one of both hosts.
@@ -196,11 +168,9 @@ class Hypervisor(Protocol):
 
         movable: as of the agent's.
         """
-        ...
 
     async def compare_cpu(self, cpu: GuestCpu) -> CpuFit:
         """Check whether this host can run a guest that sees this processor."""
-        ...
 
     async def receive(self, spec: GuestSpec, live: LiveGuest) -> TransferTarget:
         """Make a reserved guest incoming: with room for its disks, and with exactly the devices of `spec`.
@@ -208,57 +178,47 @@ class Hypervisor(Protocol):
         Repeatable; a guest that has arrived is left as it is. Raises: NotFound: no reservation. Refused: see
         `domain.device_assignment`; this hypervisor cannot receive it.
         """
-        ...
 
     async def start_transfer(self, key: GuestKey, target: TransferTarget, options: TransferOptions) -> None:
         """Begin to copy a live guest to a target that waits for it; a transfer to this target goes on.
 
         Raises: Refused: the guest does not run, cannot be moved, or is being transferred to another target.
         """
-        ...
 
     async def transfer_progress(self, key: GuestKey, target: str) -> TransferProgress:
         """Return the transfer of a guest to the target with this address, as it is now."""
-        ...
 
     async def steer_transfer(self, key: GuestKey, steering: Steering) -> None:
         """Change the transfer under way. Repeatable; none is fine. Raises: Refused: not possible with this one."""
-        ...
 
     async def end_transfer(self, key: GuestKey) -> None:
         """Cancel the transfer under way, and return when there is none; a guest that has left stays where it is.
 
         Raises: Refused: it is in post-copy, and can only go on.
         """
-        ...
 
     async def settle_arrival(self, key: GuestKey) -> None:
         """Make the definition of an arrived guest permanent. Repeatable. Raises: NotFound: it has not arrived."""
-        ...
 
     # Devices: changed in the definition, and at once in a running guest. All repeatable.
 
     async def plug(self, key: GuestKey, nic: GuestNic) -> None:
         """Ensure that a defined guest has a nic. Raises: Refused: in use by another server; `device_assignment`."""
-        ...
 
     async def unplug(self, key: GuestKey, port_id: str) -> None:
         """Ensure that the guest has no nic of this port; no guest is fine.
 
         Raises: Unavailable: a running guest has not released it yet.
         """
-        ...
 
     async def attach_volume(self, key: GuestKey, volume: GuestVolume) -> None:
         """Ensure that a defined guest has a volume. Raises: Refused: unreachable; see `device_assignment`."""
-        ...
 
     async def detach_volume(self, key: GuestKey, volume_id: str) -> None:
         """Ensure that the guest does not have the volume; no guest is fine.
 
         Raises: Unavailable: a running guest has not released it yet. Refused: a running guest has booted from it.
         """
-        ...
 
     async def swap_volume(self, key: GuestKey, volume_id: str, new: GuestVolume, percent: Percent) -> None:
         """Copy a live guest's volume to another one, which it uses from then on.
@@ -267,14 +227,12 @@ class Hypervisor(Protocol):
         disconnects the old one. Repeatable: it joins a copy under way, which goes on when the call is cancelled.
         Raises: NotFound; Refused: the guest does not run or has no such volume; the copy failed.
         """
-        ...
 
     async def end_volume_swap(self, key: GuestKey, volume_id: str, attachment_id: str) -> None:
         """End the copy of a volume under way, and disconnect the new one; no copy, and no guest, is fine.
 
         attachment_id: of the new volume. Raises: Refused: the guest uses that one already.
         """
-        ...
 
     async def extend_volume(self, key: GuestKey, volume_id: str, size_gib: int) -> None:
         """Let a live guest see that one of its volumes has become larger; one that is off sees it when it starts.
@@ -282,7 +240,6 @@ class Hypervisor(Protocol):
         size_gib: of the volume, as its service has it. It never becomes smaller for a guest. Repeatable.
         Raises: NotFound; Refused: it has no such volume; it is suspended; the host does not see the new size.
         """
-        ...
 
     async def take_volume_snapshot(self, key: GuestKey, volume_id: str, file: str) -> None:
         """Let a guest write to another file of its volume from now on; the one before keeps what it has.
@@ -291,7 +248,6 @@ class Hypervisor(Protocol):
         systems are frozen for that instant if it has an agent. A stopped guest uses the file from its next start on.
         Repeatable. Raises: NotFound; Refused: it has no such volume, or not as a file; it is suspended.
         """
-        ...
 
     async def merge_volume_files(self, key: GuestKey, volume_id: str, merge: Merge, percent: Percent) -> None:
         """Merge two files of a guest's volume. The guest goes on; only into the active file also for a stopped one.
@@ -299,18 +255,15 @@ class Hypervisor(Protocol):
         Repeatable: it joins a merge under way, which goes on when the call is cancelled. Each way it ends, the guest
         has all its data. Raises: NotFound; Refused: see `volume_merge.merged`; it does not run; the merge failed.
         """
-        ...
 
     async def release_volumes(self) -> None:
         """Disconnect the volumes that no live guest uses, such as those of guests that ended by themselves.
 
         Repeatable; operations on a guest do it for the guest.
         """
-        ...
 
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
         """Return the last `lines` lines of the serial console. None: all that is kept."""
-        ...
 
     async def connect_console(self, key: GuestKey, kind: ConsoleKind) -> ConsoleStream:
         """Connect to a console of a live guest. The connection ends with the guest's process here.
@@ -319,7 +272,6 @@ class Hypervisor(Protocol):
 
         Raises: NotFound; Refused: the guest does not run, or has no such console.
         """
-        ...
 
     def read_snapshot(self, key: GuestKey, percent: Percent, disk: DiskName = "root") -> AsyncIterator[bytes]:
         """Yield a disk's current contents as one image file (qcow2 for real disks), in chunks.
@@ -327,4 +279,3 @@ class Hypervisor(Protocol):
         A running guest with an agent freezes its file systems for the instant of the copy, if it can.
         Raises: Refused: not the root disk, and the guest runs; it requires to be frozen, and cannot.
         """
-        ...

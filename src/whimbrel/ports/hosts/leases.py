@@ -52,11 +52,9 @@ class BootClock(Protocol):
     @property
     def boot(self) -> str:
         """Return the id of this boot of the machine."""
-        ...
 
     def now(self) -> float:
         """Return the seconds since the boot, with those in which the machine slept."""
-        ...
 
 
 class Leases(Protocol):
@@ -64,28 +62,21 @@ class Leases(Protocol):
 
     def lease(self) -> Lease | Damaged | None:
         """Return the lease. None: the host does not fence itself. "damaged": it cannot be read."""
-        ...
 
     def write(self, lease: Lease) -> None:
         """Replace the lease, as a whole or not at all."""
-        ...
 
     def remove(self) -> None:
         """End self-fencing. Idempotent."""
-        ...
 
     def watch(self) -> Watch | None:
         """Return the last sign of life of the watchdog; None: there is none."""
-        ...
 
     def watched(self, watch: Watch) -> None:
         """Write a sign of life of the watchdog."""
-        ...
 
     def record(self, fencing: Fencing) -> None:
         """Add what the watchdog has done to its record, durably."""
-        ...
 
     def fencings(self) -> list[Fencing]:
         """Return the record, the oldest first."""
-        ...

@@ -32,18 +32,15 @@ class VolumeConnector(Protocol):
 
     async def connect(self, kind: str, data: Mapping[str, Any]) -> Connected:
         """Ensure that the volume is connected. data: of its connection. Raises: Refused: it failed, with the reason."""
-        ...
 
     async def extend(self, kind: str, data: Mapping[str, Any]) -> int:
         """Let the kernel see the new size of a connected volume that was extended, and return it in bytes.
 
         Raises: Refused: it failed, with the reason, or volumes of this kind are files, of which the kernel keeps none.
         """
-        ...
 
     async def disconnect(self, kind: str, data: Mapping[str, Any], device: Mapping[str, Any]) -> None:
         """Ensure that the volume is not connected; it is used by nothing. device: of `connect`; empty: unknown.
 
         A share is unmounted. Raises: Refused: it failed, with the reason, or the share is in use.
         """
-        ...

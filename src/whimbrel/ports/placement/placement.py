@@ -102,21 +102,17 @@ class HostOffer(msgspec.Struct, frozen=True, kw_only=True):
 class Placement(Consumers, Protocol):
     async def providers(self) -> list[ProviderState]:
         """Return all providers with their free capacity: a snapshot for a scheduler; do not modify it."""
-        ...
 
     async def inventories(self) -> dict[ProviderId, dict[str, Inventory]]:
         """Return the inventories of all providers by resource class."""
-        ...
 
     async def capacity(self, hosts: Sequence[ProviderId]) -> HostCapacity:
         """Return the capacity of these root providers in columns. A tuple that was passed before takes microseconds."""
-        ...
 
     async def all_assignments(
         self, resources: ResourceRequest, hosts: Collection[ProviderId], most: int = 4
     ) -> dict[ProviderId, tuple[Assignment, ...] | Shortfall]:
         """Return for each root provider up to `most` assignments of the request in its tree, or the shortfall."""
-        ...
 
     async def claim(
         self,
@@ -135,7 +131,6 @@ class Placement(Consumers, Protocol):
         Raises: Refused: no room, the group's rule would be violated, the host is disabled, or its zone has changed;
         Superseded; Unavailable.
         """
-        ...
 
     async def hand_over(self, order: Order, giver: ConsumerId, taker: ConsumerId, owner: Owner) -> None:
         """Transfer all allocations of `giver` to `taker`, as its whole claim.
@@ -144,123 +139,98 @@ class Placement(Consumers, Protocol):
         Repeatable.
         Raises: Superseded; Unavailable.
         """
-        ...
 
     async def release(self, order: Order, consumer: ConsumerId) -> None:
         """Release all allocations of `consumer`. Repeatable. Raises: Superseded; Unavailable."""
-        ...
 
     async def group_places(self, group: GroupId) -> GroupLocations:
         """Return the hosts of a group's servers, and whether the group moves as a whole."""
-        ...
 
     async def move_group(self, group: GroupId, to: ProviderId | None, now: float) -> None:
         """Begin the move of an affinity group to this host: claims of its servers there satisfy the rule from now on.
 
         None: cancel the move.
         """
-        ...
 
     async def rest_groups(self, before: float) -> None:
         """End group moves that began before this time and are on one host by now, whichever it is."""
-        ...
 
     async def forget_group(self, group: GroupId) -> None:
         """Delete the locations of a deleted group's servers. Repeatable."""
-        ...
 
     async def allocations(self, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
         """Return the claims of these consumers, None: of all."""
-        ...
 
     async def held_by(self, project: ProjectId, user: UserId | None = None) -> dict[str, int]:
         """Return what the consumers of a project, or of one user in it, have together, by resource class."""
-        ...
 
     async def owners(self, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
         """Return the owners of these consumers; unknown consumers are omitted and are to have no allocations."""
-        ...
 
     async def name_owner(self, order: Order, consumer: ConsumerId, owner: Owner) -> None:
         """Set the owner of a consumer that has allocations. Repeatable. Raises: Superseded; Unavailable."""
-        ...
 
     async def miscounts(self) -> list[Miscount]:
         """Return the differences between recorded usage and allocations. Without outside interference there are
         none.
         """
-        ...
 
     async def recount(self, order: Order, provider: ProviderId) -> None:
         """Set the recorded usage of a provider to the sum of its allocations. Repeatable.
 
         Raises: UnknownProvider; Superseded.
         """
-        ...
 
     async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
         """Return the newest obeyed order of these runs; others are omitted."""
-        ...
 
     async def note_order(self, order: Order) -> None:
         """Record an order that was obeyed before the database was restored. Raises: Superseded."""
-        ...
 
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
         """Forget runs that ended so long ago that no order of theirs can still arrive."""
-        ...
 
     async def register_host(self, provider: ProviderId, name: str, inventory: dict[str, Inventory]) -> None:
         """Ensure a root provider of this name with these inventories; existing usage stays. Repeatable.
 
         Classes must be standard or have names of custom ones; missing custom ones are created.
         """
-        ...
 
     async def register_hosts(self, offers: Sequence[HostOffer]) -> None:
         """Bring hosts to the state of these offers: see register_host, offer_traits and set_disabled. Repeatable.
 
         Hosts already in that state are not written.
         """
-        ...
 
     async def offer_traits(self, provider: ProviderId, traits: Collection[str]) -> None:
         """Replace the traits that a provider offered before by these; traits set by operators stay. Repeatable.
 
         Traits must be standard or have names of custom ones; missing custom ones are created.
         """
-        ...
 
     async def set_disabled(self, provider: ProviderId, disabled: bool) -> None:
         """Set or remove the trait DISABLED."""
-        ...
 
     async def set_aggregates(self, provider: ProviderId, aggregates: Sequence[str]) -> None:
         """Set the provider's aggregates to exactly these uuids."""
-        ...
 
     async def set_all_aggregates(self, of_hosts: Mapping[ProviderId, Sequence[str]]) -> None:
         """Apply `set_aggregates` to many providers; unchanged ones are not written."""
-        ...
 
     async def zone_hosts(self, of_hosts: Mapping[ProviderId, str]) -> None:
         """Refuse claims on these hosts with another zone from now on. Unknown hosts are ignored.
 
         Raises: Conflict: a host has allocations; Unavailable.
         """
-        ...
 
     async def zoned_hosts(self) -> list[HostZone]:
         """Return the hosts with a recorded zone."""
-        ...
 
     async def correct_zone(self, was: HostZone, zone: str) -> None:
         """Set a host's zone even if it has allocations; no effect if its zone was changed since `was`."""
-        ...
 
     async def delete_tree(self, root: ProviderId) -> None:
         """Remove a deleted host with all providers below it.
 
         Raises: NotFound; Conflict: it has allocations.
         """
-        ...

@@ -37,22 +37,18 @@ class ProviderTrees(Protocol):
 
     async def known(self) -> KnownTrees:
         """Return the current trees."""
-        ...
 
     async def have(self, part: Part) -> None:
         """Ensure that a provider is in this state. Repeatable; an unchanged one is not written.
 
         Raises: Conflict: what would be removed has allocations; Refused: the name is taken, or the parent is missing.
         """
-        ...
 
     async def create(self, parts: Sequence[Part]) -> None:
         """Create many providers, parents first. After an error some may have been created.
 
         Raises: Conflict: one exists; Refused: a parent is missing.
         """
-        ...
 
     async def remove(self, uuid: ProviderId) -> None:
         """Remove a provider. Idempotent. Raises: Conflict: it has allocations."""
-        ...

@@ -45,7 +45,6 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 class Identity(Protocol):
     async def principal(self, token: str) -> Principal | None:
         """Return the principal of this token; None: unknown, expired or revoked. Raises: Unavailable."""
-        ...
 
 
 class Projects(Protocol):
@@ -54,7 +53,6 @@ class Projects(Protocol):
 
         Source: Nova refuses quotas and access for an unknown project only if Keystone answers 404.
         """
-        ...
 
 
 class EveryProject:
@@ -262,30 +260,25 @@ class IdentityStore(Identity, Protocol):
 
     async def is_empty(self) -> bool:
         """Check whether it has never been populated."""
-        ...
 
     async def populate(self, population: Population) -> None:
         """Write all or nothing. Raises: Conflict: it is populated already."""
-        ...
 
     # An id that others refer to cannot be removed: Conflict.
 
     async def records(self, kind: type[Record], **wanted: Any) -> list[Record]:
         """Return the records of this kind with these field values, by name."""
-        ...
 
     async def record(self, kind: type[Record], record_id: str) -> Record: ...
 
     async def add(self, *records: Record) -> None:
         """Add all or none. Raises: Conflict: also if one refers to something that does not exist."""
-        ...
 
     async def change(self, kind: type[Record], record_id: str, changes: Changes) -> Record:
         """Change a record and return it. A new name of a user, project or role is in the tokens at once.
 
         A new password, and enabled=False of a user, project or domain, revoke the tokens that depend on it.
         """
-        ...
 
     async def remove(self, kind: type[Record], record_id: str) -> None:
         """Remove a record, and what depends on it: tokens of an application credential, those that a group's roles
@@ -293,62 +286,48 @@ class IdentityStore(Identity, Protocol):
 
         Raises: Conflict: also if a role is assigned at the same moment.
         """
-        ...
 
     # Projects and assignments
 
     async def projects_of(self, user_id: str) -> list[Project]:
         """Return the projects in which this user has a role."""
-        ...
 
     async def tag_project(self, project_id: str, edit: Callable[[list[str]], list[str]]) -> Project:
         """Change a project's tags in one transaction and return it. Raises: NotFound; what `edit` raises."""
-        ...
 
     async def assignments(self, **wanted: Any) -> list[Assignment]:
         """Return the assignments with these field values."""
-        ...
 
     async def assign(self, assignment: Assignment) -> None:
         """Add an assignment. Repeatable. Raises: NotFound: no such user, project or role."""
-        ...
 
     async def unassign(self, assignment: Assignment) -> None:
         """Remove an assignment, and the user's application credentials of the project. Raises: NotFound."""
-        ...
 
     async def members(self, group_id: str) -> list[User]:
         """Return the members of a group, by name."""
-        ...
 
     async def groups_of(self, user_id: str) -> list[Group]: ...
 
     async def join(self, group_id: str, user_id: str) -> None:
         """Make a user a member of a group. Repeatable. Raises: NotFound."""
-        ...
 
     async def leave(self, group_id: str, user_id: str) -> None:
         """End a membership, and what depends on it as in `unassign`. Raises: NotFound: the user is no member."""
-        ...
 
     async def group_assignments(self, **wanted: Any) -> list[GroupAssignment]: ...
 
     async def assign_to_group(self, assignment: GroupAssignment) -> None:
         """Repeatable. Raises: NotFound: no such group, project or role."""
-        ...
 
     async def unassign_from_group(self, assignment: GroupAssignment) -> None:
         """Remove an assignment; otherwise as `unassign`, for each member. Raises: NotFound."""
-        ...
 
     async def issue(self, wanted: NewToken) -> Grant:
         """Issue a token. Raises: Refused: the user or project is disabled, or the user has no role in it; NotFound."""
-        ...
 
     async def grant(self, token: str) -> Grant:
         """Return the contents of a valid token. Raises: NotFound."""
-        ...
 
     async def revoke(self, token: str) -> None:
         """Revoke a token. Raises: NotFound: it was not valid."""
-        ...

@@ -29,37 +29,29 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 class AllImages(Protocol):
     async def all_images(self, after: str | None, limit: int) -> Page[Image]:
         """Return the images of all projects. Raises: Refused, NotFound: as above."""
-        ...
 
 
 class Images(AllImages, Protocol):
     async def with_properties(self, properties: Mapping[str, str]) -> list[Image]:
         """Return the images of all projects that have these properties, the newest first. Raises: Unavailable."""
-        ...
 
     async def show(self, image_id: str) -> Image:
         """Raises: NotFound; Unavailable."""
-        ...
 
     def read(self, image_id: str) -> AsyncIterator[bytes]:
         """Yield the file in chunks. Raises: NotFound; Unavailable."""
-        ...
 
     async def create(self, image: Image) -> None:
         """Register an image without a file, with its given id. Idempotent."""
-        ...
 
     async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
         """Store the file and make the image active; no effect if it is active."""
-        ...
 
     async def set_properties(self, image_id: str, properties: Mapping[str, str]) -> None:
         """Make these the properties of an image. Idempotent. Raises: NotFound; Refused: the service forbids one."""
-        ...
 
     async def delete(self, image_id: str) -> None:
         """Delete an image. Idempotent. Raises: Refused: it is protected; Unavailable."""
-        ...
 
 
 class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,44 +143,34 @@ class ImageStore(MetadefStore, Protocol):
 
         Raises: Conflict: the id is taken; OverQuota.
         """
-        ...
 
     async def usage(self, project_id: str, but: Collection[str] = ()) -> ImageUsage:
         """Count the images of a project, and the bytes of its files. but: files to leave out."""
-        ...
 
     async def find(self, image_id: str) -> ImageRecord:
         """Raises: NotFound."""
-        ...
 
     async def search(self, query: ImageQuery) -> list[ImageRecord]: ...
 
     async def change(self, record: ImageRecord) -> ImageRecord:
         """Write all fields except `stored`. Raises: NotFound; Conflict: changed since it was read."""
-        ...
 
     async def attach_file(self, image_id: str, stored: StoredFile, now: float, held: str | None = None) -> None:
         """Make a queued image active, or hold its file. Raises: NotFound; Conflict: it has a file."""
-        ...
 
     async def remove(self, image_id: str) -> StoredFile | None:
         """Remove an image and return its file, which no image refers to now. Raises: NotFound; Refused: protected."""
-        ...
 
     async def names_file(self, name: str) -> bool:
         """Check whether an image has this file."""
-        ...
 
     async def members(self, image_id: str) -> list[Member]: ...
 
     async def add_member(self, member: Member) -> None:
         """Raises: Conflict: it is a member already; NotFound: no such image."""
-        ...
 
     async def change_member(self, image_id: str, project_id: str, status: str, now: float) -> Member:
         """Raises: NotFound."""
-        ...
 
     async def remove_member(self, image_id: str, project_id: str) -> None:
         """Raises: NotFound."""
-        ...

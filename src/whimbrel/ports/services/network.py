@@ -149,56 +149,45 @@ class Network(PortHolders, NetworkProxies, Protocol):
         project None: all networks, as an administrator sees them. Networks in use are read so, by their ids: a server
         may be in a private network of another project.
         """
-        ...
 
     async def segments(self, network_id: str) -> dict[str, str]:
         """Return subnet id -> segment id for a routed network; empty for other networks."""
-        ...
 
     async def subnets(self, ids: Collection[str]) -> list[Subnet]:
         """Return these subnets; missing ones are omitted."""
-        ...
 
     async def security_groups(self, project: ProjectId) -> dict[str, str]:
         """Return a project's security groups: id -> name."""
-        ...
 
     async def port(self, port_id: str) -> Port:
         """Raises: NotFound."""
-        ...
 
     async def ports_of(self, servers: Sequence[ServerId], *, with_requests: bool = True) -> list[Port]:
         """Return all ports of these servers. with_requests: include their resource requests, which costs time."""
-        ...
 
     async def create_port(self, new: NewPort) -> Port:
         """Create a port, or return the existing one with this network and MAC.
 
         Raises: Refused: no address is left, the quota, an invalid address ...
         """
-        ...
 
     async def delete_port(self, port_id: str) -> None:
         """Delete a port. Idempotent."""
-        ...
 
     async def take_port(self, port_id: str, server: ServerId, device_owner: str) -> Port:
         """Assign a free port to this server. Idempotent. Raises: Refused: it is in use; NotFound.
 
         Neutron may let two servers that ask at the same moment both succeed; one of them loses the port again.
         """
-        ...
 
     async def set_owner(self, port_id: str, device_owner: str) -> None:
         """Set the device owner of a server's port: "compute:ZONE". Raises: NotFound."""
-        ...
 
     async def free_port(self, port_id: str, server: ServerId, revision: int | None = None) -> None:
         """Unbind and release a port; no effect if it is missing or not this server's.
 
         revision: as it was read; None: any. Raises: Conflict: it was changed since.
         """
-        ...
 
     async def bind(self, port: Port, host: HostName, profile: Mapping[str, Any], device_owner: str) -> Port:
         """Ensure that a port's active binding is on this host. Profile keys with value None are removed.
@@ -207,7 +196,6 @@ class Network(PortHolders, NetworkProxies, Protocol):
         changed.
         Raises: Refused: it cannot be bound there; Conflict: it was changed since it was read; NotFound.
         """
-        ...
 
     async def unbind(self, port: Port, profile: Mapping[str, Any], device_owner: str) -> None:
         """Delete all bindings of a port, which stays its server's. profile: merged as `bind` does.
@@ -215,25 +203,21 @@ class Network(PortHolders, NetworkProxies, Protocol):
         port: as it was read. The port is changed even if it has no binding: a stale call finds it changed.
         Raises: Conflict: it was changed since it was read; NotFound.
         """
-        ...
 
     async def set_security_groups(self, port: Port, groups: Sequence[str]) -> None:
         """Set a port's security groups, by id. port: as it was read.
 
         Raises: Refused: no such group; Conflict: it was changed since it was read; NotFound.
         """
-        ...
 
     async def set_fixed_ips(self, port: Port, addresses: Sequence[FixedIp]) -> None:
         """Set a port's addresses; "": any of this subnet. port: as it was read.
 
         Raises: Refused: no address is left, or it is taken; Conflict: it was changed since it was read; NotFound.
         """
-        ...
 
     async def bindings(self, port_id: str) -> list[Binding]:
         """Return a port's bindings, active or not. Raises: NotFound."""
-        ...
 
     async def create_binding(self, port_id: str, host: HostName, vnic_type: str, profile: Mapping[str, Any]) -> Binding:
         """Ensure a connected binding on this host with this profile.
@@ -241,7 +225,6 @@ class Network(PortHolders, NetworkProxies, Protocol):
         A new one is inactive, unless the port has no active one; an existing one keeps its activity.
         Raises: Refused: it cannot be bound there; NotFound.
         """
-        ...
 
     async def activate_binding(self, port_id: str, host: HostName) -> None:
         """Activate the binding of this host. The one that loses its activity is cleared: it connects nothing.
@@ -249,11 +232,9 @@ class Network(PortHolders, NetworkProxies, Protocol):
         A cleared binding stays so when it is activated: `create_binding` makes it anew.
         Raises: NotFound: there is none.
         """
-        ...
 
     async def delete_bindings(self, ports: Sequence[str], host: HostName) -> None:
         """Delete the bindings of these ports to a host. Idempotent.
 
         Raises: Refused: one of them is active.
         """
-        ...

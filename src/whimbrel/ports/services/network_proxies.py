@@ -48,21 +48,17 @@ class NetworkProxies(Protocol):
         self, *, project: ProjectId | None = None, ids: Sequence[str] = (), address: str = "", ports: Sequence[str] = ()
     ) -> list[FloatingIp]:
         """Return the floating IPs that match all of these, of which some are given."""
-        ...
 
     async def allocate_floating_ip(self, project: ProjectId, network_id: str) -> FloatingIp: ...
 
     async def associate_floating_ip(self, floating: FloatingIp, port_id: str | None, fixed_address: str | None) -> None:
         """port_id: None: of no port from now on."""
-        ...
 
     async def release_floating_ip(self, floating: FloatingIp) -> None:
         """Delete a floating IP. Idempotent."""
-        ...
 
     async def groups(self, *, project: ProjectId | None = None, ids: Sequence[str] = ()) -> list[SecurityGroup]:
         """Return these security groups, or all of a project (None: of all projects)."""
-        ...
 
     async def create_group(self, project: ProjectId, name: str, description: str) -> SecurityGroup: ...
 

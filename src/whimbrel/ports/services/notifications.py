@@ -26,6 +26,5 @@ class NotificationSink(Protocol):
 
         Returns when the broker has confirmed it. Raises: Unavailable: no confirmation; it may have been sent.
         """
-        ...
 
     async def close(self) -> None: ...

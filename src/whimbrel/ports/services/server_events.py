@@ -22,7 +22,6 @@ class ServerEvents(Protocol):
         Undelivered events are lost when the process dies: `reconcilers.changed_ports` reads the ports, and a guest sees
         the new size of a volume when it starts.
         """
-        ...
 
 
 class UnheardEvents:

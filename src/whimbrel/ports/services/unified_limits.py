@@ -11,8 +11,6 @@ from whimbrel.domain.ids import ProjectId
 class UnifiedLimits(Protocol):
     async def registered(self) -> dict[str, int]:
         """Return the limits of every project by resource. Raises: Unavailable."""
-        ...
 
     async def of_project(self, project_id: ProjectId) -> dict[str, int]:
         """Return the limits that a project has instead, by resource. Raises: Unavailable."""
-        ...

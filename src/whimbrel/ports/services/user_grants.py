@@ -9,7 +9,6 @@ class UserGrants(Protocol):
 
         Only processes of this cloud can use it. Raises: Unavailable: it cannot be made now.
         """
-        ...
 
 
 class NoGrantsNeeded:

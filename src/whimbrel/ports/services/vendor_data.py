@@ -11,7 +11,6 @@ class VendorData(Protocol):
 
         Raises: Unavailable: a service gave no answer, and the rules say that its guests need one.
         """
-        ...
 
 
 class NoVendorData:

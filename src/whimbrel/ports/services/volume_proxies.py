@@ -49,7 +49,6 @@ class VolumeProxies(Protocol):
 
         grant: of the user: see user_grants.
         """
-        ...
 
     async def project_snapshots(self, project: ProjectId) -> list[SnapshotDetails]: ...
 
@@ -57,8 +56,6 @@ class VolumeProxies(Protocol):
 
     async def new_snapshot(self, snapshot: SnapshotDetails, grant: str = "", *, force: bool) -> SnapshotDetails:
         """Create a snapshot of a volume. force: also of one in use."""
-        ...
 
     async def remove_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot. Raises: Refused: it is in use."""
-        ...

@@ -35,17 +35,14 @@ class Snapshots(Protocol):
 
         Raises: Refused: the quota, the state of the volume ...
         """
-        ...
 
     async def snapshots_of(self, volume_id: str) -> list[Snapshot]: ...
 
     async def made_snapshots(self, volume_id: str, mark: str) -> list[Snapshot]:
         """Return the snapshots of a volume that were made with this mark."""
-        ...
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot. Idempotent. Raises: Refused: it is in use, or still being made."""
-        ...
 
     async def report_snapshot(self, snapshot_id: str, was: str, status: str, progress: str = "") -> None:
         """Report how far a host is with a snapshot that the service makes or deletes with its help.
@@ -53,4 +50,3 @@ class Snapshots(Protocol):
         was: "creating" | "deleting". status: the same, or that of a failure. Nothing is changed if the snapshot is not
         in that status, or not there, any more, so that a late report does no harm. Idempotent.
         """
-        ...

@@ -8,7 +8,6 @@ from whimbrel.domain.ids import ServerId
 class VolumeUsers(Protocol):
     async def uses(self, server: ServerId, attachment_id: str) -> bool:
         """Check whether a server uses a volume through this attachment, or may. Raises: Unavailable."""
-        ...
 
 
 class AnyServer:

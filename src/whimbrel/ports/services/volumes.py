@@ -78,7 +78,6 @@ MARK = "whimbrel:made_for"
 class Attachments(Protocol):
     async def all_attachments(self, after: str | None, limit: int) -> Page[Attachment]:
         """Return the attachments of all servers, without connections. Raises: Refused, NotFound: as above."""
-        ...
 
 
 class VolumeUse(msgspec.Struct, frozen=True):
@@ -98,43 +97,35 @@ class VolumeUse(msgspec.Struct, frozen=True):
 class VolumeUses(Protocol):
     async def volume_uses(self, after: str | None, limit: int) -> Page[VolumeUse]:
         """Return the volumes of all projects. Raises: Refused, NotFound: as above."""
-        ...
 
     async def volume_use(self, volume_id: str) -> VolumeUse:
         """Raises: NotFound."""
-        ...
 
 
 class Volumes(Attachments, VolumeUses, Snapshots, VolumeProxies, Protocol):
     async def volume(self, volume_id: str) -> Volume:
         """Raises: NotFound."""
-        ...
 
     async def snapshot_volume(self, snapshot_id: str) -> Volume:
         """Return the volume of a snapshot. Raises: NotFound."""
-        ...
 
     async def create_volume(self, new: NewVolume) -> Volume:
         """Create a volume, or return this project's volume with this mark; it may still be `creating`.
 
         Raises: Refused: the quota, an unknown type or image, too small ...
         """
-        ...
 
     async def has_type(self, type_id: str, project: ProjectId | None, grant: str = "") -> bool:
         """Check whether a user may make volumes of the type with this name or id: private ones are for some projects.
 
         project: of the user; None: an administrator, who may use all types. grant: of the user.
         """
-        ...
 
     async def made(self, project: ProjectId, marks: Sequence[str]) -> list[Volume]:
         """Return the volumes of a project that were made with one of these marks."""
-        ...
 
     async def delete_volume(self, volume_id: str) -> None:
         """Delete a volume. Idempotent. Raises: Refused: it is in use, or has snapshots."""
-        ...
 
     async def reimage(self, volume_id: str, image_id: str) -> None:
         """Begin to replace the content of a volume by an image. It is `downloading` until that is done, then as before.
@@ -144,15 +135,12 @@ class Volumes(Attachments, VolumeUses, Snapshots, VolumeProxies, Protocol):
         Raises: Refused: it is in another state, or the image does not fit; Conflict: it has several attachments;
         NotFound.
         """
-        ...
 
     async def attachments(self, server: ServerId, volume_id: str | None = None) -> list[Attachment]:
         """Return a server's attachments, of one volume or of all, without connections."""
-        ...
 
     async def attachment(self, attachment_id: str) -> Attachment:
         """Return an attachment with its connection. Raises: NotFound."""
-        ...
 
     async def reserve(
         self, server: ServerId, volume_id: str, known: Sequence[str], held: Sequence[Attachment] | None = None
@@ -164,7 +152,6 @@ class Volumes(Attachments, VolumeUses, Snapshots, VolumeProxies, Protocol):
         attachment was made by an earlier try.
         Raises: Refused: the volume is another's, or in a wrong state; NotFound.
         """
-        ...
 
     async def connect_another(
         self, server: ServerId, volume_id: str, known: Sequence[str], connector: Mapping[str, Any],
@@ -175,7 +162,6 @@ class Volumes(Attachments, VolumeUses, Snapshots, VolumeProxies, Protocol):
         A volume that only one server may have is connected from a second host in this way only: `connect` refuses it.
         Arguments and errors: as in `reserve` and `connect`.
         """
-        ...
 
     async def connect(self, attachment_id: str, connector: Mapping[str, Any]) -> Attachment:
         """Set the host of an attachment and connect it. connector: {"host": ..., "ip": ..., ...}.
@@ -183,18 +169,15 @@ class Volumes(Attachments, VolumeUses, Snapshots, VolumeProxies, Protocol):
         Idempotent. Raises: NotFound; Refused; Conflict: another attachment of the volume is connected, and only one
         server may have it.
         """
-        ...
 
     async def complete(self, attachment_id: str) -> None:
         """Mark an attachment as in use by the guest, also one that is connected to no host. Idempotent.
 
         Raises: NotFound.
         """
-        ...
 
     async def detach(self, attachment_id: str) -> None:
         """Delete an attachment and its connection. Idempotent."""
-        ...
 
     async def complete_migration(self, volume_id: str, new_volume_id: str, *, failed: bool = False) -> str:
         """Report that a server uses the target of a volume's migration, or that it cannot: failed.
@@ -202,4 +185,3 @@ class Volumes(Attachments, VolumeUses, Snapshots, VolumeProxies, Protocol):
         Return the id of the volume that it uses then. Its attachment to the target becomes one to that volume. Nothing
         is changed if the migration has ended, so that a late report does no harm. Idempotent.
         """
-        ...

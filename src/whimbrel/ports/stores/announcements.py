@@ -38,19 +38,15 @@ class Marked(msgspec.Struct, frozen=True, kw_only=True):
 class Announcements(Protocol):
     async def hold(self, owner: str, now: float, lease_s: float) -> bool:
         """Take or extend the lease of the announcing process. Return whether `owner` has it."""
-        ...
 
     async def release(self, owner: str) -> None:
         """End the lease, if `owner` has it."""
-        ...
 
     async def marked(self, after: ServerId | None, limit: int) -> list[Marked]:
         """Return what is marked of the next servers in the order of their ids, at most `limit`.
 
         Runs that only a newer program knows are left out.
         """
-        ...
 
     async def note(self, marked: Marked, sent: int, dropped: int) -> None:
         """Note that these entries and actions are announced. sent, dropped: how many notifications, for counters."""
-        ...

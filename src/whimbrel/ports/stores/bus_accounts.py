@@ -18,12 +18,9 @@ class BusAccount(msgspec.Struct, frozen=True, kw_only=True):
 class BusAccounts(Protocol):
     async def all(self) -> list[BusAccount]:
         """Return all of them, by name."""
-        ...
 
     async def add(self, account: BusAccount) -> BusAccount:
         """Store a new account and return what is stored under its name: this one, or another that was there before."""
-        ...
 
     async def replace_jwt(self, name: str, before: str, jwt: str) -> bool:
         """Store new claims if the current ones are `before`. Return whether they were."""
-        ...

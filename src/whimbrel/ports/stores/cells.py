@@ -42,28 +42,21 @@ class Cells(Protocol):
     @property
     def changes(self) -> int:
         """Count the changes of cells through this object."""
-        ...
 
     async def all(self) -> list[CellInfo]:
         """Return all, by name."""
-        ...
 
     async def get(self, name: CellName) -> CellInfo:
         """Raises: NotFound."""
-        ...
 
     async def add(self, cell: CellInfo) -> None:
         """Add a cell by a command. Raises: Conflict: name taken; Invalid: database URL."""
-        ...
 
     async def ensure(self, said: CellInfo) -> CellInfo:
         """Update a cell to the settings, except for values changed by commands. Return the result."""
-        ...
 
     async def set_enabled(self, name: CellName, enabled: bool, reason: str | None) -> CellInfo:
         """Enable or disable a cell; an enabled cell has no reason. Raises: NotFound."""
-        ...
 
     async def forget(self, name: CellName) -> None:
         """Remove a cell. Idempotent. The caller ensures that it has no servers."""
-        ...

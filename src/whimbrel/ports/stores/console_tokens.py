@@ -24,8 +24,6 @@ class ConsoleToken(msgspec.Struct, frozen=True, kw_only=True):
 class ConsoleTokens(Protocol):
     async def add(self, token: ConsoleToken, now: float) -> None:
         """Store a token, and delete those that have expired."""
-        ...
 
     async def get(self, digest: str, now: float) -> ConsoleToken:
         """Raises: NotFound: there is no such token, or it has expired."""
-        ...

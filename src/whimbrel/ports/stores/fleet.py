@@ -250,8 +250,6 @@ class _Coded:
 class Fleets(Protocol):
     async def now(self) -> Fleet:
         """Return all hosts, at most moments old; the same object while no change is known."""
-        ...
 
     def known(self) -> Fleet | None:
         """Return what `now` returns if that needs no read; None: it does."""
-        ...

@@ -34,27 +34,21 @@ class HostKey(msgspec.Struct, frozen=True, kw_only=True):
 class HostKeys(Protocol):
     async def invite(self, invitation: Invitation) -> None:
         """Store an invitation; the host's unused earlier ones are deleted."""
-        ...
 
     async def invitations(self, host: HostName) -> list[Invitation]:
         """Return the host's invitations, used and expired ones too."""
-        ...
 
     async def join(self, token_hash: str, public_key: str, now: float) -> HostKey:
         """Use an invitation, and admit the host with this key instead of any earlier one.
 
         Raises: NotFound: no such invitation, or it was used or has expired; Conflict: the key is another host's.
         """
-        ...
 
     async def all(self) -> list[HostKey]:
         """Return the keys of all hosts that ever joined, by name."""
-        ...
 
     async def get(self, host: HostName) -> HostKey:
         """Raises: NotFound: the host has never joined."""
-        ...
 
     async def retire(self, host: HostName, now: float) -> None:
         """Mark the key as retired, and delete the host's unused invitations. Idempotent; without a key no error."""
-        ...

@@ -49,13 +49,11 @@ class Hosts(Protocol):
     @property
     def changes(self) -> int:
         """Count the changes of hosts through this object, without heartbeats."""
-        ...
 
     async def all(self) -> list[Host]: ...
 
     async def get(self, name: HostName) -> Host:
         """Raises: NotFound."""
-        ...
 
     async def news(self, mark: int | None, *, images: bool = False) -> HostNews:
         """Return what changed since the last answer, which had this mark; None: everything.
@@ -63,67 +61,53 @@ class Hosts(Protocol):
         A change is one of a host's row, except heartbeats and metrics, or of what is on the host. None is missed if the
         last answer is not older than the changes that `forget_news` leaves; some may be reported twice.
         """
-        ...
 
     async def beats(self) -> dict[HostName, tuple[float, dict[str, float]]]:
         """Return the time of the last heartbeat and the metrics of each host."""
-        ...
 
     async def forget_news(self, until: int) -> None:
         """Forget the changes up to this number."""
-        ...
 
     async def register(self, host: Host) -> Host:
         """Insert a host, or renew its properties (sizes, hypervisor) if it is known; operators' settings stay."""
-        ...
 
     async def register_all(
         self, hosts: Sequence[Host], described: Mapping[HostName, HostDescription] | None = None
     ) -> list[Host]:
         """Register several hosts, all or none; see `register`. described: stored beside their rows."""
-        ...
 
     async def begin_session(self, host: Host, agent: AgentInfo, description: HostDescription) -> Host:
         """Register a host and begin the next session of its agent; return the host with the session's number.
 
         No two calls return the same number, and a later call returns a higher one.
         """
-        ...
 
     async def raise_sessions(self, sessions: Mapping[HostName, int]) -> None:
         """Store sessions that are higher than the stored ones; lower ones change nothing."""
-        ...
 
     async def describe(self, host: Host, session: int, description: HostDescription) -> Host:
         """Renew a host and its description as of a session. Raises: Superseded: the session is not the newest."""
-        ...
 
     async def descriptions(self) -> dict[HostName, HostDescription]:
         """Return the stored descriptions; hosts of an older release have none until they are registered again."""
-        ...
 
     async def agent(self, host: Host) -> AgentInfo:
         """Return the agent that began the session of this host; without a session one that says nothing.
 
         Read once for each session. Raises: NotFound: the host is gone.
         """
-        ...
 
     async def agents(self) -> dict[HostName, AgentInfo]:
         """Return the agents of all hosts that have had a session."""
-        ...
 
     async def last_beats(self, names: Collection[HostName]) -> dict[HostName, LastBeat]:
         """Return what is stored of these hosts' heartbeats; unknown hosts are left out."""
-        ...
 
     async def seen(self, names: Sequence[HostName], now: float) -> None:
         """Record a heartbeat of these hosts."""
-        ...
 
     async def tell(self, metrics: Mapping[HostName, Mapping[str, float]]) -> None:
         """Record the reported load of hosts, replacing earlier reports."""
-        ...
 
     async def set_service(
         self,
@@ -138,12 +122,9 @@ class Hosts(Protocol):
 
         word: who forced it down, and why; None: unknown. Raises: NotFound.
         """
-        ...
 
     async def build_failed(self, order: Order, name: HostName, now: float) -> None:
         """Count a failed build of a run on the host. Repeatable. Raises: Superseded."""
-        ...
 
     async def delete(self, name: HostName) -> None:
         """Remove the row. Raises: NotFound."""
-        ...

@@ -23,20 +23,15 @@ class ImageFetch(msgspec.Struct, frozen=True, kw_only=True):
 class ImageFetches(Protocol):
     async def add(self, fetches: Sequence[ImageFetch]) -> None:
         """Store requests; one for the same host and image is replaced."""
-        ...
 
     async def due(self, now: float, limit: int) -> list[ImageFetch]:
         """Return up to `limit` requests that are due, those that have waited longest first."""
-        ...
 
     async def is_wanted(self, host: HostName, image_id: str) -> bool:
         """Check whether there is a request of this host and image."""
-        ...
 
     async def postpone(self, fetch: ImageFetch, due_at: float) -> None:
         """Set when the host is asked next; no effect if the request is gone."""
-        ...
 
     async def remove(self, fetch: ImageFetch) -> None:
         """Remove a request. Idempotent."""
-        ...

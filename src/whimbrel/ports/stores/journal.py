@@ -203,14 +203,12 @@ class Journal(Protocol):
         another quota usage; Superseded: the maintenance has changed; OverQuota; Invalid: the new server's group is
         gone; Unavailable.
         """
-        ...
 
     async def forget(self, run: Run, before: QuotaUsage | None = None) -> None:
         """Remove an accepted run that has done nothing yet, with its action; restore the quota usage `before`.
 
         Raises: Superseded: another engine has taken it over.
         """
-        ...
 
     async def save(
         self,
@@ -227,19 +225,15 @@ class Journal(Protocol):
 
         Raises: Superseded; Unavailable.
         """
-        ...
 
     async def get(self, run_id: RunId) -> Run:
         """Raises: NotFound."""
-        ...
 
     async def evidence(self, run_id: RunId) -> list[Evidence]:
         """Return what a run decided by, in the order of its decisions."""
-        ...
 
     async def open_run(self, server_id: ServerId) -> Run | None:
         """Return the run on a server that is not over; if one is open beside a parked one, the parked one."""
-        ...
 
     async def find(self, which: RunFilter) -> list[Run]: ...
 
@@ -248,23 +242,18 @@ class Journal(Protocol):
 
         The cost in rows is that of the undone.
         """
-        ...
 
     async def highest_ticket(self) -> int:
         """Return the highest ticket of the open runs; 0: none has drawn one."""
-        ...
 
     async def note_progress(self, run_id: RunId, epoch: int, document: bytes, now: float) -> None:
         """Save how far a long step of a run is, for users. Nothing is decided by it: an older epoch changes nothing."""
-        ...
 
     async def progress(self, run_ids: Sequence[RunId]) -> dict[RunId, bytes]:
         """Return the last saved progress of these runs; a run without one is missing."""
-        ...
 
     async def set_status(self, run_id: RunId, was: str, status: str, now: float) -> bool:
         """Change the status of a run that is over, if it is `was`. Return whether it was."""
-        ...
 
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
         """Take open runs that are due: each under a new epoch, leased to `owner` until now + lease_s.
@@ -272,26 +261,21 @@ class Journal(Protocol):
         If another owner's lease had expired, the takeover is recorded. A lease that ends far later than now + lease_s
         was written by a wrong clock, and counts as expired.
         """
-        ...
 
     async def takeovers(self, server_id: ServerId) -> list[Takeover]:
         """Return the takeovers of a server's runs, the oldest first."""
-        ...
 
     async def take_back(self, owner: str, now: float) -> int:
         """Make all runs leased to `owner` due at once; it no longer drives runs. Return how many."""
-        ...
 
     async def renew(self, owner: str, run_ids: Sequence[RunId], now: float, lease_s: float) -> None:
         """Extend the lease of those of these runs that `owner` still holds."""
-        ...
 
     async def park(self, run: Run) -> Run:
         """Save a run, parked until a verdict and without an owner; open, under its lease, if the verdict has come.
 
         Raises: Superseded; Unavailable.
         """
-        ...
 
     async def give_verdict(
         self, run_id: RunId, verdict: Verdict, status: str, action: Action, now: float, heard_at: Sequence[str] = ()
@@ -301,7 +285,6 @@ class Journal(Protocol):
         Repeatable with the same verdict. Raises: Conflict: the other verdict was given, the run is not going forward,
         or another run is open beside it.
         """
-        ...
 
     async def judge(self, run_id: RunId, action: Action, wake: Callable[[Run], Run | None]) -> Run | None:
         """Read a parked run, and save what `wake` makes of it: open, under the next epoch, with a verdict; and the
@@ -310,7 +293,6 @@ class Journal(Protocol):
         Return None, and change nothing, if there is no such run or `wake` returns None, and unless the run is parked
         without a verdict and without another open run beside it. Raises: Unavailable: all runs are held.
         """
-        ...
 
     async def turn_back(self, run: Run, now: float) -> Run:
         """Roll back an open run from the step at which it was read, under a new epoch.
@@ -318,47 +300,36 @@ class Journal(Protocol):
         The caller checks with its saga that this is allowed. Raises: Conflict: it has gone on since, or another run is
         open beside it.
         """
-        ...
 
     async def retry(self, run_id: RunId, now: float) -> Run:
         """Make an open run due now, under a new epoch, and clear its problem."""
-        ...
 
     async def hasten(self, server_id: ServerId, now: float) -> bool:
         """Make the open run of a server due now if it pauses before its next try. Return whether it did."""
-        ...
 
     async def expired(self, parked_before: float) -> list[Run]:
         """Return the runs parked before that time."""
-        ...
 
     async def add_action(self, action: Action) -> None:
         """Save a request that needs no run (lock, resetState ...)."""
-        ...
 
     async def actions(self, server_id: ServerId) -> list[Action]:
         """Return a server's actions, the newest first, also of deleted servers."""
-        ...
 
     async def ended(self, after: float, until: float) -> list[RunId]:
         """Return the runs that ended later than `after` and not later than `until`."""
-        ...
 
     async def take_round(self, name: str, now: float, every_s: float) -> bool:
         """Begin a round of this name if none has begun for every_s. Return whether the caller is to do it."""
-        ...
 
     async def note_proof(self, proof: LastProof) -> None:
         """Save the result of a proof: as the last one, unless a later one is known, and among the last PROOFS_KEPT."""
-        ...
 
     async def proofs(self) -> list[LastProof]:
         """Return the last proofs, the newest first."""
-        ...
 
     async def tally(self, now: float) -> Tally:
         """Count runs. The cost does not depend on their number."""
-        ...
 
     async def stalled(self, failing_since: float, working_since: float, limit: int) -> list[Run]:
         """Return open runs that do not go on, the longest at their step first.
@@ -366,15 +337,12 @@ class Journal(Protocol):
         That is: they stopped at a bug, or have failed at their step since `failing_since` or earlier, or have been at
         it since `working_since` or earlier. Queued runs are left out: they wait for another run.
         """
-        ...
 
     async def end(self) -> JournalCursor:
         """Return the present end of the journal, from which `news` continues."""
-        ...
 
     async def news(self, since: JournalCursor, also: Sequence[RunId]) -> JournalNews:
         """Return the open runs, those of `also`, and all runs and requests that are newer than the cursor.
 
         also: runs that were open at the last reading: they may be parked now.
         """
-        ...

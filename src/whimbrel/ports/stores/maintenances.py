@@ -15,7 +15,6 @@ class Maintenances(Protocol):
 
     async def get(self, maintenance_id: str) -> Maintenance:
         """Raises: NotFound."""
-        ...
 
     async def find(
         self,
@@ -25,11 +24,9 @@ class Maintenances(Protocol):
         ended_after: float = 0.0,
     ) -> list[Maintenance]:
         """Return those in these states (None: any), the newest first, without those that ended before."""
-        ...
 
     async def items(self, maintenance_id: str) -> list[MaintenanceItem]:
         """Return the items in order of their positions."""
-        ...
 
     async def save(
         self,
@@ -45,4 +42,3 @@ class Maintenances(Protocol):
         planned from now on, until it is over.
         Raises: Superseded: it has another version; Conflict: another maintenance has one of the hosts.
         """
-        ...

@@ -43,16 +43,13 @@ class Hold(msgspec.Struct, frozen=True):
 class Holds(Protocol):
     async def holds(self, ids: Sequence[ServerId]) -> dict[ServerId, Hold]:
         """Return the holds of these records; missing ones are omitted."""
-        ...
 
 
 class Consumers(Protocol):
     async def consumers(self, after: str | None, limit: int) -> Page[ConsumerId]:
         """Return the consumers that hold anything."""
-        ...
 
 
 class PortHolders(Protocol):
     async def port_holders(self, after: str | None, limit: int) -> Page[ServerId]:
         """Return the server of each port, once per port. Raises: Refused: what `after` names is gone."""
-        ...

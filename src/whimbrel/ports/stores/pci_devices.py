@@ -24,19 +24,15 @@ class DeviceCount(msgspec.Struct, frozen=True, kw_only=True):
 class Devices(Protocol):
     async def register(self, host: HostName, devices: Sequence[PciDevice]) -> None:
         """Set the devices that a host offers; a held device stays with its holder and is removed on release."""
-        ...
 
     async def of(self, host: HostName) -> list[HeldDevice]:
         """Return a host's devices by address, including withdrawn ones that are held."""
-        ...
 
     async def held(self) -> list[tuple[HostName, HeldDevice]]:
         """Return the held devices of all hosts, by host and address."""
-        ...
 
     async def counts(self) -> dict[HostName, DeviceCount]:
         """Count the devices of all hosts that offer any."""
-        ...
 
     async def claim(self, order: Order, host: HostName, consumer: GuestKey, wanted: Sequence[PciRequest]) -> list[str]:
         """Claim devices for these requests, all or none. Return their addresses in the order of the requests.
@@ -45,7 +41,6 @@ class Devices(Protocol):
         theirs.
         Raises: Refused: names the missing device; Superseded.
         """
-        ...
 
     async def release(
         self, order: Order, host: HostName, consumer: GuestKey, requests: Sequence[str] | None = None
@@ -54,11 +49,9 @@ class Devices(Protocol):
 
         Raises: Superseded.
         """
-        ...
 
     async def hand(self, order: Order, host: HostName, giver: GuestKey, taker: GuestKey) -> None:
         """Make all devices of one guest those of another on the same host, for the same requests. Idempotent.
 
         Raises: Superseded.
         """
-        ...

@@ -69,20 +69,15 @@ class Processes(Protocol):
 
         Raises: Refused: another process holds its exclusive role with a valid lease; Unavailable.
         """
-        ...
 
     async def renew(self, process: ProcessRecord, lease_s: float) -> ClockReading:
         """Extend its lease. Raises: Superseded: it is no longer registered; Unavailable."""
-        ...
 
     async def leave(self, process: ProcessRecord) -> None:
         """Remove a process and its lease. Idempotent."""
-        ...
 
     async def all(self) -> list[ProcessRecord]:
         """Return the registered processes by id, including dead ones of the last hour."""
-        ...
 
     async def live(self, lease_s: float) -> list[ProcessRecord]:
         """Return those with valid leases."""
-        ...

@@ -46,24 +46,18 @@ class Restores(Protocol):
 
     async def hold(self, because: str, now: float) -> bool:
         """Hold all runs: none is accepted, taken or saved. Return whether they were not held before."""
-        ...
 
     async def begin(self, incarnation: int, because: str, now: float) -> None:
         """Begin a restore: hold all runs but repairs, under a new incarnation. Repeatable."""
-        ...
 
     async def end(self) -> None:
         """Release the hold. Repeatable."""
-        ...
 
     async def known(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
         """Return those of these runs that the journal has."""
-        ...
 
     async def close(self, run: Run, because: str, now: float) -> None:
         """End a run whose orders on hosts are ahead of the journal; `repair` handles its server. Repeatable."""
-        ...
 
     async def note_lost(self, runs: Sequence[Run]) -> None:
         """Save ended runs of which the journal had no row. Repeatable."""
-        ...

@@ -27,24 +27,18 @@ class ServerGroup(msgspec.Struct, frozen=True, kw_only=True):
 class ServerGroups(Protocol):
     async def create(self, group: ServerGroup, limit: int) -> None:
         """Add a group. limit: groups per project, -1: none. Raises: OverQuota."""
-        ...
 
     async def get(self, group_id: GroupId) -> ServerGroup:
         """Raises: NotFound."""
-        ...
 
     async def find(self, project_id: ProjectId | None, offset: int = 0, limit: int | None = None) -> list[ServerGroup]:
         """Return a project's groups (None: all), in the order of creation."""
-        ...
 
     async def of_server(self, server_id: ServerId) -> ServerGroup | None:
         """Return the group of a server, without its members. None: it is in no group."""
-        ...
 
     async def count(self, project_id: ProjectId, user_id: UserId | None = None) -> int:
         """Count a project's groups, or those made by one of its users."""
-        ...
 
     async def delete(self, group_id: GroupId) -> None:
         """Remove a group and its memberships. Raises: NotFound."""
-        ...

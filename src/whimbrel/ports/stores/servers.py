@@ -75,29 +75,23 @@ class Record(msgspec.Struct, frozen=True):
 class Servers(ServerIds, Holds, Protocol):
     async def record(self, server_id: ServerId) -> Record:
         """Return a server with the run that locks it. Raises: NotFound."""
-        ...
 
     async def get(self, server_id: ServerId) -> Server:
         """Raises: NotFound."""
-        ...
 
     async def find(self, query: ServerQuery) -> list[Server]: ...
 
     async def read(self, query: ServerQuery) -> Reading:
         """Return the records of `find`, and for which of them the directory must confirm this cell as home."""
-        ...
 
     async def count(self, host: HostName, without: Collection[ServerId] = ()) -> int:
         """Count the servers on a host, but those named. A frozen copy is counted neither here nor as a host's load."""
-        ...
 
     async def insert(self, order: Order, server: Server, standing: RecordState = "whole") -> None:
         """Write a record that arrives in this cell, replacing an older copy. Raises: Superseded."""
-        ...
 
     async def stand(self, order: Order, server_id: ServerId, standing: RecordState) -> Server:
         """Set the state of this copy of a record and return the record. Raises: Superseded; NotFound."""
-        ...
 
     async def lock(
         self,
@@ -115,18 +109,15 @@ class Servers(ServerIds, Holds, Protocol):
         What the run read of it stays true while it holds the lock. beside: a parked run, which lends its lock.
         Raises: WrongState: another state, another guest, or another run's lock; NotFound; Superseded.
         """
-        ...
 
     async def show_task(self, order: Order, server_id: ServerId, task_state: str | None, now: float) -> None:
         """Set the task_state of a server locked by this run. Repeatable. Raises: as `change_by_run`."""
-        ...
 
     async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
         """Set fields of a server locked by this run. Repeatable.
 
         Raises: LockLost: this run does not hold the lock; Superseded; NotFound.
         """
-        ...
 
     async def unlock(
         self, order: Order, server_id: ServerId, fields: Mapping[str, Any], beside: RunId | None = None
@@ -135,27 +126,21 @@ class Servers(ServerIds, Holds, Protocol):
 
         beside: the run that lent the lock and gets it back.
         """
-        ...
 
     async def erase(self, order: Order, server_id: ServerId) -> None:
         """Delete the row (a copy that is no longer the home record). Idempotent."""
-        ...
 
     async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
         """Return the newest obeyed order of these runs; others are omitted."""
-        ...
 
     async def note_order(self, order: Order) -> None:
         """Record an order that was obeyed before the database was restored. Raises: Superseded."""
-        ...
 
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
         """Forget runs that ended so long ago that no order of theirs can still arrive."""
-        ...
 
     async def change(self, server: Server, fields: Mapping[str, Any]) -> Server:
         """Set fields that the owner may change, if the generation is the one that was read. Return the new record.
 
         Raises: Conflict: a concurrent change, or the record is frozen; NotFound.
         """
-        ...

@@ -14,25 +14,20 @@ from whimbrel.domain.host import Zone
 class Zones(Protocol):
     async def all(self) -> list[Zone]:
         """Return all by name, including those without hosts."""
-        ...
 
     async def get(self, zone_id: str) -> Zone:
         """Raises: NotFound."""
-        ...
 
     async def by_name(self, name: str) -> Zone | None: ...
 
     async def ensure(self, zone: Zone) -> Zone:
         """Return the zone of this name; add this one if there is none. Raises: Conflict: the id is taken."""
-        ...
 
     async def rename(self, zone_id: str, name: str) -> Zone:
         """Raises: NotFound; Conflict: name taken."""
-        ...
 
     async def delete(self, zone_id: str) -> None:
         """Raises: NotFound; Conflict: aggregates use it."""
-        ...
 
 
 async def name_of(zones: Zones, zone_id: str) -> str:

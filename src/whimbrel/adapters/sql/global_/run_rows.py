@@ -23,15 +23,12 @@ class Sagas(Protocol):
 
     def facts_type(self, name: str, version: int) -> type:
         """Return the type of the saga's facts. Raises: KeyError: unknown saga."""
-        ...
 
     def has_step(self, name: str, version: int, step: str) -> bool:
         """Check whether the saga has this step, under its present or a former name. Raises: KeyError: unknown saga."""
-        ...
 
     def renamed(self, name: str, version: int) -> Mapping[str, str]:
         """Return former name -> present name of renamed steps; empty if the saga is unknown."""
-        ...
 
 
 _NO_COLUMNS = ("is_foreign", "incarnation", "unsaved", "unknown")
