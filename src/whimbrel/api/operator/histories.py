@@ -6,6 +6,7 @@ This is Whimbrel's own part of the API: /v2.1/whimbrel/servers/ID/history. It ex
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import asdict
 
 from whimbrel.api.http import times
 from whimbrel.api.http.call import Call
@@ -80,25 +81,17 @@ def _shown(entry: history.Entry, *, hosts: bool) -> Entry:
     """hosts: with messages of hosts and names of conductors; an owner sees event and time only."""
     takeover = entry.takeover if hosts else None
     record = from_bytes(entry.choice.document) if entry.choice else None
-    return Entry(
-        at=entry.at,
-        kind=entry.kind,
-        what=entry.what,
-        move_id=entry.run_id,
-        move_kind=entry.saga,
-        request_id=entry.request_id,
-        user_id=entry.user_id,
-        project_id=entry.project_id,
-        way=entry.way,
-        outcome=entry.outcome,
-        took_s=entry.took_s,
-        detail=entry.detail if hosts else None,
-        before=takeover.was if takeover else None,
-        after=takeover.by if takeover else None,
-        epoch=takeover.epoch if takeover else None,
-        summary=record.summary() if record else None,
-        chosen=list(record.chosen) if record and hosts else [],
-    )
+    more = {
+        "move_id": entry.run_id,
+        "move_kind": entry.saga,
+        "detail": entry.detail if hosts else None,
+        "from": takeover.was if takeover else None,
+        "to": takeover.by if takeover else None,
+        "epoch": takeover.epoch if takeover else None,
+        "summary": record.summary() if record else None,
+        "chosen": list(record.chosen) if record and hosts else [],
+    }
+    return msgspec.convert(asdict(entry) | more, Entry)
 
 
 async def _state(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 import msgspec
+from msgspec.structs import asdict
 
 from whimbrel.api.hosts import services
 from whimbrel.api.http.call import Call
@@ -192,26 +193,12 @@ def _host(
     key: HostKey | None,
     now: float,
 ) -> HostState:
-    return HostState(
-        name=host.name,
-        cell=host.cell,
-        state="up" if host.is_up(now) else "down",
-        enabled=host.enabled,
-        disabled_reason=host.disabled_reason,
-        forced_down=host.forced_down,
-        forced_down_by=host.forced_down_by,
-        forced_down_reason=host.forced_down_reason,
-        forced_down_at=host.forced_down_at,
-        zone=zone,
-        session=host.session,
-        release=releases.get(host.name, ""),
-        seen_at=host.seen_at,
-        joined_at=key.joined_at if key else None,
-        driver=host.driver,
-        vcpus=host.vcpus,
-        memory_mib=host.memory_mib,
-        disk_gib=host.disk_gib,
-        servers=servers.get(host.name, 0),
-        self_fence_s=host.self_fence_s,
-        self_fence_counted_s=counted_after_s(host.self_fence_s) if host.self_fence_s else None,
-    )
+    more = {
+        "state": "up" if host.is_up(now) else "down",
+        "zone": zone,
+        "release": releases.get(host.name, ""),
+        "joined_at": key.joined_at if key else None,
+        "servers": servers.get(host.name, 0),
+        "self_fence_counted_s": counted_after_s(host.self_fence_s) if host.self_fence_s else None,
+    }
+    return msgspec.convert(asdict(host) | more, HostState)

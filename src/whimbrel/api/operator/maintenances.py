@@ -162,20 +162,5 @@ def _use(host: HostInGoal) -> MaintenanceHostUse:
 
 
 def _server(item: MaintenanceItem) -> MaintenanceServer:
-    return MaintenanceServer(
-        server_id=item.server_id,
-        name=item.server_name,
-        source=item.source,
-        kind=item.kind,
-        downtime=item.downtime,
-        target=item.target,
-        server_group_id=item.group_id,
-        state=item.state,
-        reason=item.reason,
-        purpose=item.purpose,
-        waits_for=item.waits_for,
-        move_id=item.run_id,
-        tries=item.tries,
-        started_at=item.started_at,
-        finished_at=item.finished_at,
-    )
+    more = {"name": item.server_name, "server_group_id": item.group_id, "move_id": item.run_id}
+    return msgspec.convert(asdict(item) | more, MaintenanceServer)

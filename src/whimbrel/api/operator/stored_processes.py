@@ -1,5 +1,8 @@
 """The processes of a cloud, for operators: Whimbrel's own part of the API, /v2.1/whimbrel/processes."""
 
+import msgspec
+from msgspec.structs import asdict
+
 from whimbrel.api.http.call import Call
 from whimbrel.api.views.processes import ListedProcess, Processes
 from whimbrel.ports.stores import processes as store
@@ -13,17 +16,6 @@ async def index(call: Call) -> Processes:
 async def listed(processes: store.Processes) -> list[ListedProcess]:
     live = {each.id for each in await processes.live(store.LEASE_S)}
     return [
-        ListedProcess(
-            id=each.id,
-            role=each.role,
-            name=each.name,
-            host=each.host,
-            pid=each.pid,
-            release=each.release,
-            live=each.id in live,
-            parts=each.knows.parts,
-            started_at=each.started_at,
-            seen_at=each.seen_at,
-        )
+        msgspec.convert(asdict(each) | {"live": each.id in live, "parts": each.knows.parts}, ListedProcess)
         for each in sorted(await processes.all(), key=lambda process: (process.role, process.started_at))
     ]
