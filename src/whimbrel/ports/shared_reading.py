@@ -1,4 +1,4 @@
-"""One reading for all who ask at about the same time, so that many that wait read as much as one does."""
+"""One reading for all callers at about the same time, so that many callers cause as many reads as one."""
 
 from asyncio import Lock
 from collections.abc import Awaitable, Callable

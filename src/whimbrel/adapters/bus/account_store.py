@@ -57,7 +57,7 @@ async def push_accounts(system: BusConnection, keys: AccountKeys) -> list[str]:
 
 
 async def keep_accounts(system: BusConnection, keys: AccountKeys) -> None:
-    """Push accounts for ever: a process of the control plane runs this as a task."""
+    """Push accounts until cancelled: a process of the control plane runs this as a task."""
     while True:
         await system.connected()
         try:

@@ -1,4 +1,4 @@
-"""What is on the bus at present, as servers of NATS report it: the servers, the accounts, and who is connected."""
+"""The present state of the bus, as servers of NATS report it: the servers, the accounts, and the connections."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -39,11 +39,11 @@ class ConnectionView(msgspec.Struct, frozen=True):
     server: str
     address: str
     since: str
-    host: str | None = None  # whose agent it is
+    host: str | None = None  # for the agent of a host
 
 
 class LeafView(msgspec.Struct, frozen=True):
-    """A connection of a leaf server. Who is connected to the leaf server itself is not known here."""
+    """A connection of a leaf server. The connections to the leaf server itself are not known here."""
 
     account: str
     server: str  # which it has joined
@@ -171,5 +171,5 @@ async def _gather(system: BusConnection, subject: str, question: Any, kind: type
     except msgspec.DecodeError as error:
         raise Unavailable(f"no readable answer of nats-server to {subject}: {error}") from error
     if not answers:
-        raise Unavailable("no server of NATS says who it is: is its configuration that of this cloud?")
+        raise Unavailable("no server of NATS reports its name: is its configuration that of this cloud?")
     return answers

@@ -1,8 +1,8 @@
 """Orders over NATS: `host.HOST.SESSION.VERB`, the arguments as a JSON object, the result as JSON.
 
-Invariants: an order reaches the newest session of a host's agent, or nobody. Anything but an answer of the agent itself
-is Unavailable: the order may have been executed or not. The bus delivers an order once or not at all, and what is older
-than its sender's timeout is not executed: nobody waits for it any more.
+Invariants: an order reaches the newest session of a host's agent, or no agent. Anything but an answer of the agent
+itself is Unavailable: the order may have been executed or not. The bus delivers an order once or not at all, and an
+order that is older than its sender's timeout is not executed: its sender waits no longer.
 """
 
 import asyncio

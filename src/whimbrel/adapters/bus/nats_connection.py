@@ -1,8 +1,8 @@
-"""One connection to NATS: it comes back for ever, and nothing is sent late.
+"""One connection to NATS: it is always replaced when it is lost, and nothing is sent late.
 
-Each time the connection is lost it is replaced by a new one, and whoever waits for an answer is told Unavailable at
-once: a server of NATS forgets who asked whom, so the answer would not arrive. A question while there is no connection
-waits for one, for a few seconds; what was not sent when its sender gave up is never sent.
+When it is lost, every question that waits for an answer fails at once with Unavailable: a server of NATS forgets the
+sender of a question, so that the answer would not arrive. A question while there is no connection waits for one, for a
+few seconds; what was not sent when its sender gave up is never sent.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ Heard = Callable[[Msg], Awaitable[None]]
 
 
 class NoResponders(Unavailable):
-    """Nobody listens to the subject: the message was not delivered."""
+    """No client listens to the subject: the message was not delivered."""
 
 
 _NOT_ADMITTED = re.compile(r"authorization violation|revoked", re.IGNORECASE)
@@ -152,7 +152,7 @@ class BusConnection:
         finally:
             del self._waiting[number]
         if message.headers and message.headers.get("Status") == "503":
-            raise NoResponders(f"nobody on the bus listens to {subject}")
+            raise NoResponders(f"no client on the bus listens to {subject}")
         return message
 
     async def answer(self, question: Msg, body: bytes, headers: Mapping[str, str]) -> None:
@@ -165,7 +165,7 @@ class BusConnection:
                 await self._publish(question._client, question.reply, body, "", headers)
 
     async def gather(self, subject: str, body: bytes, quiet_s: float) -> list[Msg]:
-        """Send a question to all who listen and return their answers; none came for the last `quiet_s`."""
+        """Send a question to all listeners and return the answers, once none has come for `quiet_s`."""
         client = await self._present(RETURNS_S)
         answers: asyncio.Queue[Msg] = asyncio.Queue()
         inbox = f"{self._inbox}.all{next(self._numbers)}"

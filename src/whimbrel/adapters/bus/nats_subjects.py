@@ -1,7 +1,7 @@
-"""The subjects of the bus, and who may use which: the whole of its access control.
+"""The subjects of the bus, and the clients that may use each: the whole of its access control.
 
 In a cell's account, orders go to `host.HOST.SESSION.VERB`, and what agents ask to `register.HOST` and the like. In the
-account `control`, wake-ups go to `wake.TOPIC`. An answer goes to the inbox of the one who asked.
+account `control`, wake-ups go to `wake.TOPIC`. An answer goes to the inbox of the client that asked.
 Invariant: a host's key admits it for subjects of this host only, whatever it sends in a message.
 """
 
@@ -86,7 +86,7 @@ def of_control_process(public_key: str) -> Permissions:
 
 
 def of_system_user(public_key: str) -> Permissions:
-    """A process of the control plane, in the system account: it stores accounts and asks servers who they are."""
+    """A process of the control plane, in the system account: it stores accounts and asks servers for their state."""
     return Permissions(["$SYS.REQ.>"], [f"{process_inbox(public_key)}.>"])
 
 

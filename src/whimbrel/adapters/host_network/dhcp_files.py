@@ -43,7 +43,7 @@ def dhcp_files(network: HostNetwork, directory: str) -> DhcpFiles | None:
 
 
 def common_settings(devices: Iterable[str], directory: str) -> list[str]:
-    """Return the settings of every dnsmasq of ours, which answers on these devices only those whom its files name."""
+    """Return the settings of every dnsmasq of ours: on these devices it answers only the ports that its files name."""
     return [
         *(f"interface={device}" for device in devices),
         "except-interface=lo",

@@ -46,7 +46,7 @@ class LinuxDataPlane:
             return failed
 
     async def close(self) -> None:
-        """End the metadata servers. All else goes on."""
+        """End the metadata servers, and nothing else."""
         await self._metadata.close()
 
     async def _ensure(self, network: HostNetwork, state: HostNetworks) -> None:

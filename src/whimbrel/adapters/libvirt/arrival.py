@@ -52,7 +52,7 @@ def _is_in_job(libvirt: Libvirt, domain: Libvirt) -> bool:
 
 
 def wake(libvirt: Libvirt, libvirtd: Libvirt, key: GuestKey) -> None:
-    """Let a guest run, or be paused, as it was before its transfer. Repeatable; a guest that is not there is fine."""
+    """Resume a guest, or leave it paused, as it was before its transfer. Repeatable; no effect if it is not there."""
     if arrival(libvirt, libvirtd, key) not in ("asleep", "awake"):
         return
     domain = find_domain(libvirt, libvirtd, key.server)

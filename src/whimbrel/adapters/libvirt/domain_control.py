@@ -69,7 +69,7 @@ class Domains:
         await self._connection.run(lambda c: self._set_paused(c, key, True))
 
     async def resume(self, key: GuestKey) -> None:
-        """Let a paused guest run. Idempotent. Raises: Refused: it does not run."""
+        """Resume a paused guest. Idempotent. Raises: Refused: it does not run."""
         await self._connection.run(lambda c: self._set_paused(c, key, False))
 
     async def switch_off(self, key: GuestKey) -> None:

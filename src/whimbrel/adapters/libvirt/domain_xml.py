@@ -50,7 +50,7 @@ class Domain:
     server: ServerId
     slot: Slot | None
     home: str | None  # the slot's directory
-    power: Power  # "incoming": it is here by a live transfer, and its source has not let go of it yet
+    power: Power  # "incoming": it is here by a live transfer, and its source has not released it yet
     vcpus: int
     memory_mib: int
     fitted: Fitted = field(default_factory=Fitted)  # devices, if it is active

@@ -38,7 +38,7 @@ class HotPlug:
         while await self._connection.run(lambda libvirtd: self._has(libvirtd, server, found)):
             waited = loop.time() - begun
             if waited >= self._releases_within_s:
-                raise Unavailable("the guest has not let go of the device yet")
+                raise Unavailable("the guest has not released the device yet")
             if waited - asked >= ASK_AGAIN_S:
                 asked = waited
                 await self._connection.run(lambda libvirtd: self._ask_back(libvirtd, server, found))

@@ -171,7 +171,7 @@ class LiveTransfers:
         return replace(found, target=departure.target)
 
     async def _woken(self, slot: SlotDirectory) -> Departure:
-        """Let a guest that has left run at its target, unless it does. Raises: Unavailable: the target is silent."""
+        """Ensure that a guest that has left runs at its target. Raises: Unavailable: the target does not answer."""
         departure = await in_thread(slot.read_departure)
         assert departure, "only an order removes it"
         if departure.state != "left":
@@ -228,7 +228,7 @@ class LiveTransfers:
             domain.destroy()
 
     def _take_back(self, libvirtd: Libvirt, key: GuestKey, departure: Departure) -> None:
-        """Let a guest that has not left run again, unless it was paused before."""
+        """Resume a guest that has not left, unless it was paused before."""
         domain = find_domain(self.connection.libvirt, libvirtd, key.server)
         if domain is None or not domain.isActive() or departure.power_before != "running":
             return

@@ -42,7 +42,7 @@ class MigrationSettings:
 def flags_of(libvirt: Libvirt, options: TransferOptions, disks: list[str], tls: bool, post_copy: bool) -> int:
     """Return the flags of a live transfer. disks: devices that are copied. post_copy: whether it may be ordered.
 
-    The guest arrives paused, and is woken when the source has let go of it: when the target's last answer is lost,
+    The guest arrives paused, and is resumed when the source has released it: when the target's last answer is lost,
     libvirt resumes the guest at the source. libvirt has no post-copy for such guests.
     """
     wanted = {

@@ -1,7 +1,7 @@
 """The thread that calls libvirt for a live transfer, because the call takes as long as the transfer.
 
-Invariant: if the process ends, libvirt goes on, and the next process finds out. What the thread learns is recorded in
-the slot's departure.
+Invariant: if the process ends, libvirt continues, and the next process reads the result. The thread records what it
+learns in the slot's departure.
 """
 
 import contextlib
@@ -129,7 +129,7 @@ class Carrier:
             self._migrate(domain, options, post_copy=False)
 
     def _give_up(self, domain: Libvirt, departure: Departure) -> None:
-        """Let the guest run again, if libvirt says that it stayed here."""
+        """Resume the guest, if libvirt says that it stayed here."""
         libvirt = self._libvirt
         departure = self._slot.read_departure() or departure
         if not departure.is_open or not domain.isActive() or is_copying(libvirt, domain):

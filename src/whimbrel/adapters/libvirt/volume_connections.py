@@ -1,9 +1,9 @@
 """The volumes that this host has connected for its guests, in DIR/connections/<server>.<volume>.json.
 
 Invariants: a record is written before its volume is connected, and removed after it is disconnected, so that nothing
-that is connected is forgotten. Who uses a volume is not stored: libvirt's active domains and the slots that wait for a
-live transfer show it. A volume or share that another record names is not disconnected. The caller holds the lock of the
-server's guests.
+that is connected is forgotten. The guests that use a volume are not stored: libvirt's active domains and the slots that
+wait for a live transfer show them. A volume or share that another record names is not disconnected. The caller holds
+the lock of the server's guests.
 """
 
 import asyncio
@@ -173,7 +173,7 @@ class VolumeConnections:
         await in_thread(lambda: self._write(path, changed))
 
     async def extend(self, server: ServerId, volume: GuestVolume) -> int | None:
-        """Let the host see the new size of a connected block device, and return it in bytes.
+        """Make the host read the new size of a connected block device, and return it in bytes.
 
         None: it is no such device, and QEMU sees the size by itself. Raises: Refused; Unavailable.
         """

@@ -54,7 +54,7 @@ class VolumeFiles:
     tools: Tools
 
     async def snapshot(self, key: GuestKey, volume_id: str, name: str) -> None:
-        """Let the guest write to another file. The definition follows."""
+        """Switch the guest to another file. The definition follows."""
         spec, volume = await self._defined(key, volume_id)
         wanted = device_assignment.with_snapshot_file(spec, volume_id, safe_name(name))
         await self.memory.check_not_kept(key)

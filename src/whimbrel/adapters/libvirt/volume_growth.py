@@ -83,7 +83,7 @@ class VolumeGrowth:
 
 
 def _reconnect(domain: Libvirt, disk: ET.Element) -> None:
-    """Let QEMU read from the server of a volume, which ended the connection when its file became larger.
+    """Make QEMU read from the server of a volume, which ended the connection when its file became larger.
 
     QEMU connects again when it notices that, and learns the size then. libvirt cannot make it read, so QEMU is asked,
     which taints the domain in libvirt's log. The guest does not see whether the read fails.

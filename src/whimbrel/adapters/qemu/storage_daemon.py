@@ -75,8 +75,8 @@ class StorageDaemon:
         except Unavailable as error:
             if "in use" in error.reason:
                 raise Unavailable(
-                    f"port {port} of {self.address}, at which volumes are served, is in use: end who uses it, or name"
-                    " another nbd_port"
+                    f"port {port} of {self.address}, at which volumes are served, is in use: end the program"
+                    " that uses it, or name another nbd_port"
                 ) from None
             raise
 

@@ -42,7 +42,7 @@ async def _receive(call: Call, event: dict[str, Any], acting: set[str]) -> dict[
 
 
 def _requester(call: Call, server_id: str, acting: set[str]) -> Requester:
-    """Return who acts on a server: a request has one action of each kind on it, further ones have ids of their own."""
+    """Return the requester of an action on a server: further actions of a kind in one request have ids of their own."""
     is_first = server_id not in acting
     acting.add(server_id)
     return call.requester if is_first else replace(call.requester, request_id=f"req-{call.cloud.ids.uuid()}")
@@ -74,7 +74,7 @@ async def _code(call: Call, event: dict[str, Any], requester: Requester) -> int:
 
 
 async def _hasten(call: Call, server: Server) -> int:
-    """Let a run look now at the ports that it waits for. It would by itself: the event may be lost, and be wrong."""
+    """Make a run check the ports that it waits for now. It also does so by itself: an event may be lost or wrong."""
     with suppress(Conflict, Unavailable):
         if await call.cloud.journal.hasten(server.id, call.cloud.clock.now()):
             call.engine.wake_conductor()
@@ -112,7 +112,7 @@ async def _unplug(call: Call, server: Server, port_id: str | None, requester: Re
 
 
 async def _extend(call: Call, server: Server, volume_id: str | None, requester: Requester) -> int:
-    """Let the guest see the new size of a volume, in the background. Nothing is done for one that it does not have."""
+    """Show the guest the new size of a volume, in the background. No effect for a volume that it does not have."""
     try:
         for device in await volumes.with_arriving(call.cloud, server):
             if device.volume_id == volume_id:

@@ -49,7 +49,7 @@ class HostStateAnswer(msgspec.Struct):
 class HostEvidence(msgspec.Struct, kw_only=True):
     """Why it is certain that nothing runs on a host. kind: "self_fenced", "power_off" or "administrator".
 
-    at: seconds since 1970. origin: who or what said so. detail: the sentence that came with it.
+    at: seconds since 1970. origin: the user or the program that reported it. detail: the sentence that came with it.
     """
 
     kind: str

@@ -51,7 +51,7 @@ class LoginRelay:
 
 
 def ignore_cookies(client: httpx.AsyncClient) -> None:
-    """Let a client keep no cookies: a proxy's cookie for one user would be sent with the requests of all others."""
+    """Disable the cookies of a client: a proxy's cookie for one user would be sent with the requests of all others."""
     client.cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 

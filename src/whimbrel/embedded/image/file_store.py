@@ -151,7 +151,7 @@ def _new(path: Path) -> Iterator[BinaryIO]:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         file = os.fdopen(descriptor, "wb")
     try:
-        assert _locked(file), "nobody else knows a new file"
+        assert _locked(file), "no other process knows a new file"
         yield file
     finally:
         with suppress(OSError):  # a write error no longer matters: the file is finished or removed

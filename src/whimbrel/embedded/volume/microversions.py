@@ -18,7 +18,7 @@ MICROVERSIONS: dict[int, str] = {
     12: "summary of volumes",
     13: "volumes and snapshots show group_id",
     14: "snapshots of groups: there are none",
-    15: "metadata can be changed by who names what he read (ETag): not here",
+    15: "metadata can be changed under the condition of an ETag: not here",
     21: "administrators see provider_id",
     23: "a volume can be deleted by force",
     27: "attachments",

@@ -106,13 +106,13 @@ class Agent(Protocol):
         """Ensure that a defined guest has a nic, at once if it runs."""
 
     async def unplug(self, order: Order, key: GuestKey, port_id: str) -> None:
-        """Ensure that the guest has no nic of this port; no guest is fine."""
+        """Ensure that the guest, if there is one, has no NIC of this port."""
 
     async def attach_volume(self, order: Order, key: GuestKey, volume: GuestVolume) -> None:
         """Ensure that a defined guest has a volume, at once if it runs."""
 
     async def detach_volume(self, order: Order, key: GuestKey, volume_id: str) -> None:
-        """Ensure that the guest does not have the volume; no guest is fine."""
+        """Ensure that the guest, if there is one, does not have the volume."""
 
     async def swap_volume(self, order: Order, key: GuestKey, volume_id: str, new: GuestVolume) -> Progress:
         """Copy a live guest's volume to another one, which it uses from then on, as a job keyed by run and attachment.
@@ -121,16 +121,16 @@ class Agent(Protocol):
         """
 
     async def end_volume_swap(self, order: Order, key: GuestKey, volume_id: str, attachment_id: str) -> None:
-        """End the copy of a volume under way; none, and no guest, is fine.
+        """End the copy of a volume under way. No effect without a copy or a guest.
 
         attachment_id: of the new volume. Raises: Refused: the guest uses that one already.
         """
 
     async def extend_volume(self, order: Order, key: GuestKey, volume_id: str, size_gib: int) -> None:
-        """Let a live guest see that one of its volumes has become larger; one that is off sees it when it starts."""
+        """Show a live guest that one of its volumes has become larger; one that is off sees it when it starts."""
 
     async def take_volume_snapshot(self, order: Order, key: GuestKey, volume_id: str, file: str) -> None:
-        """Let a guest write to another file of its volume, which the volume service has made for a snapshot."""
+        """Switch a guest to another file of its volume, which the volume service has created for a snapshot."""
 
     async def merge_volume_files(self, order: Order, key: GuestKey, volume_id: str, merge: Merge) -> Progress:
         """Merge two files of a guest's volume, whose snapshot is deleted, as a job keyed by run and merge."""
@@ -166,7 +166,7 @@ class Agent(Protocol):
         """Ensure that a stopped guest boots as it is defined. Idempotent. Raises: Refused: it is not off."""
 
     async def discard_rescue_disk(self, order: Order, key: GuestKey) -> None:
-        """Remove the rescue disk; no disk or guest is fine. Raises: Refused: the guest boots from it."""
+        """Remove the rescue disk, if there is one. Raises: Refused: the guest boots from it."""
 
     async def examine(self, key: GuestKey, movable: tuple[str, ...] = ()) -> LiveGuest:
         """Return what a target must know of a live guest. Raises: Refused: it does not run, or there is none.
@@ -190,7 +190,7 @@ class Agent(Protocol):
         """
 
     async def steer_transfer(self, order: Order, key: GuestKey, steering: Steering) -> None:
-        """Change the transfer under way; none is fine. Raises: Refused: not possible with this one."""
+        """Change the transfer under way, if there is one. Raises: Refused: not possible with this one."""
 
     async def end_transfer(self, order: Order, key: GuestKey) -> None:
         """Cancel the transfer under way; none that was ordered by this order's epoch and progress begins any more.

@@ -148,7 +148,7 @@ class Hypervisor(Protocol):
     async def leave_rescue(self, key: GuestKey) -> None:
         """Ensure that a stopped guest boots as it is defined; a reboot from outside (hard) does so too.
 
-        No guest is fine. Raises: Refused: it is in rescue and not off.
+        No effect without a guest. Raises: Refused: it is in rescue and not off.
         """
 
     async def discard_rescue_disk(self, key: GuestKey) -> None:
@@ -189,7 +189,7 @@ class Hypervisor(Protocol):
         """Return the transfer of a guest to the target with this address, as it is now."""
 
     async def steer_transfer(self, key: GuestKey, steering: Steering) -> None:
-        """Change the transfer under way. Repeatable; none is fine. Raises: Refused: not possible with this one."""
+        """Change the transfer under way, if there is one. Repeatable. Raises: Refused: not possible with this one."""
 
     async def end_transfer(self, key: GuestKey) -> None:
         """Cancel the transfer under way, and return when there is none; a guest that has left stays where it is.
@@ -206,7 +206,7 @@ class Hypervisor(Protocol):
         """Ensure that a defined guest has a nic. Raises: Refused: in use by another server; `device_assignment`."""
 
     async def unplug(self, key: GuestKey, port_id: str) -> None:
-        """Ensure that the guest has no nic of this port; no guest is fine.
+        """Ensure that the guest, if there is one, has no NIC of this port.
 
         Raises: Unavailable: a running guest has not released it yet.
         """
@@ -215,7 +215,7 @@ class Hypervisor(Protocol):
         """Ensure that a defined guest has a volume. Raises: Refused: unreachable; see `device_assignment`."""
 
     async def detach_volume(self, key: GuestKey, volume_id: str) -> None:
-        """Ensure that the guest does not have the volume; no guest is fine.
+        """Ensure that the guest, if there is one, does not have the volume.
 
         Raises: Unavailable: a running guest has not released it yet. Refused: a running guest has booted from it.
         """
@@ -229,20 +229,20 @@ class Hypervisor(Protocol):
         """
 
     async def end_volume_swap(self, key: GuestKey, volume_id: str, attachment_id: str) -> None:
-        """End the copy of a volume under way, and disconnect the new one; no copy, and no guest, is fine.
+        """End the copy of a volume under way, and disconnect the new one. No effect without a copy or a guest.
 
         attachment_id: of the new volume. Raises: Refused: the guest uses that one already.
         """
 
     async def extend_volume(self, key: GuestKey, volume_id: str, size_gib: int) -> None:
-        """Let a live guest see that one of its volumes has become larger; one that is off sees it when it starts.
+        """Show a live guest that one of its volumes has become larger; one that is off sees it when it starts.
 
         size_gib: of the volume, as its service has it. It never becomes smaller for a guest. Repeatable.
         Raises: NotFound; Refused: it has no such volume; it is suspended; the host does not see the new size.
         """
 
     async def take_volume_snapshot(self, key: GuestKey, volume_id: str, file: str) -> None:
-        """Let a guest write to another file of its volume from now on; the one before keeps what it has.
+        """Switch a guest to another file of its volume; the file before keeps its content.
 
         file: qcow2, in the share of the volume, which the volume service made above the active one. The guest's file
         systems are frozen for that instant if it has an agent. A stopped guest uses the file from its next start on.

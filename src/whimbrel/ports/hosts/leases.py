@@ -32,7 +32,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
-    """A sign of life of the watchdog."""
+    """A heartbeat of the watchdog."""
 
     boot: str
     at: float  # seconds since the boot
@@ -70,10 +70,10 @@ class Leases(Protocol):
         """End self-fencing. Idempotent."""
 
     def watch(self) -> Watch | None:
-        """Return the last sign of life of the watchdog; None: there is none."""
+        """Return the last heartbeat of the watchdog; None: there is none."""
 
     def watched(self, watch: Watch) -> None:
-        """Write a sign of life of the watchdog."""
+        """Write a heartbeat of the watchdog."""
 
     def record(self, fencing: Fencing) -> None:
         """Add what the watchdog has done to its record, durably."""

@@ -34,7 +34,7 @@ class VolumeConnector(Protocol):
         """Ensure that the volume is connected. data: of its connection. Raises: Refused: it failed, with the reason."""
 
     async def extend(self, kind: str, data: Mapping[str, Any]) -> int:
-        """Let the kernel see the new size of a connected volume that was extended, and return it in bytes.
+        """Make the kernel read the new size of a connected volume that was extended, and return it in bytes.
 
         Raises: Refused: it failed, with the reason, or volumes of this kind are files, of which the kernel keeps none.
         """

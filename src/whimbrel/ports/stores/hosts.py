@@ -120,7 +120,7 @@ class Hosts(Protocol):
     ) -> Host:
         """Set the operator's settings. forced_down: None: it stays as it is, with the word.
 
-        word: who forced it down, and why; None: unknown. Raises: NotFound.
+        word: the user who forced it down, and the reason; None: unknown. Raises: NotFound.
         """
 
     async def build_failed(self, order: Order, name: HostName, now: float) -> None:

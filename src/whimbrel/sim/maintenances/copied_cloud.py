@@ -182,7 +182,7 @@ class CopiedCloud(World):
         await self._hold_devices()
 
     async def _hold_devices(self) -> None:
-        """Let guests have as many devices as they hold, of the same kinds."""
+        """Claim as many devices as guests hold, of the same kinds."""
         for name, devices in self.snapshot.devices.items():
             held = Counter((one.holder, _request_for(one)) for one in devices if one.holder and one.request)
             for (holder, request), count in held.items():

@@ -115,7 +115,7 @@ class Links:
                 traffic.copied += done
 
     def _share(self) -> None:
-        """Set the rates anew, and wake those who wait for transfers."""
+        """Set the rates anew, and wake the tasks that wait for transfers."""
         used = Counter(end for flow in self.flows.values() for end in flow.ends())
         now: defaultdict[int, float] = defaultdict(float)
         for flow in self.flows.values():

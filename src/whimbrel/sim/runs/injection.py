@@ -62,7 +62,7 @@ class Faults:
             case what if what == RESTORE:
                 await self._restores.happen(mishap)
             case _:
-                raise AssertionError(f"nobody knows how {mishap.what} goes")
+                raise AssertionError(f"there is no fault {mishap.what}")
         self._tell(f"over: {mishap.what}: {mishap.where}")
 
     async def _kill(self, mishap: Mishap) -> None:

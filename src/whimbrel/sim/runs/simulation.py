@@ -158,7 +158,7 @@ class _Run:
     # The end
 
     async def _calm(self) -> None:
-        """Let open runs end, without new faults."""
+        """Wait until the open runs have ended, without new faults."""
         while self._busy:
             await asyncio.wait(self._busy)
         self.fault_state.clear()

@@ -114,7 +114,7 @@ class SimulatedWorld:
         return (await self.answer(TransferQuestion(kind="left", address=address, other=target))).left
 
     async def tell_arrived(self, address: str) -> None:
-        """Let the target look at once, if it is in this process. Otherwise it looks when it is asked."""
+        """Make the target check at once, if it is in this process. Otherwise it checks at the next request."""
         name, _, path = address.partition("/")
         host = self.hosts.get(HostName(name.partition("@")[0]))
         if host:

@@ -135,12 +135,12 @@ class LiveTransfers:
             await self._guests.save(replace(guest, sending=None))
 
     async def catch_up(self, key: GuestKey) -> None:
-        """Let a guest whose transfer has come to its end switch over, and its target know."""
+        """Switch a guest over if its transfer is complete, and notify its target."""
         if target := await self._caught_up(key):
             await self._world.tell_arrived(target)
 
     async def _caught_up(self, key: GuestKey) -> str:
-        """Let a guest switch over if it is time. Return the address to which it has just left; "": it has not."""
+        """Switch a guest over if it is time. Return the address to which it has just left; "": it has not."""
         async with self._moving:
             guest = await self._guests.find(key)
             if guest is None or guest.sending is None or guest.sending.state != "active":
@@ -206,7 +206,7 @@ class LiveTransfers:
         return guest is not None and guest.power == "incoming" and guest.comes_from == source
 
     async def look_for(self, key: GuestKey) -> None:
-        """Let an incoming guest run here if it has left its source. If the source is silent, nothing changes."""
+        """Start an incoming guest here if it has left its source. No effect if the source does not answer."""
         async with self._moving:
             guest = await self._guests.find(key)
             if guest is None or guest.power != "incoming":

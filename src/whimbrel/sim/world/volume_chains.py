@@ -19,7 +19,7 @@ class VolumeChains:
         self._guests = guests
 
     async def add(self, key: GuestKey, volume_id: str, file: str) -> None:
-        """Let a guest write to another file of a volume."""
+        """Switch a guest to another file of a volume."""
         guest = await self._guests.get_defined(key)
         spec = device_assignment.with_snapshot_file(guest.spec, volume_id, file)
         if guest.power == "suspended":

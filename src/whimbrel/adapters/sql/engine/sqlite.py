@@ -85,7 +85,7 @@ class _SqliteTx(Tx):
 
 
 class _SqliteLook(_SqliteTx):
-    """Statements without a transaction. It keeps nothing, so that one serves all who look."""
+    """Statements without a transaction. It keeps no state, so that one object serves all readers."""
 
     async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
         return self._execute(statement, values)

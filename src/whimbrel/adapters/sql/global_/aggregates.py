@@ -112,7 +112,7 @@ class SqlAggregates(Counting):
                 )
             await _check_zoning(tx, zoning, were, _zones(known, aggregate.hosts))
             if zoning and aggregate.zone != was and aggregate.zone not in {row.id for row in await tx.rows(_ZONES)}:
-                raise Conflict("The availability zone was deleted just now by somebody else. Try again.")
+                raise Conflict("The availability zone was deleted by another request. Try again.")
             return await _write(tx, aggregate, now)
 
     async def delete(self, number: int) -> None:
@@ -188,7 +188,7 @@ async def _check_zoning(
         return
     changed = {host: zone for host, zone in are.items() if zone != were[host]}
     if changed != zoning.zones or (await tx.value(_HOLD_ZONE_REPAIRS) or 0) != zoning.repairs:
-        raise Conflict("Zones of these hosts were changed meanwhile by somebody else. Look again, then try again.")
+        raise Conflict("Zones of these hosts were changed by another request. Read them again, then try again.")
 
 
 def _joined(rows: Sequence[Row], members: Sequence[Row]) -> list[Aggregate]:

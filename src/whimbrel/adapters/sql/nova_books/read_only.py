@@ -93,7 +93,7 @@ def _connect_postgres(answer_timeout_s: float, _dialect: Any, _record: Any, argu
 
 
 def _begin(connection: sa.Connection) -> None:
-    """Let the next statement begin a snapshot that cannot be written."""
+    """Make the next statement begin a snapshot that cannot be written."""
     name = connection.dialect.name
     if name == "postgresql":
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

@@ -123,7 +123,7 @@ def held_of(answers: Sequence[Sequence[Any]]) -> dict[ConsumerId, tuple[Consumer
             found[uuid] = Consumer(id=uuid, generation=generation, owner=Owner(project, user), type=kind), {}
         found[uuid][1].setdefault(provider, {})[name] = amount
     if locked is not None and (new := sorted(found.keys() - locked)):
-        raise Conflict(f"consumer {new[0]} was made just now by somebody else")
+        raise Conflict(f"consumer {new[0]} was created by another request")
     return found
 
 

@@ -191,7 +191,7 @@ class OpenstackContents(KindTables):
         _WRITERS[kind](self, rows)
 
     def finish(self) -> None:
-        """Let PostgreSQL number the next rows after those that were written with numbers; MySQL does so by itself."""
+        """Set PostgreSQL's sequences to follow the rows that were written with numbers; MySQL does so by itself."""
         if self._is_mysql:
             return
         for table in self._ids:
