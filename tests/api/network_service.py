@@ -9,13 +9,13 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from tests.given_nics import GivenNics
 from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.domain.host_nics import HostNet, HostNic
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.network import network_app
-from whimbrel.ports.embedded.nics import GivenNics
 from whimbrel.ports.services.identity import Principal, with_implied
 from whimbrel.ports.services.server_events import ServerEvent
 from whimbrel.sim.world.clock import JumpingClock

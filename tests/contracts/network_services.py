@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.api.network_service import HOSTS, Events, Tokens
+from tests.given_nics import GivenNics
 from tests.httpx_service import HttpxService
 from tests.openstack_services import real_services
 from whimbrel.adapters.openstack.network import HttpNetwork
@@ -27,7 +28,6 @@ from whimbrel.domain.errors import Conflict
 from whimbrel.domain.host_nics import AGENTS
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.embedded.network import network_app
-from whimbrel.ports.embedded.nics import GivenNics
 from whimbrel.ports.services.network import Network, NetworkInfo, NewPort, Port
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.ids import SeededIds

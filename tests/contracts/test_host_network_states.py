@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
+from tests.given_nics import GivenNics
 from whimbrel.adapters.clock import RandomIds, SystemClock
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.domain.host_networks import AddressPair, HostNetworks, HostRule
@@ -29,7 +30,6 @@ from whimbrel.ports.embedded.network_store import (
     Segment,
     Subnet,
 )
-from whimbrel.ports.embedded.nics import GivenNics
 
 OF: dict[str, Any] = {"project_id": "p1", "created_at": 1.5, "updated_at": 1.5}
 TUNNEL = Segment(id="s1", network_id="n1", network_type="vxlan", segmentation_id=77, **OF)

@@ -92,22 +92,13 @@ class LocalImages:
 
 
 def _shown(record: ImageRecord) -> Image:
-    return Image(
-        id=record.id,
-        name=record.name or "",
-        status=record.status,
-        disk_format=record.disk_format,
-        size_bytes=record.stored.size_bytes if record.stored else 0,
-        checksum=record.stored.md5 if record.stored else None,
-        min_disk_gib=record.min_disk_gib,
-        min_ram_mib=record.min_ram_mib,
-        owner=record.owner,
-        visibility=record.visibility,
-        properties=record.properties,
-        created_at=record.created_at,
-        updated_at=record.updated_at,
-        protected=record.protected,
-    )
+    more = {
+        "name": record.name or "",
+        "status": record.status,
+        "size_bytes": record.stored.size_bytes if record.stored else 0,
+        "checksum": record.stored.md5 if record.stored else None,
+    }
+    return msgspec.convert(msgspec.structs.asdict(record) | more, Image)
 
 
 async def seed_image(images: Images, image: Image, source: Path | bytes) -> Image:

@@ -1,5 +1,6 @@
 """Snapshots: create, list, show, change and delete."""
 
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -84,18 +85,13 @@ async def show(ask: Ask) -> Reply:
     return Reply({"snapshot": views.snapshot(ask, await ask.snapshot())})
 
 
-async def search(ask: Ask) -> Reply:
-    return await _listed(ask, detail=False)
-
-
-async def search_detail(ask: Ask) -> Reply:
-    return await _listed(ask, detail=True)
-
-
 async def _listed(ask: Ask, detail: bool) -> Reply:
     found = await ask.store.snapshots(await queries.of_snapshots(ask))
     page: dict[str, Any] = queries.page_links(ask, "snapshots", found, detail)
     return Reply({"snapshots": [views.snapshot(ask, each, detail) for each in found], **page})
+
+
+search, search_detail = partial(_listed, detail=False), partial(_listed, detail=True)
 
 
 async def update(ask: Ask) -> Reply:

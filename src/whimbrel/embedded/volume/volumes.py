@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -41,14 +42,6 @@ async def create(ask: Ask) -> Reply:
 
 async def show(ask: Ask) -> Reply:
     return Reply({"volume": await _shown(ask, await ask.volume())})
-
-
-async def search(ask: Ask) -> Reply:
-    return await _listed(ask, detail=False)
-
-
-async def search_detail(ask: Ask) -> Reply:
-    return await _listed(ask, detail=True)
 
 
 async def summary(ask: Ask) -> Reply:
@@ -126,6 +119,9 @@ async def _listed(ask: Ask, detail: bool) -> Reply:
     if ask.minor >= 45 and flag(ask.request.query_params.get("with_count", "false"), "with_count"):
         page["count"] = await ask.store.count_volumes(query)
     return Reply(page)
+
+
+search, search_detail = partial(_listed, detail=False), partial(_listed, detail=True)
 
 
 async def _plain(ask: Ask, record: VolumeRecord) -> dict[str, Any]:
