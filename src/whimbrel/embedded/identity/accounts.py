@@ -10,11 +10,11 @@ from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import extras, passwords, project_tags, views
 from whimbrel.embedded.identity.bodies import (
-    ChangedRole,
+    ChangedNamed,
     ChangedTaggedProject,
     ChangedUser,
+    NewNamed,
     NewProject,
-    NewRole,
     NewUser,
     OwnPassword,
 )
@@ -164,7 +164,7 @@ async def show_role(ask: Ask) -> Reply:
 
 
 async def create_role(ask: Ask) -> Reply:
-    given = await ask.inside("role", NewRole)
+    given = await ask.inside("role", NewNamed)
     if given.domain_id is not None:
         raise Problem(400, "Roles of domains are not supported: a role is one of the whole cloud.")
     name = given.name.strip()
@@ -175,7 +175,7 @@ async def create_role(ask: Ask) -> Reply:
 
 
 async def update_role(ask: Ask) -> Reply:
-    role, changes = await _added_role(ask), changes_of(await ask.inside("role", ChangedRole))
+    role, changes = await _added_role(ask), changes_of(await ask.inside("role", ChangedNamed))
     if "name" in changes:
         changes |= {"name": changes["name"].lower(), "spelling": changes["name"]}
     with unique_name("role", changes.get("name"), None):

@@ -114,13 +114,17 @@ class ChangedTaggedProject(ChangedProject):
     tags: list[Tag] | UnsetType = UNSET
 
 
-class NewRole(msgspec.Struct):
+class NewNamed(msgspec.Struct):
+    """A new role or group."""
+
     name: Name
     domain_id: Id | None = None
     description: str | None = None
 
 
-class ChangedRole(msgspec.Struct):
+class ChangedNamed(msgspec.Struct):
+    """A changed role or group."""
+
     name: Name | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
 
@@ -130,17 +134,6 @@ class NewDomain(msgspec.Struct):
     description: str | None = None
     enabled: bool | None = None
     explicit_domain_id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")] | None = None
-
-
-class NewGroup(msgspec.Struct):
-    name: Name
-    domain_id: Id | None = None
-    description: str | None = None
-
-
-class ChangedGroup(msgspec.Struct):
-    name: Name | UnsetType = UNSET
-    description: str | UnsetType | None = UNSET
 
 
 class NewApplicationCredential(msgspec.Struct):

@@ -2,7 +2,7 @@
 
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.accounts import changes_of, domain_of, unique_name
-from whimbrel.embedded.identity.bodies import ChangedGroup, NewGroup
+from whimbrel.embedded.identity.bodies import ChangedNamed, NewNamed
 from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.problem import Problem
@@ -24,7 +24,7 @@ async def show(ask: Ask) -> Reply:
 
 
 async def create(ask: Ask) -> Reply:
-    given = await ask.inside("group", NewGroup)
+    given = await ask.inside("group", NewNamed)
     group = Group(
         id=new_id(ask.context.ids),
         domain_id=await domain_of(ask, given.domain_id),
@@ -37,7 +37,7 @@ async def create(ask: Ask) -> Reply:
 
 
 async def update(ask: Ask) -> Reply:
-    changes = changes_of(await ask.inside("group", ChangedGroup))
+    changes = changes_of(await ask.inside("group", ChangedNamed))
     group = await ask.store.record(Group, ask.path("group_id"))
     with unique_name("group", changes.get("name"), group.domain_id):
         group = await ask.store.change(Group, group.id, changes)
