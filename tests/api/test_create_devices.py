@@ -289,6 +289,12 @@ BAD: tuple[tuple[dict[str, Any], str], ...] = (
     ({"block_device_mapping_v2": [LOCAL, device("blank", None, "local", boot_index=1)]}, "nothing boots from"),
     ({"block_device_mapping_v2": [LOCAL | {"boot_index": 10**30}]}, "boot_index 0"),
     ({"block_device_mapping_v2": [LOCAL | {"disk_bus": "ribbon"}]}, "disk bus ribbon"),
+    ({"block_device_mapping_v2": [LOCAL | {"device_type": "floppy"}]}, "device type floppy"),
+    ({"block_device_mapping_v2": [LOCAL | {"device_type": "cdrom"}]}, "only a volume can be a CD-ROM"),
+    (
+        {"block_device_mapping_v2": [LOCAL, device("volume", NOWHERE, device_type="cdrom", disk_bus="virtio")]},
+        "on the bus virtio",
+    ),
     ({"block_device_mapping_v2": [device("image", IMAGE, "local", boot_index=1)]}, "boot_index 0"),
     ({"block_device_mapping_v2": [device("image", IMAGE)]}, "boot_index 0"),
     ({"block_device_mapping_v2": [LOCAL, device("image", IMAGE, "volume")]}, "non-zero size"),

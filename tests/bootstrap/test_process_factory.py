@@ -18,6 +18,7 @@ from whimbrel.bootstrap.process_base import Start, prepare_stores
 from whimbrel.bootstrap.registration import this_process
 from whimbrel.bootstrap.roles import CONDUCTOR, UP
 from whimbrel.domain.errors import Invalid, NotFound, Unavailable
+from whimbrel.domain.guest_hardware import TRAITS
 from whimbrel.domain.ids import CellName, HostName, ProjectId
 from whimbrel.moves import requests
 from whimbrel.placement.inventory import TRAITS_OF_HOSTS
@@ -111,20 +112,20 @@ async def test_what_a_host_offers_is_that_of_the_settings_and_what_operators_add
         }  # fmt: skip
         assert node.stocks["CUSTOM_GPU"].inventory.max_unit == 3
         if text.endswith(offers):
-            assert node.traits == {*TRAITS_OF_HOSTS, "CUSTOM_SSD"}
+            assert node.traits == {*TRAITS_OF_HOSTS, *TRAITS, "CUSTOM_SSD"}
             await process.placement.create_trait("CUSTOM_OURS")
             await process.placement.set_traits(node.provider.uuid, None, ["CUSTOM_OURS"])
         else:
-            assert node.traits == {*TRAITS_OF_HOSTS, "CUSTOM_SSD", "CUSTOM_OURS"}
+            assert node.traits == {*TRAITS_OF_HOSTS, *TRAITS, "CUSTOM_SSD", "CUSTOM_OURS"}
         await process.close()
     process = await home.start(CELL.format("one") + HOST.format("n1"))
     [node] = (await process.placement.provider_index()).nodes.values()
-    assert node.traits == {*TRAITS_OF_HOSTS, "CUSTOM_OURS"}
+    assert node.traits == {*TRAITS_OF_HOSTS, *TRAITS, "CUSTOM_OURS"}
     await process.close()
 
 
 def test_traits_that_all_hosts_have_are_standard_ones() -> None:
-    assert standard_traits() >= set(TRAITS_OF_HOSTS)
+    assert standard_traits() >= {*TRAITS_OF_HOSTS, *TRAITS}
 
 
 async def test_a_host_is_in_one_cell(tmp_path: Path) -> None:

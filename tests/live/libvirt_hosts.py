@@ -21,6 +21,8 @@ from whimbrel.adapters.libvirt.daemon import INSTALL, PrivateDaemon
 from whimbrel.domain.errors import Refused
 
 NAMES = ("a", "b")
+DESCRIPTORS = Path("/usr/share/qemu/firmware")
+"""Where a distribution says which firmware QEMU has."""
 
 
 class LibvirtHosts:
@@ -67,6 +69,12 @@ def require_libvirt() -> None:
         load_libvirt()
     except Refused as error:
         missing("libvirt-python is needed", error.reason.partition(": ")[2])
+
+
+def require_uefi() -> None:
+    """Return the test up where QEMU has no firmware for UEFI."""
+    if not list(DESCRIPTORS.glob("*x86_64*.json")):
+        missing("the firmware OVMF is needed", "apt install ovmf")
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.moves.needs.agent_releases import FIRST_WITH_DRIVES, FIRST_WITH_REQUESTS
+from whimbrel.moves.needs.agent_releases import FIRST_WITH_DRIVES, FIRST_WITH_HARDWARE, FIRST_WITH_REQUESTS
 from whimbrel.ports.stores.hosts import AgentInfo
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
@@ -112,6 +112,23 @@ async def test_an_agent_that_writes_no_config_drives_gets_no_server_with_one() -
     [run] = [run for run in await world.cloud.journal.find(RunFilter()) if run.saga == "resize"]
     assert "release 0.1.9, which does not write config drives" in (run.message or "")
     await start_agent(world, H2, FIRST_WITH_DRIVES)
+    await resize(world, await lookup.find(world.cloud, new.id))
+    assert (await lookup.find(world.cloud, new.id)).host == H2
+    await world.close()
+
+
+async def test_an_agent_that_gives_all_guests_the_same_hardware_gets_none_with_hardware_of_its_own() -> None:
+    world = await world_with(H1, H2, release=BEFORE_DRIVES)
+    engine, new = world.engine("e"), world.new_server("s")
+    new.heeds_hardware, new.image_properties = True, {"hw_watchdog_action": "reset"}
+    await create.accept(world.cloud, engine, world.requester(), [new])
+    await world.settle(engine)
+    server = await lookup.find(world.cloud, new.id)
+    assert (server.vm_state, server.host) == ("active", H3)
+    await resize(world, server)
+    [run] = [run for run in await world.cloud.journal.find(RunFilter()) if run.saga == "resize"]
+    assert "release 0.1.9, which gives all guests the same hardware" in (run.message or "")
+    await start_agent(world, H2, FIRST_WITH_HARDWARE)
     await resize(world, await lookup.find(world.cloud, new.id))
     assert (await lookup.find(world.cloud, new.id)).host == H2
     await world.close()

@@ -121,6 +121,9 @@ class HostAgent:
     async def open_console(self, key: GuestKey, kind: ConsoleKind) -> ConsoleAddress:
         return await self._consoles.offer(await self._hypervisor.connect_console(key, kind))
 
+    async def firmware_variables(self, key: GuestKey) -> bytes:
+        return await self._hypervisor.firmware_variables(key)
+
     async def diagnostics(self, key: GuestKey) -> Diagnostics:
         return await self._hypervisor.diagnostics(key)
 

@@ -38,7 +38,7 @@ async def described(host: SimulatedHost | LibvirtHost, hypervisor: Hypervisor) -
         disk_gib=host.disk_gib,
         net=host.net,
         dedicated_vcpus=host.dedicated_vcpus,
-        traits=host.traits,
+        traits=tuple(dict.fromkeys((*host.traits, *capacity.traits))),
         resources=host.resources,
         pci=tuple(replace(device, live_migratable=UNSET) for device in host.pci),
         live_migratable_pci=tuple(one.address for one in host.pci if one.is_live_migratable) or UNSET,

@@ -9,6 +9,7 @@ from whimbrel.adapters.sql.engine.schema import prepare
 from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.agent.fence import move_ledger
 from whimbrel.domain.guest import Capacity
+from whimbrel.domain.guest_hardware import TRAITS
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hosts.hypervisor import Hypervisor
@@ -61,6 +62,7 @@ def _capacity(host: SimulatedHost) -> Capacity:
         hypervisor_type="simulated",
         hypervisor_version=1000,
         numa=host.numa,
+        traits=TRAITS,
     )
 
 

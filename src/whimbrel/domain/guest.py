@@ -7,6 +7,7 @@ import msgspec
 
 from whimbrel.domain.config_drive import ConfigDrive
 from whimbrel.domain.errors import Behind, Superseded
+from whimbrel.domain.guest_hardware import NO_REQUESTS, Hardware
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.rescue_disk import RescueDisk
@@ -95,6 +96,8 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True):
     config_drive: ConfigDrive | None = None  # None: it has none
     guest_agent: bool = False  # whether it has a channel to QEMU's guest agent
     requires_quiesce: bool = False  # no snapshot while it runs, unless its file systems are frozen
+    hardware: Hardware = NO_REQUESTS
+    firmware_variables: bytes = b""  # those of UEFI with which it comes here, compressed; b"": none, or it has them
 
 
 Power = Literal["reserved", "incoming", "running", "paused", "suspended", "stopped"]
@@ -164,3 +167,4 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     hypervisor_version: int
     cpu_info: str = "{}"
     numa: tuple[NumaNode, ...] = ()  # empty: unknown
+    traits: tuple[str, ...] = ()  # of the hardware that guests can have

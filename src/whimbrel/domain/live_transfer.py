@@ -12,6 +12,7 @@ import msgspec
 from whimbrel.domain.config_drive import ConfigDrive
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import DiskName
+from whimbrel.domain.guest_hardware import NO_REQUESTS, Hardware
 
 
 class GuestCpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +45,8 @@ class LiveGuest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hypervisor_version: int = 0
     disks: dict[DiskName, int] = {}  # local disks, which are copied: virtual size
     config_drive: ConfigDrive | None = None  # as the guest sees it; the same at the target
+    hardware: Hardware = NO_REQUESTS  # as the guest has it; the same at the target
+    machine: str = ""  # the type of its machine, with its version; "": the hypervisor has no such types
     pci: dict[str, str] = {}  # devices that move with it: address at the source -> at the target
     immovable: str = ""  # why it cannot be moved while it runs, for example a device; "": it can
 

@@ -10,6 +10,7 @@ from string import ascii_lowercase
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskName, GuestSpec
+from whimbrel.domain.guest_hardware import DiskBus, name_on
 
 ROOT_DEVICE = "/dev/vda"
 MIB, GIB = 1 << 20, 1 << 30
@@ -46,6 +47,15 @@ def devices_of(spec: GuestSpec) -> dict[DiskName, str]:
         devices[name] = kept if kept == ROOT_DEVICE or kept not in taken else _last_free(taken)
         taken.add(devices[name])
     return devices
+
+
+def bus_of(spec: GuestSpec, name: DiskName) -> DiskBus:
+    return spec.hardware.bus_of_root if name == "root" else spec.hardware.disk_bus
+
+
+def targets_of(spec: GuestSpec) -> dict[DiskName, str]:
+    """Return the names of the disks in the guest, such as vda or sda: those that a hypervisor is told."""
+    return {name: name_on(bus_of(spec, name), device) for name, device in devices_of(spec).items()}
 
 
 def kept_devices(has_local_root: bool, flavor: Flavor) -> set[str]:

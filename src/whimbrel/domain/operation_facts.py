@@ -3,6 +3,7 @@
 import msgspec
 
 from whimbrel.domain.guest import DiskName, Power
+from whimbrel.domain.guest_hardware import DeviceType, DiskBus
 from whimbrel.domain.ids import CellName, HostName, RunId, Slot
 from whimbrel.domain.rescue_disk import RescueDisk
 from whimbrel.domain.run import Run
@@ -18,6 +19,8 @@ class ImagedVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     tag: str | None = None
     snapshot_id: str = ""  # "": not made yet
     size_gib: int = 0
+    bus: DiskBus | None = None
+    device_type: DeviceType = "disk"
 
 
 class OperationFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

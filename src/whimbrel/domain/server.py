@@ -6,6 +6,7 @@ import msgspec
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskName
+from whimbrel.domain.guest_hardware import DiskBus
 from whimbrel.domain.ids import CellName, GroupId, HostName, ProjectId, ServerId, Slot, UserId
 from whimbrel.domain.server_devices import BlockDevice, Nic, RequestedNic, RequestedVolume
 
@@ -65,6 +66,10 @@ class Server(msgspec.Struct, kw_only=True):
     locked_by: str | None = None  # "owner" | "admin"
     locked_reason: str | None = None
     image_properties: dict[str, str] = {}
+    heeds_hardware: bool = (
+        False  # whether its guest has the hardware that image and flavor ask for; False: older guests
+    )
+    root_bus: DiskBus | None = None  # requested for its local root disk; None: as its image says
     nics: tuple[Nic, ...] = ()
     volumes: tuple[BlockDevice, ...] = ()
     # Requests that its create turns into nics and volumes. Stored records keep the former names.
@@ -81,6 +86,7 @@ class Server(msgspec.Struct, kw_only=True):
     guest_password: str = ""  # posted by the guest, encrypted for the owner's key; "": none
     shelved_at: float | None = None
     shelved_host: HostName | None = None  # its host when it was shelved
+    shelved_variables: bytes = b""  # of its UEFI, compressed, while it is shelved
     shelved_images: dict[DiskName, str] = {}  # image of each local disk that it is restored from, while it is shelved
     soft_deleted_at: float | None = None
     soft_deleted_from: str | None = None  # its vm_state then
@@ -108,7 +114,7 @@ class Server(msgspec.Struct, kw_only=True):
         return (0, 0) if self.vm_state == "soft-delete" else (self.flavor.vcpus, self.flavor.memory_mib)
 
 
-NOT_SHELVED: dict[str, Any] = {"shelved_at": None, "shelved_host": None, "shelved_images": {}}
+NOT_SHELVED: dict[str, Any] = {"shelved_at": None, "shelved_host": None, "shelved_images": {}, "shelved_variables": b""}
 """The fields of a server that is not shelved any more."""
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from whimbrel.domain.guest_hardware import DeviceType, DiskBus
+
 
 class FixedIp(msgspec.Struct, frozen=True):
     address: str  # without a prefix length
@@ -45,6 +47,8 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     boot_index: int | None = None  # 0: the guest boots from it
     delete_on_termination: bool = False
     tag: str | None = None
+    bus: DiskBus | None = None  # as requested; None: that of the guest's disks
+    device_type: DeviceType = "disk"
 
 
 class RequestedNic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,6 +73,8 @@ class RequestedVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     device: str | None = None  # "/dev/vdb"; None: the next free name
     delete_on_termination: bool = False
     tag: str | None = None
+    bus: DiskBus | None = None  # None: that of the guest's disks
+    device_type: DeviceType = "disk"
 
 
 TAP_NAME_LENGTH = 14
@@ -101,6 +107,8 @@ class GuestVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     connection: dict[str, Any] = {}  # {"driver_volume_type": ..., "data": {...}}
     boot_index: int | None = None
     read_only: bool = False
+    bus: DiskBus | None = None  # None: that of the guest's disks
+    device_type: DeviceType = "disk"
 
 
 def free_disk_names(taken: Collection[str]) -> Iterator[str]:

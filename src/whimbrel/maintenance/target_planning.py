@@ -19,7 +19,7 @@ from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.server import Server
 from whimbrel.maintenance.planned_capacity import ReservedCapacity
 from whimbrel.moves import live_requests, needs, requests
-from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.facts import MoveFacts, asks_for_hardware
 from whimbrel.moves.steps.live import examined
 from whimbrel.moves.steps.target import Choice, decide_on
 from whimbrel.ports.cloud import Cloud
@@ -181,7 +181,9 @@ def _key(request: Request, facts: MoveFacts) -> bytes:
     """Return all that decides whether a host can satisfy a request: see `decide_on`."""
     of_ports = [port.nic for port in facts.ports if port.nic.vnic_type == DIRECT]
     has_requests = any(port.requests for port in facts.ports)
-    return msgspec.msgpack.encode((replace(request, spread=""), of_ports, has_requests, facts.config_drive))
+    return msgspec.msgpack.encode(
+        (replace(request, spread=""), of_ports, has_requests, facts.config_drive, asks_for_hardware(facts))
+    )
 
 
 async def planner_of(

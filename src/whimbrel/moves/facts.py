@@ -9,6 +9,7 @@ from whimbrel.domain.evidence import Evidence
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskExport, DiskName, GuestKey, GuestSpec
 from whimbrel.domain.guest_agent import has_agent, requires_quiesce
+from whimbrel.domain.guest_hardware import NO_REQUESTS, DiskBus, Hardware
 from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
 from whimbrel.domain.live_policy import LivePolicy
 from whimbrel.domain.live_transfer import LiveGuest, TransferTarget
@@ -16,6 +17,7 @@ from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server_devices import BlockDevice, Nic, RequestedNic, RequestedVolume
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.services.network import Port, PortRequest
+from whimbrel.scheduling.requirements.requested_hardware import hardware_of
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,6 +111,9 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_data: str | None = None
     has_local_root: bool = True  # False: boot from volume
     image_properties: dict[str, str] = {}
+    shelved_variables: bytes = b""  # of the UEFI of a shelved server
+    heeds_hardware: bool = False  # as of the server's record
+    root_bus: DiskBus | None = None
     hints: dict[str, Any] = {}  # os:scheduler_hints of the create request
     ports: tuple[MovedPort, ...] = ()
     volumes: tuple[BlockDevice, ...] = ()  # with the source's attachments
@@ -179,7 +184,23 @@ def target_spec(move: Move) -> GuestSpec:
         swap_mib=facts.new_flavor.swap_mib,
         guest_agent=has_agent(facts.image_properties),
         requires_quiesce=requires_quiesce(facts.image_properties),
+        hardware=target_hardware(facts),
     )
+
+
+def target_hardware(facts: MoveFacts) -> Hardware:
+    """Return the hardware of the guest at the target. That of a running guest stays as it is."""
+    if facts.live and facts.live.guest:
+        return facts.live.guest.hardware
+    if not facts.heeds_hardware:
+        return NO_REQUESTS
+    return hardware_of(facts.new_flavor, facts.image_properties, facts.root_bus)
+
+
+def machine_of(facts: MoveFacts) -> str:
+    """Return the type of machine that the target's hypervisor must know; "": any. A running guest keeps its own."""
+    running = facts.live.guest.machine if facts.live and facts.live.guest else ""
+    return running or target_hardware(facts).machine
 
 
 # Conditions of steps
@@ -234,6 +255,12 @@ def moves_volumes(facts: MoveFacts) -> bool:
 
 def has_shelved_images(facts: MoveFacts) -> bool:
     return bool(facts.shelved_images)
+
+
+def asks_for_hardware(facts: MoveFacts) -> bool:
+    """Check whether the guest has hardware that only newer agents know."""
+    named: list[BlockDevice | RequestedVolume] = [*facts.volumes, *facts.requested_volumes]
+    return target_hardware(facts) != NO_REQUESTS or any(one.bus or one.device_type != "disk" for one in named)
 
 
 def requests_nics(facts: MoveFacts) -> bool:

@@ -185,6 +185,8 @@ def facts_at(cloud: Cloud, server: Server, host: Host) -> MoveFacts:
         user_data=server.user_data,
         has_local_root=server.has_local_root,
         image_properties=server.image_properties,
+        heeds_hardware=server.heeds_hardware,
+        root_bus=server.root_bus,
         hints=server.spec.hints,
         config_drive=server.config_drive,
     )

@@ -57,6 +57,7 @@ def facts_of(server: Server, wanted: Destination) -> MoveFacts:
         new_flavor=server.flavor,
         home=Home(cell=server.cell, host=server.shelved_host, zone=server.zone),
         shelved_images=server.shelved_images,
+        shelved_variables=server.shelved_variables,
         zone_pin=server.spec.zone_pin,
         asked_zone=wanted.zone,
         leaves_zone=wanted.unpins,
@@ -65,6 +66,8 @@ def facts_of(server: Server, wanted: Destination) -> MoveFacts:
         user_data=server.user_data,
         has_local_root=server.has_local_root,
         image_properties=server.image_properties,
+        heeds_hardware=server.heeds_hardware,
+        root_bus=server.root_bus,
         hints=server.spec.hints,
         config_drive=server.config_drive,
     )

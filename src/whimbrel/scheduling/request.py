@@ -47,6 +47,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     flavor: Flavor | None = None
     image_id: str | None = None
     image_properties: Mapping[str, str] = {}
+    machine: str = ""  # type of machine that its guest is; "": any
     project: str = ""
     hints: Mapping[str, Any] = {}
     hinted: Mapping[str, HostName] = {}  # server id in the hints -> its host; servers without a host are omitted

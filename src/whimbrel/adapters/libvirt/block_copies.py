@@ -123,7 +123,7 @@ class BlockCopies:
 
     async def _xml(self, spec: GuestSpec, new: GuestVolume) -> ET.Element:
         paths = await self.volumes.paths(replace(spec, volumes=(new,)))
-        return volume_xml(new, paths.get(new.volume_id))
+        return volume_xml(new, paths.get(new.volume_id), spec.hardware)
 
     async def _settle(self, wanted: GuestSpec, volume_id: str, new: GuestVolume) -> None:
         """Disconnect the old volume, and let the definition follow the pivot."""

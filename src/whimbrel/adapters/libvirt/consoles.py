@@ -17,7 +17,7 @@ SCREEN = "devices/graphics[@type='vnc']"
 SERIAL = "devices/serial[@type='pty']/source"
 
 
-def console_xml(console_log: str) -> list[ET.Element]:
+def console_xml(console_log: str, video: ET.Element) -> list[ET.Element]:
     """Return the devices of both consoles. console_log: the file that also has what the guest writes to the line."""
     serial = ET.Element("serial", type="pty")
     # libvirt ignores the path of a terminal to be made. Older releases read the file's path here, for live transfers.
@@ -26,8 +26,6 @@ def console_xml(console_log: str) -> list[ET.Element]:
     ET.SubElement(serial, "target", port="0")
     graphics = ET.Element("graphics", type="vnc")
     ET.SubElement(graphics, "listen", type="socket")
-    video = ET.Element("video")
-    ET.SubElement(video, "model", type="vga", vram="16384", heads="1")
     return [serial, graphics, video]
 
 

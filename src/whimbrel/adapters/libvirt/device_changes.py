@@ -38,7 +38,7 @@ class DeviceChanges:
 
     async def plug(self, key: GuestKey, nic: GuestNic) -> None:
         spec = device_assignment.with_nic(await self._defined(key), nic)
-        device = device_xml.nic_xml(nic, self.plugging)
+        device = device_xml.nic_xml(nic, self.plugging, spec.hardware.vif_model)
         await self.observer.check_ports_free(spec)
         await self._add(spec, device, lambda xml: device_xml.nic_in(xml, nic.port_id))
 
@@ -49,7 +49,7 @@ class DeviceChanges:
 
     async def attach(self, key: GuestKey, volume: GuestVolume) -> None:
         spec = device_assignment.with_volume(await self._defined(key), volume)
-        volume_xml(volume)  # refuses what no host knows
+        volume_xml(volume, None, spec.hardware)  # refuses what no host knows
         await self.volumes.check_known((volume,))
         await self.memory.check_not_kept(key)
         domain = await self.domains.seen(key.server)
@@ -57,7 +57,9 @@ class DeviceChanges:
             await self.volumes.check((volume,))
             await self.volumes.connect(key.server, (volume,))
         path = (await self.volumes.paths(spec)).get(volume.volume_id)
-        await self._add(spec, volume_xml(volume, path), lambda xml: device_xml.volume_in(xml, volume.volume_id))
+        await self._add(
+            spec, volume_xml(volume, path, spec.hardware), lambda xml: device_xml.volume_in(xml, volume.volume_id)
+        )
 
     async def detach(self, key: GuestKey, volume_id: str) -> None:
         spec = await in_thread(self.slots.at(key).read_spec)

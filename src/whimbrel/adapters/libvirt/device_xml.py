@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from whimbrel.domain.errors import Refused
+from whimbrel.domain.guest_hardware import NO_REQUESTS
 from whimbrel.domain.server_devices import GuestNic, tap_name
 
 Plugging = Literal["tap", "ovs", "bridge", "user"]
@@ -38,7 +39,7 @@ class Fitted(NamedTuple):
 # NICs
 
 
-def nic_xml(nic: GuestNic, plugging: Plugging | None) -> ET.Element:
+def nic_xml(nic: GuestNic, plugging: Plugging | None, model: str = NO_REQUESTS.vif_model) -> ET.Element:
     """Return the XML of a NIC. plugging: None: unsupported on this host. Raises: Refused: the host cannot plug it."""
     if nic.pci_address:
         interface = _virtual_function(nic, nic.pci_address)
@@ -51,7 +52,7 @@ def nic_xml(nic: GuestNic, plugging: Plugging | None) -> ET.Element:
         )
     else:
         interface = ET.Element("interface", type="user") if plugging == "user" else _tap(nic, plugging)
-        ET.SubElement(interface, "model", type="virtio")
+        ET.SubElement(interface, "model", type=model)
     ET.SubElement(interface, "mac", address=nic.mac)
     ET.SubElement(interface, "alias", name=NIC_ALIAS + nic.port_id)
     return interface

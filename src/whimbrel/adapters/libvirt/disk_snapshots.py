@@ -14,11 +14,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from whimbrel.adapters.libvirt.connection import Connection, Libvirt
-from whimbrel.adapters.libvirt.domain_xml import DISK, Domain, find_domain
+from whimbrel.adapters.libvirt.domain_xml import Domain, find_domain
 from whimbrel.adapters.libvirt.slots import SlotDirectory
 from whimbrel.adapters.qemu import own_processes
 from whimbrel.adapters.qemu.durable_files import in_thread
 from whimbrel.adapters.qemu.tools import Tools
+from whimbrel.domain import local_disks
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import DiskName, GuestSpec
 from whimbrel.domain.ids import ServerId
@@ -60,12 +61,13 @@ class Snapshots:
 
     async def _take_running(self, slot: SlotDirectory, image: Path, percent: Percent, *, awake: bool) -> None:
         """awake: whether the guest runs, and is not paused."""
-        copy, spec = slot.part("backup"), await in_thread(slot.read_spec)
+        copy, spec = slot.part("backup"), await in_thread(slot.read_defined_spec)
+        target = local_disks.targets_of(spec)["root"]
         await self._end_backup(slot.key.server)
         await in_thread(lambda: copy.unlink(missing_ok=True))
         try:
             await self._connection.run(
-                lambda libvirtd: self._begin_frozen(libvirtd, slot, copy, spec if awake else None)
+                lambda libvirtd: self._begin_frozen(libvirtd, slot, target, copy, spec if awake else None)
             )
             while (done := await self._connection.run(lambda c: self._percent(c, slot.key.server))) is not None:
                 percent(done // 2)
@@ -76,7 +78,9 @@ class Snapshots:
         finally:
             copy.unlink(missing_ok=True)
 
-    def _begin_frozen(self, libvirtd: Libvirt, slot: SlotDirectory, copy: Path, spec: GuestSpec | None) -> None:
+    def _begin_frozen(
+        self, libvirtd: Libvirt, slot: SlotDirectory, target: str, copy: Path, spec: GuestSpec | None
+    ) -> None:
         """Begin the backup of a guest while its file systems are frozen, if it can. spec: None: it is not asked.
 
         All of it is in one thread, so that only a killed process can leave the guest frozen, for less than a second;
@@ -88,7 +92,7 @@ class Snapshots:
         try:
             if trouble and spec and spec.requires_quiesce:
                 raise Refused(f"the guest requires to be frozen for a snapshot, and cannot: {trouble}")
-            self._begin_backup(libvirtd, slot.key.server, copy)
+            self._begin_backup(libvirtd, slot.key.server, target, copy)
         finally:
             if spec and spec.guest_agent:
                 with contextlib.suppress(self._connection.libvirt.libvirtError):  # it was not frozen
@@ -102,9 +106,9 @@ class Snapshots:
             return str(error.get_error_message())
         return ""
 
-    def _begin_backup(self, libvirtd: Libvirt, server: ServerId, copy: Path) -> None:
+    def _begin_backup(self, libvirtd: Libvirt, server: ServerId, target: str, copy: Path) -> None:
         root = ET.Element("domainbackup", mode="push")
-        disk = ET.SubElement(ET.SubElement(root, "disks"), "disk", name=DISK, backup="yes", type="file")
+        disk = ET.SubElement(ET.SubElement(root, "disks"), "disk", name=target, backup="yes", type="file")
         ET.SubElement(disk, "driver", type="qcow2")
         ET.SubElement(disk, "target", file=str(copy))
         self._domain(libvirtd, server).backupBegin(ET.tostring(root, encoding="unicode"), None, 0)

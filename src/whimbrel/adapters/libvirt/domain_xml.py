@@ -7,12 +7,12 @@ Source: https://libvirt.org/formatdomain.html
 
 import os
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from whimbrel.adapters.libvirt import device_xml
+from whimbrel.adapters.libvirt import device_xml, hardware_xml
 from whimbrel.adapters.libvirt.connection import Libvirt
 from whimbrel.adapters.libvirt.consoles import console_xml
 from whimbrel.adapters.libvirt.device_xml import Fitted, Plugging
@@ -21,12 +21,11 @@ from whimbrel.adapters.libvirt.slots import SlotDirectory
 from whimbrel.adapters.libvirt.volume_xml import files_of, volume_xml
 from whimbrel.domain import device_assignment, local_disks
 from whimbrel.domain.guest import LIVE, NAME_PREFIX, DiskName, Guest, GuestKey, GuestSpec, Power, instance_name
+from whimbrel.domain.guest_hardware import Hardware
 from whimbrel.domain.ids import ServerId, Slot
 
 NAMESPACE = "urn:whimbrel:guest:1"
-MACHINE = "pc"  # i440fx: boots everything, and its power button needs no driver
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
-DISK = local_disks.ROOT_DEVICE.removeprefix("/dev/")
 
 ET.register_namespace("whimbrel", NAMESPACE)
 
@@ -106,12 +105,14 @@ def domain_xml(
     )
     _text(root, "memory", str(spec.memory_mib), unit="MiB")
     _text(root, "vcpu", str(spec.vcpus))
-    _text(ET.SubElement(root, "os"), "type", "hvm", machine=MACHINE)
+    root.append(hardware_xml.os_xml(spec.hardware, slot.nvram))
     features = ET.SubElement(root, "features")
     ET.SubElement(features, "acpi")
     ET.SubElement(features, "apic")
-    if virt_type == "kvm":
-        ET.SubElement(root, "cpu", mode="host-model")
+    features.extend(hardware_xml.feature_xml(spec.hardware, virt_type))
+    root.extend(_cpu(spec.hardware, virt_type))
+    if (clock := hardware_xml.clock_xml(spec.hardware)) is not None:
+        root.append(clock)
     for event, action in (("on_poweroff", "destroy"), ("on_reboot", "restart"), ("on_crash", "destroy")):
         _text(root, event, action)
     root.append(_devices(spec, slot, plugging, paths))
@@ -119,42 +120,54 @@ def domain_xml(
 
 
 def _devices(spec: GuestSpec, slot: SlotDirectory, plugging: Plugging | None, paths: Mapping[str, str]) -> ET.Element:
-    root = ET.Element("devices")
-    root.extend(_disk(name, slot.disk_file(name), device) for name, device in local_disks.devices_of(spec).items())
+    root, hardware = ET.Element("devices"), spec.hardware
+    root.extend(_disk(spec, name, slot.disk_file(name)) for name in local_disks.names_of(spec))
+    volumes = [volume_xml(volume, paths.get(volume.volume_id), hardware) for volume in spec.volumes]
     if spec.config_drive:
-        root.append(_cdrom(slot.config_drive))
-    root.extend(volume_xml(volume, paths.get(volume.volume_id)) for volume in spec.volumes)
-    usb = "none"
+        taken = {device_xml.target_of(disk) for disk in (*root, *volumes)}
+        root.append(_cdrom(slot.config_drive, hardware_xml.cdrom_target(hardware, taken)))
+    root.extend(volumes)
     if (rescue := slot.read_rescue()) and rescue.is_used:
-        usb = "qemu-xhci" if rescue.disk.bus == "usb" else usb
         boot_from_rescue_disk(root, rescue.disk, slot.rescue_disk)
-    root.extend(device_xml.nic_xml(nic, plugging) for nic in spec.nics)
+    buses = {target.get("bus", "") for target in root.iterfind("disk/target")}
+    root.extend(hardware_xml.controllers_xml(hardware, buses))
+    root.extend(device_xml.nic_xml(nic, plugging, hardware.vif_model) for nic in spec.nics)
     root.extend(device_xml.pci_xml(address) for address in spec.pci)
-    root.extend(console_xml(str(slot.console)))
+    root.extend(console_xml(str(slot.console), hardware_xml.video_xml(hardware)))
+    root.extend(hardware_xml.other_devices(hardware))
     if spec.guest_agent:
         channel = ET.SubElement(root, "channel", type="unix")
         ET.SubElement(channel, "target", type="virtio", name=AGENT_CHANNEL)
-    ET.SubElement(root, "controller", type="usb", model=usb)
+    ET.SubElement(root, "controller", type="usb", model=hardware_xml.usb_model(hardware, buses))
     ET.SubElement(root, "memballoon", model="none")
-    _text(ET.SubElement(root, "rng", model="virtio"), "backend", "/dev/urandom", model="random")
+    if (rng := hardware_xml.rng_xml(hardware)) is not None:
+        root.append(rng)
     return root
 
 
-def _disk(name: DiskName, file: Path, device: str) -> ET.Element:
+def _cpu(hardware: Hardware, virt_type: str) -> Iterator[ET.Element]:
+    cpu = ET.Element("cpu", {"mode": "host-model"} if virt_type == "kvm" else {})
+    if hardware.topology:
+        cpu.append(hardware_xml.topology_xml(hardware.topology))
+    if virt_type == "kvm" or hardware.topology:
+        yield cpu
+
+
+def _disk(spec: GuestSpec, name: DiskName, file: Path) -> ET.Element:
     disk = ET.Element("disk", type="file", device="disk")
     ET.SubElement(disk, "driver", name="qemu", type="qcow2", cache=_cache(file), discard="unmap")
     ET.SubElement(disk, "source", file=str(file))
-    ET.SubElement(disk, "target", dev=device.removeprefix("/dev/"), bus="virtio")
+    ET.SubElement(disk, "target", dev=local_disks.targets_of(spec)[name], bus=local_disks.bus_of(spec, name))
     if name == "root":
         ET.SubElement(disk, "boot", order="1")
     return disk
 
 
-def _cdrom(file: Path) -> ET.Element:
+def _cdrom(file: Path, target: dict[str, str]) -> ET.Element:
     disk = ET.Element("disk", type="file", device="cdrom")
     ET.SubElement(disk, "driver", name="qemu", type="raw")
     ET.SubElement(disk, "source", file=str(file))
-    ET.SubElement(disk, "target", dev="hda", bus="ide")
+    ET.SubElement(disk, "target", target)
     ET.SubElement(disk, "readonly")
     return disk
 

@@ -1,5 +1,6 @@
 """A host's capabilities: its size, its processor, and whether it supports KVM."""
 
+import contextlib
 import json
 import os
 import platform
@@ -12,10 +13,11 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from whimbrel.adapters.libvirt.connection import Libvirt
-from whimbrel.adapters.libvirt.domain_xml import MACHINE
+from whimbrel.adapters.libvirt.hardware_xml import MACHINE
 from whimbrel.domain import host_uptime
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Capacity
+from whimbrel.domain.guest_hardware import TRAITS
 from whimbrel.domain.numa import NumaNode
 
 VirtType = Literal["auto", "kvm", "qemu"]
@@ -34,8 +36,11 @@ def capacity(libvirt: Libvirt, libvirtd: Libvirt, virt_type: VirtType) -> Capaci
         disk_gib=0,
         hypervisor_type=libvirtd.getType(),
         hypervisor_version=libvirtd.getVersion(),
-        cpu_info=cpu_info(capabilities, guest_features(libvirt, libvirtd, virt_type)),
+        cpu_info=cpu_info(
+            capabilities, guest_features(libvirt, libvirtd, virt_type), machine_types(capabilities, platform.machine())
+        ),
         numa=numa_nodes(capabilities),
+        traits=hardware_traits(_domain_capabilities(libvirt, libvirtd, virt_type)),
     )
 
 
@@ -87,10 +92,11 @@ def has_virtualization(cpuinfo: str) -> bool:
     return not {"vmx", "svm"}.isdisjoint(next(flags, []))
 
 
-def cpu_info(capabilities: str, of_guests: Sequence[str] = ()) -> str:
+def cpu_info(capabilities: str, of_guests: Sequence[str] = (), machines: Sequence[str] = ()) -> str:
     """Return the host's processor in the format of Nova's clients.
 
     Its `features` are those that its model does not have. guest_features: all that guests can have; empty: unknown.
+    machines: the types of machine that guests can be; empty: unknown.
     """
     cpu = ET.fromstring(capabilities).find("host/cpu")
     if cpu is None:
@@ -104,8 +110,45 @@ def cpu_info(capabilities: str, of_guests: Sequence[str] = ()) -> str:
             "topology": {} if topology is None else {name: int(n) for name, n in topology.attrib.items()},
             "features": sorted(name for feature in cpu.iter("feature") if (name := feature.get("name"))),
             "guest_features": list(of_guests),
+            "machines": list(machines),
         }
     )
+
+
+def machine_types(capabilities: str, arch: str) -> list[str]:
+    """Return the types of machine that QEMU has for guests of this architecture, by all their names."""
+    found = ET.fromstring(capabilities).iterfind(f"guest/arch[@name='{arch}']//machine")
+    return sorted({machine.text or "" for machine in found})
+
+
+def _domain_capabilities(libvirt: Libvirt, libvirtd: Libvirt, wanted: VirtType) -> list[str]:
+    """Return what guests can have on this host, for each kind of machine; empty: libvirtd does not know."""
+    virt_type, found = usable_virt_type(libvirt, libvirtd, wanted), []
+    for machine in (MACHINE, "q35"):
+        with contextlib.suppress(libvirt.libvirtError):
+            found.append(libvirtd.getDomainCapabilities(None, platform.machine(), machine, virt_type))
+    return found
+
+
+ENUMS = {
+    "COMPUTE_STORAGE_BUS": "devices/disk/enum[@name='bus']/value",
+    "COMPUTE_GRAPHICS_MODEL": "devices/video/enum[@name='modelType']/value",
+    "COMPUTE_FIRMWARE": "os/enum[@name='firmware']/value",
+}
+"""Prefix of traits -> where libvirt lists what guests can have."""
+
+FIRMWARES = {"EFI": "UEFI"}
+"""libvirt's name -> that of the trait."""
+
+
+def hardware_traits(domain_capabilities: Sequence[str]) -> tuple[str, ...]:
+    """Return the traits of the hardware that guests can have. QEMU has all models of NICs; libvirt lists none."""
+    has = {trait for trait in TRAITS if trait.startswith("COMPUTE_NET_VIF_MODEL")} if domain_capabilities else set()
+    for root in map(ET.fromstring, domain_capabilities):
+        for prefix, path in ENUMS.items():
+            names = [(value.text or "").upper() for value in root.iterfind(path)]
+            has.update(f"{prefix}_{FIRMWARES.get(name, name)}" for name in names)
+    return tuple(trait for trait in TRAITS if trait in has)
 
 
 def guest_features(libvirt: Libvirt, libvirtd: Libvirt, wanted: VirtType) -> list[str]:

@@ -174,6 +174,7 @@ class LibvirtHypervisor:
             hypervisor_version=found.hypervisor_version,
             cpu_info=found.cpu_info,
             numa=found.numa,
+            traits=found.traits,
         )
 
     async def metrics(self) -> dict[str, float]:
@@ -259,6 +260,7 @@ class LibvirtHypervisor:
             await self._incoming.check_not_incoming(spec.key)
             if reserved := await in_thread(slot.read_spec):
                 spec = device_assignment.with_disks_of(spec, reserved)
+            spec = await in_thread(lambda: slot.take_variables(spec))
             await in_thread(lambda: slot.check_disks(spec))
             device_assignment.check(spec)
             await self._volumes.check_known(spec.volumes)
@@ -416,6 +418,11 @@ class LibvirtHypervisor:
         """Raises: Refused: the guest waits for a live transfer, or has left by one, or may have."""
         await self._incoming.check_not_incoming(key)
         await self._transfers.check_not_left(key)
+
+    async def firmware_variables(self, key: GuestKey) -> bytes:
+        if runs(await self._domains.seen(key.server), key):
+            raise Refused(f"guest {key.slot} of server {key.server} runs")
+        return await in_thread(self._slots.reserved(key).read_variables)
 
     async def diagnostics(self, key: GuestKey) -> Diagnostics:
         return await self._connection.run(lambda c: measurements.measure(self._connection.libvirt, c, key))

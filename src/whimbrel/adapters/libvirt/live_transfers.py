@@ -82,6 +82,8 @@ class LiveTransfers:
             hypervisor_version=version,
             disks=sizes,
             config_drive=spec.config_drive,
+            hardware=spec.hardware,
+            machine=transfer_xml.machine_of(live),
             immovable=transfer_xml.immovable(live, movable),
         )
 
@@ -102,8 +104,8 @@ class LiveTransfers:
         return xml
 
     def _disk_sizes(self, libvirtd: Libvirt, spec: GuestSpec) -> dict[DiskName, int]:
-        domain, devices = self._domain(libvirtd, spec.key), local_disks.devices_of(spec)
-        return {name: domain.blockInfo(device.removeprefix("/dev/"))[0] for name, device in devices.items()}
+        domain, targets = self._domain(libvirtd, spec.key), local_disks.targets_of(spec)
+        return {name: domain.blockInfo(target)[0] for name, target in targets.items()}
 
     # A transfer
 
@@ -124,7 +126,7 @@ class LiveTransfers:
             slot,
             target,
             live=transfer_xml.at_target(live, target.definition, domain.power, target.pci),
-            disks=[local_disks.devices_of(spec)[name].removeprefix("/dev/") for name in target.disks],
+            disks=[local_disks.targets_of(spec)[name] for name in target.disks],
             tls=self.settings.tls,
             suspends=await self._suspends(live),
         )

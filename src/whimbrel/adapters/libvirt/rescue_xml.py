@@ -4,12 +4,8 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from string import ascii_lowercase
 
-from whimbrel.domain.rescue_disk import RescueBus, RescueDisk
-
-PREFIXES: dict[RescueBus, str] = {"virtio": "vd", "ide": "hd", "scsi": "sd", "sata": "sd", "usb": "sd"}
-"""Bus -> how the names of its disks begin."""
-
-ROOT_AS_SECOND = "vdb"
+from whimbrel.domain.guest_hardware import PREFIXES
+from whimbrel.domain.rescue_disk import RescueDisk
 
 
 def boot_from_rescue_disk(devices: ET.Element, rescue: RescueDisk, file: Path) -> None:
@@ -22,10 +18,11 @@ def boot_from_rescue_disk(devices: ET.Element, rescue: RescueDisk, file: Path) -
         for disk in own[1:]:
             if disk.get("device") != "cdrom":  # the rescue system reads the config drive
                 devices.remove(disk)
-        _target(own[0]).set("dev", ROOT_AS_SECOND)
+        root = _target(own[0])
+        root.set("dev", PREFIXES.get(root.get("bus", ""), "vd") + "b")
     names = {_target(disk).get("dev", "") for disk in devices.iterfind("disk")}
     devices.insert(0, _disk(rescue, file, names))
-    if rescue.bus == "scsi":
+    if rescue.bus == "scsi" and "scsi" not in {_target(disk).get("bus") for disk in own}:
         ET.SubElement(devices, "controller", type="scsi", model="virtio-scsi")
 
 

@@ -2,7 +2,8 @@
 
 Invariant: the files of the directory are the state of the slot. `spec.json`: reserved; `domain.xml`: defined;
 `disk.qcow2`: a complete root disk without a backing file; `ephemeral.qcow2` and `swap.qcow2`: the same for those disks.
-`config.iso`: its config drive. `incoming.xml`: it waits for a live transfer, which completes its disks;
+`config.iso`: its config drive; `nvram.fd`: its variables of UEFI. `incoming.xml`: it waits for a live transfer, which
+completes its disks;
 `departure.json`: the guest leaves, or has left, by a live transfer; `memory.save`: it is suspended; `rescue.json`: it
 has a rescue disk, `rescue.qcow2`; `copy.json`: a volume of it is, or was, copied to another one. A slot
 is removed by one rename.
@@ -13,12 +14,14 @@ import re
 import shutil
 import threading
 import uuid
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from whimbrel.adapters.libvirt.departure import Departure
 from whimbrel.adapters.qemu import durable_files
@@ -184,6 +187,24 @@ class SlotDirectory:
     @property
     def config_drive(self) -> Path:
         return self.path / "config.iso"
+
+    @property
+    def nvram(self) -> Path:
+        """Return the path of the variables of UEFI."""
+        return self.path / "nvram.fd"
+
+    def read_variables(self) -> bytes:
+        """Return the variables of UEFI, compressed; b"": there are none."""
+        try:
+            return zlib.compress(self.nvram.read_bytes())
+        except FileNotFoundError:
+            return b""
+
+    def take_variables(self, spec: GuestSpec) -> GuestSpec:
+        """Store the variables of UEFI with which a guest comes, unless it has its own; return the spec without them."""
+        if spec.firmware_variables and not self.nvram.exists():
+            durable_files.write(self.nvram, zlib.decompress(spec.firmware_variables), self.owner)
+        return replace(spec, firmware_variables=b"")
 
     @property
     def console(self) -> Path:

@@ -42,6 +42,7 @@ def at_target(live: str, definition: str, power: Power, pci: Mapping[str, str] =
     for device in devices.iterfind("hostdev"):
         _replace_host_address(device, pci)
     _replace_consoles(devices, there)
+    _replace_variables(root, there)
     return ET.tostring(root, encoding="unicode")
 
 
@@ -75,6 +76,13 @@ def _replace_consoles(devices: ET.Element, there: ET.Element) -> None:
         graphics.attrib = {"type": graphics.get("type", "")}
         for listen in graphics.iterfind("listen[@type='socket']"):
             listen.attrib = {"type": "socket"}
+
+
+def _replace_variables(root: ET.Element, there: ET.Element) -> None:
+    """Replace the file with the variables of UEFI by that at the target; its contents come with the guest's memory."""
+    if (nvram := root.find("os/nvram")) is not None:
+        nvram.attrib.clear()
+        nvram.text = _one(there, "os/nvram").text
 
 
 def _replace_mark(root: ET.Element, there: ET.Element, power: Power) -> None:
@@ -143,6 +151,11 @@ def guest_cpu(live: str) -> GuestCpu:
         features=tuple(sorted(feature.get("name", "") for feature in wanted)),
         document=ET.tostring(document, encoding="unicode"),
     )
+
+
+def machine_of(live: str) -> str:
+    """Return the type of a guest's machine, with its version."""
+    return _one(ET.fromstring(live), "os/type").get("machine", "")
 
 
 def immovable(live: str, movable: Collection[str] = ()) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from whimbrel.domain.errors import Refused
+from whimbrel.domain.guest_hardware import NO_REQUESTS, Hardware, name_on
 from whimbrel.domain.server_devices import GuestVolume
 
 RECONNECT_S = 60
@@ -36,7 +37,7 @@ def _is_file(volume: GuestVolume) -> bool:
     return CONNECTED_AS.get(str(volume.connection.get("driver_volume_type"))) == "file"
 
 
-def volume_xml(volume: GuestVolume, path: str | None = None) -> ET.Element:
+def volume_xml(volume: GuestVolume, path: str | None = None, hardware: Hardware = NO_REQUESTS) -> ET.Element:
     """Return the XML of a volume. path: where the host has connected it; None: not, or not by the host.
 
     Raises: Refused: no host reaches it, or it is encrypted.
@@ -57,10 +58,16 @@ def volume_xml(volume: GuestVolume, path: str | None = None) -> ET.Element:
     disk_format = data.get("format") or "raw"
     if disk_format not in FORMATS:
         raise Refused(f"volume {volume.volume_id} has the format {disk_format!r}: known are {', '.join(FORMATS)}")
-    disk.insert(0, ET.Element("driver", name="qemu", type=disk_format, cache="none", discard="unmap"))
-    ET.SubElement(disk, "target", dev=volume.device.removeprefix("/dev/"), bus="virtio")
+    is_cdrom = volume.device_type == "cdrom"
+    bus = volume.bus or (hardware.bus_of_cdroms if is_cdrom else hardware.disk_bus)
+    disk.set("device", volume.device_type)
+    driver = ET.Element("driver", name="qemu", type=disk_format, cache="none")
+    if not is_cdrom:
+        driver.set("discard", "unmap")
+    disk.insert(0, driver)
+    ET.SubElement(disk, "target", dev=name_on(bus, volume.device), bus=bus)
     ET.SubElement(disk, "serial").text = volume.volume_id
-    if volume.read_only or data.get("access_mode") == "ro":
+    if is_cdrom or volume.read_only or data.get("access_mode") == "ro":
         ET.SubElement(disk, "readonly")
     if volume.boot_index is not None and volume.boot_index >= 0:
         ET.SubElement(disk, "boot", order=str(volume.boot_index + 1))

@@ -1,7 +1,8 @@
 """Block devices in both forms of a POST, and their consistency. Nothing is looked up here."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -9,10 +10,10 @@ from msgspec.structs import replace
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.guest_hardware import DeviceType, DiskBus
 
 ROOT = "/dev/vda"
-BUSES = ("fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml")
-"""The buses that Nova knows. A guest has its disks on virtio, whichever is named."""
+_OTHER_BUS = re.compile(r"^[sh]d(?=[a-z]{1,2}$)")
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     delete_on_termination: bool = False
     tag: str | None = None
     guest_format: str | None = None
+    bus: DiskBus | None = None
+    device_type: DeviceType = "disk"
 
     @property
     def is_blank_disk(self) -> bool:
@@ -75,8 +78,13 @@ def _new_form(sent: Mapping[str, Any]) -> Device:
     if source != "blank" and not id:
         raise Invalid("Block Device Mapping is Invalid: Missing device UUID.")
     index, bus = sent.get("boot_index"), sent.get("disk_bus")
-    if bus and bus not in BUSES:
+    if bus and bus not in get_args(DiskBus):
         raise Invalid(f"Block Device Mapping is Invalid: The provided disk bus {bus} is not valid.")
+    device_type: Any = sent.get("device_type") or "disk"
+    if device_type not in get_args(DeviceType):
+        raise Invalid(
+            f"Block Device Mapping is Invalid: The device type {device_type} is not supported: it is 'disk' or 'cdrom'."
+        )
     device = Device(
         source=source,
         id=id,
@@ -88,6 +96,8 @@ def _new_form(sent: Mapping[str, Any]) -> Device:
         delete_on_termination=truth(sent.get("delete_on_termination", False)),
         tag=sent.get("tag"),
         guest_format=sent.get("guest_format"),
+        bus=bus or None,
+        device_type=device_type,
     )
     return _possible(device)
 
@@ -100,6 +110,12 @@ def _possible(device: Device) -> Device:
         raise Invalid("Block Device Mapping is Invalid: a volume that is there has its type already.")
     if device.is_local and device.source in ("volume", "snapshot"):
         raise Invalid(f"Block Device Mapping is Invalid: Mapping {device.source} to local is not supported.")
+    if device.device_type == "cdrom" and device.is_local:
+        raise Invalid("Block Device Mapping is Invalid: only a volume can be a CD-ROM, and no disk of the host.")
+    if device.device_type == "cdrom" and device.bus == "virtio":
+        raise Invalid("Block Device Mapping is Invalid: no guest has a CD-ROM on the bus virtio.")
+    if device.is_blank_disk and device.bus:
+        raise Invalid("Block Device Mapping is Invalid: ephemeral and swap disks have the bus of the image's disks.")
     if device.is_blank_disk and device.boot_index is not None:
         raise Invalid("Block Device Mapping is Invalid: nothing boots from an ephemeral or a swap disk.")
     if device.is_local and not device.is_blank_disk and device.boot_index != 0:
@@ -138,7 +154,8 @@ def _size(sent: Any) -> int | None:
 
 
 def _name(sent: str | None) -> str | None:
-    return f"/dev/{sent.removeprefix('/dev/')}" if sent else None
+    """Return the name as it is recorded: whatever its bus, a device counts by its letter, as vda, vdb, vdc ..."""
+    return f"/dev/{_OTHER_BUS.sub('vd', sent.removeprefix('/dev/'))}" if sent else None
 
 
 # Consistency

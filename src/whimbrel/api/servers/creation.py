@@ -84,6 +84,8 @@ async def create(call: Call) -> Reply:
         metadata=requested.get("metadata", {}),
         tags=list(dict.fromkeys(requested.get("tags", []))),
         image_properties=disks.root_properties,
+        heeds_hardware=True,
+        root_bus=disks.root_bus,
         requested_nics=nics,
         requested_volumes=disks.volumes,
         security_groups=tuple(groups),

@@ -69,7 +69,7 @@ def _image(call: Call, server: Server, image: Image, root_image: lifecycle.RootI
     is_mandatory = image.properties.get("img_config_drive") == "mandatory"
     needs_drive = {"config_drive": True} if is_mandatory and not server.config_drive else {}
     named = {"image_id": image.id} if server.has_local_root else {}
-    return {**named, "image_properties": image.properties, **needs_drive}
+    return {**named, "image_properties": image.properties, "heeds_hardware": True, **needs_drive}
 
 
 async def _root_image(call: Call, server: Server, image: Image) -> lifecycle.RootImage | None:

@@ -14,6 +14,7 @@ from whimbrel.api.servers import block_devices, flavor_and_image
 from whimbrel.api.servers.block_devices import Device
 from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.guest_hardware import DiskBus
 from whimbrel.domain.server_devices import RequestedVolume
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.services.volumes import Volume
@@ -27,6 +28,7 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
 
     image: Image | None  # of its local root disk, or that imageRef names beside a root volume, as in Nova
     volumes: tuple[RequestedVolume, ...] = ()
+    root_bus: DiskBus | None = None  # requested for a local root disk
     root_properties: dict[str, str] = {}  # of the image that its root is, or was created from
     zone: str | None = None  # the name of its volumes' zone, if it must be in the same
     zone_of_snapshots: str | None = None  # the same for the volumes of its snapshots, if nothing else determines it
@@ -56,7 +58,8 @@ async def read(call: Call, requested: Mapping[str, Any], flavor: Flavor, *, seve
     if root_image:
         image = named if named and named.id == root_image else await flavor_and_image.image(call, root_image)
         flavor_and_image.check_fit(call, flavor, image)
-        found = Disks(image=image, root_properties=image.properties)
+        local = [device.bus for device in devices if device.is_local and not device.is_blank_disk]
+        found = Disks(image=image, root_properties=image.properties, root_bus=next(iter(local), None))
     await check_types(call, {device.volume_type for device in volumes if device.volume_type})
     for device in volumes:
         found = await _with(call, found, device, flavor, beside)
@@ -125,6 +128,8 @@ def _requested(device: Device, size: int | None) -> RequestedVolume:
         device=device.name,
         delete_on_termination=device.delete_on_termination,
         tag=device.tag,
+        bus=device.bus,
+        device_type=device.device_type,
     )
 
 

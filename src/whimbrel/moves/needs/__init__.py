@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ServerId
-from whimbrel.moves.facts import Move, MoveFacts, target_of
-from whimbrel.moves.needs.agent_releases import too_old, too_old_for_drives
+from whimbrel.moves.facts import Move, MoveFacts, machine_of, target_hardware, target_of
+from whimbrel.moves.needs.agent_releases import too_old, too_old_for_drives, too_old_for_hardware
 from whimbrel.moves.needs.attached import with_attached
 from whimbrel.moves.needs.groups import group_of, group_rule, group_state
 from whimbrel.moves.needs.hints import hinted_hosts
@@ -46,6 +46,7 @@ __all__ = [
     "rules_of_claim",
     "too_old",
     "too_old_for_drives",
+    "too_old_for_hardware",
     "wants_pci",
     "with_attached",
     "zone_request",
@@ -84,6 +85,7 @@ async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str =
         flavor=facts.new_flavor,
         image_id=facts.image_id,
         image_properties=facts.image_properties,
+        machine=machine_of(facts),
         project=facts.owner.project,
         hints=facts.hints,
         hinted=await hinted_hosts(facts.hints, cloud),
@@ -116,6 +118,7 @@ async def rules_of_claim(move: Move, cloud: Cloud) -> tuple[GroupRule | None, Ho
 def check(facts: MoveFacts, cloud: Cloud) -> None:
     """Check the requests of the new flavor and the image before the move begins. Raises: Invalid."""
     of_facts(facts, cloud)
+    target_hardware(facts)
     devices_of_flavor(facts.new_flavor, cloud)
 
 

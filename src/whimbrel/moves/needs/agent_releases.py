@@ -1,4 +1,5 @@
-"""Checks whether the agent of a host is too old for a server with ports that request resources, or a config drive.
+"""Checks whether the agent of a host is too old for a server: with ports that request resources, a config drive, or
+hardware of its own.
 
 As in Nova, a source whose compute service is too old refuses the request, and a target is passed over.
 """
@@ -17,6 +18,9 @@ FIRST_WITH_REQUESTS = "0.1.0"
 FIRST_WITH_DRIVES = "0.2.0"
 """The first release whose agents write config drives; older ones start guests without them."""
 
+FIRST_WITH_HARDWARE = "0.2.0"
+"""The first release whose agents give guests the hardware that they ask for; older ones give all of them the same."""
+
 
 async def too_old(host: Host, ports: Iterable[Port | MovedPort], cloud: Cloud) -> str | None:
     """Return the release of the host's agent if it is too old to move a server with these ports."""
@@ -26,6 +30,11 @@ async def too_old(host: Host, ports: Iterable[Port | MovedPort], cloud: Cloud) -
 async def too_old_for_drives(host: Host, cloud: Cloud) -> str | None:
     """Return the release of the host's agent if it is too old for servers with config drives."""
     return await _older(host, FIRST_WITH_DRIVES, cloud)
+
+
+async def too_old_for_hardware(host: Host, cloud: Cloud) -> str | None:
+    """Return the release of the host's agent if it is too old for servers with hardware of their own."""
+    return await _older(host, FIRST_WITH_HARDWARE, cloud)
 
 
 async def _older(host: Host, first: str, cloud: Cloud) -> str | None:

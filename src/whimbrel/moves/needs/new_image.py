@@ -9,8 +9,12 @@ from collections.abc import Mapping
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
-from whimbrel.moves.facts import MoveFacts
+from whimbrel.domain.host import Host
+from whimbrel.moves.facts import MoveFacts, asks_for_hardware, machine_of
+from whimbrel.moves.needs.agent_releases import too_old_for_hardware
+from whimbrel.moves.needs.resource_request import traits_of_hardware
 from whimbrel.ports.cloud import Cloud
+from whimbrel.scheduling.filters.by_machine import machine
 from whimbrel.scheduling.filters.by_name import FILTERS, enabled
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.requirements.numa import nodes_of
@@ -49,17 +53,27 @@ async def reason_against_image(facts: MoveFacts, old: Mapping[str, str], cloud: 
         flavor=facts.new_flavor,
         image_id=facts.image_id,
         image_properties=facts.image_properties,
+        machine=machine_of(facts),
         project=facts.owner.project,
     )
     for name in enabled(snapshot.rules):
         for constraint in FILTERS[name](request, snapshot) if name in ON_REBUILD else ():
             if not constraint.passes[host_index]:
                 return f"{constraint.name}: {constraint.words}"
+    for constraint in machine(request, snapshot):
+        if not constraint.passes[host_index]:
+            return constraint.words
+    if (release := await _release_without_hardware(facts, fleet.hosts[host_index], cloud)) is not None:
+        return f"its agent is of release {release}, which gives all guests the same hardware"
     had = resource_request(facts.new_flavor, old, has_local_root=facts.has_local_root).required
-    for trait in request.resources.required:
+    for trait in (*request.resources.required, *traits_of_hardware(facts)):
         if trait not in had and not snapshot.capacity.tree_has_trait(trait)[host_index]:
             return f"it lacks the trait {trait}"
     return None
+
+
+async def _release_without_hardware(facts: MoveFacts, host: Host, cloud: Cloud) -> str | None:
+    return await too_old_for_hardware(host, cloud) if asks_for_hardware(facts) else None
 
 
 def _listed(amounts: Mapping[str, int]) -> str:

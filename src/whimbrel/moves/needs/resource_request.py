@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 from whimbrel.domain.errors import NotFound, Refused
-from whimbrel.moves.facts import MovedPort, MoveFacts
+from whimbrel.moves.facts import MovedPort, MoveFacts, target_hardware
 from whimbrel.moves.needs.segments import kept_to_segments
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.services.network import Port, PortRequest, group_of
 from whimbrel.scheduling.filters.isolated_aggregates import confined
+from whimbrel.scheduling.requirements.requested_hardware import traits_of
 from whimbrel.scheduling.requirements.server import resource_request
 
 REMOTE, MANAGES_PORTS = "remote-managed", "COMPUTE_REMOTE_MANAGED_PORTS"
@@ -30,10 +31,20 @@ async def of_move(facts: MoveFacts, cloud: Cloud) -> ResourceRequest:
         has_local_root=facts.has_local_root,
         disk_format=await _disk_format(facts, cloud),
         rules=rules,
-        of_host=(MANAGES_PORTS,) if any(port.nic.vnic_type == REMOTE for port in facts.ports) else (),
+        of_host=(*_traits_of_ports(facts), *traits_of_hardware(facts)),
     )
     asked = await kept_to_segments(asked, facts, cloud)
     return confined(asked, (await cloud.fleets.now()).aggregates, facts.owner.project, rules)
+
+
+def _traits_of_ports(facts: MoveFacts) -> tuple[str, ...]:
+    return (MANAGES_PORTS,) if any(port.nic.vnic_type == REMOTE for port in facts.ports) else ()
+
+
+def traits_of_hardware(facts: MoveFacts) -> tuple[str, ...]:
+    """Return the traits of hosts that have the hardware of the guest, that of its volumes included."""
+    buses = [*(one.bus for one in facts.volumes), *(one.bus for one in facts.requested_volumes)]
+    return traits_of(target_hardware(facts), buses)
 
 
 def of_ports(ports: Iterable[Port | MovedPort], requests: Sequence[PortRequest] | None = None) -> ResourceRequest:

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import NotFound, Unavailable
 from whimbrel.domain.guest import GuestKey, GuestSpec, Order
 from whimbrel.domain.guest_agent import has_agent, requires_quiesce
+from whimbrel.domain.guest_hardware import NO_REQUESTS, Hardware
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.server import Server
 from whimbrel.moves import needs
 from whimbrel.moves.facts import Location, Move, key_at, old_flavor_of, source_of, target_of, target_spec, was_running
 from whimbrel.moves.steps import config_drives, pci_devices, plugging, shelved_images, volumes
@@ -19,6 +21,7 @@ from whimbrel.moves.steps.home_cell import home_record
 from whimbrel.moves.steps.lost_source import is_lost
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.agent import Agent
+from whimbrel.scheduling.requirements.requested_hardware import hardware_of
 
 
 def agent_at(cloud: Cloud, location: Location) -> Agent:
@@ -82,7 +85,8 @@ async def start_on_target(move: Move, cloud: Cloud) -> None:
     """Define the guest with its devices and start it; a stopped server stays stopped."""
     target = target_of(move)
     agent = agent_at(cloud, target)
-    await agent.define(move.order, await equipped_target(move, cloud))
+    spec = await equipped_target(move, cloud)
+    await agent.define(move.order, replace(spec, firmware_variables=await _variables(spec, move, cloud)))
     if was_running(move.facts):
         await plugging.start(move, target, cloud)
 
@@ -149,6 +153,16 @@ async def _check_whole(move: Move, cloud: Cloud, location: Location) -> None:
         raise Unavailable(f"its other guest is not seen whole on {location.host}; nothing is destroyed")
 
 
+async def _variables(spec: GuestSpec, move: Move, cloud: Cloud) -> bytes:
+    """Return the variables of UEFI that go with the guest. A new image begins with none."""
+    facts = move.facts
+    if spec.hardware.firmware != "uefi" or "image_properties" in facts.changes:
+        return b""
+    if facts.source is None:
+        return facts.shelved_variables
+    return await agent_at(cloud, facts.source).firmware_variables(key_at(move, facts.source))
+
+
 # Devices
 
 
@@ -192,11 +206,18 @@ async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
         swap_mib=old.swap_mib,
         guest_agent=has_agent(record.image_properties),
         requires_quiesce=requires_quiesce(record.image_properties),
+        hardware=source_hardware(move, record),
         nics=await network.guest_nics(move, source, cloud),
         volumes=await volumes.guest_volumes(record.volumes, cloud),
         pci=await _whole_devices(move, source, cloud) if needs.had_pci(facts) else (),
         config_drive=await config_drives.at_source(move, record, cloud),
     )
+
+
+def source_hardware(move: Move, record: Server) -> Hardware:
+    if not record.heeds_hardware:
+        return NO_REQUESTS
+    return hardware_of(old_flavor_of(move), record.image_properties, record.root_bus)
 
 
 async def _whole_devices(move: Move, location: Location, cloud: Cloud) -> tuple[str, ...]:

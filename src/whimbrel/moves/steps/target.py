@@ -14,7 +14,7 @@ from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
 from whimbrel.domain.pci import PciRequest, TooFewDevices, choose
 from whimbrel.moves import needs
-from whimbrel.moves.facts import Location, Move, MoveFacts
+from whimbrel.moves.facts import Location, Move, MoveFacts, asks_for_hardware
 from whimbrel.moves.needs import Needs
 from whimbrel.moves.steps import claims
 from whimbrel.ports.cloud import Cloud
@@ -239,6 +239,9 @@ async def _with_agent(
     if release is None and facts.config_drive:
         lacks = "does not write config drives"
         release = await needs.too_old_for_drives(host, cloud)
+    if release is None and asks_for_hardware(facts):
+        lacks = "gives all guests the same hardware"
+        release = await needs.too_old_for_hardware(host, cloud)
     if release is None:
         return found
     words = f"its agent is of release {release}, which {lacks}"

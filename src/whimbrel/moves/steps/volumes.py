@@ -192,6 +192,8 @@ async def guest_volumes(devices: Sequence[BlockDevice], cloud: Cloud) -> tuple[G
                 connection=attachment.connection,
                 boot_index=device.boot_index,
                 read_only=attachment.is_read_only,
+                bus=device.bus,
+                device_type=device.device_type,
             )
         )
     return tuple(given)
@@ -260,6 +262,8 @@ async def learn_volumes(move: Move, cloud: Cloud) -> MoveFacts:
             boot_index=requested.boot_index,
             delete_on_termination=requested.delete_on_termination,
             tag=requested.tag,
+            bus=requested.bus,
+            device_type=requested.device_type,
         )
         for number, requested in enumerate(facts.requested_volumes)
     )

@@ -147,6 +147,13 @@ class Agent(Protocol):
     async def resume(self, order: Order, key: GuestKey) -> None:
         """Ensure that a paused or suspended guest runs again, with its memory. Raises: Refused: it is stopped."""
 
+    async def firmware_variables(self, key: GuestKey) -> bytes:
+        """Return the variables of the UEFI of a guest that is off, compressed; b"": there are none.
+
+        Raises: Refused: the guest runs.
+        """
+        ...
+
     async def diagnostics(self, key: GuestKey) -> Diagnostics:
         """Measure a live guest. Raises: Refused: it does not run."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.filters.by_cell import cells, reach
+from whimbrel.scheduling.filters.by_machine import machine
 from whimbrel.scheduling.filters.by_running_guest import running_guest
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
@@ -28,6 +29,7 @@ def asked(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
         )
     yield from reach(request, snapshot)
     yield from running_guest(request, snapshot)
+    yield from machine(request, snapshot)
 
 
 def _other_zone(host_index: int) -> str:

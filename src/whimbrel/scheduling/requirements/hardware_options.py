@@ -33,8 +33,8 @@ class Options:
     def flag(self, name: str) -> bool:
         """Check whether either is true. Raises: Invalid: they differ, or a value is not a boolean."""
         key = f"'hw:{name}'"
-        flavors = _truth(f"Flavor extra spec {key}", self.of_flavor(name))
-        images = _truth(f"Image property 'hw_{name}'", self.of_image(name))
+        flavors = truth(f"Flavor extra spec {key}", self.of_flavor(name))
+        images = truth(f"Image property 'hw_{name}'", self.of_image(name))
         if flavors is not None and images is not None and flavors != images:
             raise contradiction(name, self._specs[f"hw:{name}"], self._properties[f"hw_{name}"])
         return bool(flavors or images)
@@ -53,7 +53,8 @@ def _checked(what: str, value: str | None, values: Collection[str]) -> str | Non
     raise Invalid(f"{what} cannot be '{value}': it is one of {', '.join(values)}.")
 
 
-def _truth(what: str, value: str | None) -> bool | None:
+def truth(what: str, value: str | None) -> bool | None:
+    """Read a boolean; None: it is not set. Raises: Invalid: it is none. what: the option, for the error."""
     if value is None:
         return None
     word = value.strip().lower()

@@ -102,8 +102,8 @@ def _device(volume: ImagedVolume) -> dict[str, object]:
         "device_name": volume.device,
         "delete_on_termination": volume.delete_on_termination,
         "tag": volume.tag,
-        "device_type": "disk",
-        "disk_bus": "virtio",
+        "device_type": volume.device_type,
+        "disk_bus": volume.bus,
         "guest_format": None,
         "image_id": None,
         "volume_id": None,
@@ -138,6 +138,7 @@ async def accept(
         ImagedVolume(
             volume_id=device.volume_id, device=device.device, boot_index=device.boot_index,
             delete_on_termination=device.delete_on_termination, tag=device.tag,
+            bus=device.bus, device_type=device.device_type,
         )
         for device in server.volumes
     )  # fmt: skip

@@ -16,7 +16,7 @@ from whimbrel.domain.ids import ServerId, Slot
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
-from whimbrel.moves.facts import MoveFacts, key_at, needs_disks, source_of, target_of
+from whimbrel.moves.facts import MoveFacts, asks_for_hardware, key_at, needs_disks, source_of, target_of
 from whimbrel.moves.loose_volumes import check_connected
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.requests import facts_of
@@ -58,10 +58,12 @@ async def lock_rebuilding(move: Rebuild, cloud: Cloud) -> None:
 async def choose_slot(move: Rebuild, cloud: Cloud) -> RebuildFacts:
     """Choose the new guest's slot, on the same host. Raises: Refused: the host must not run the new image."""
     facts, source = move.facts, source_of(move)
-    # As in Nova, an unchanged image is not checked again.
+    # As in Nova, an unchanged image is not checked again, unless the guest gets the hardware that it names only now.
     image_id = facts.root_image_id or facts.image_id
     with_image = replace(facts, image_id=image_id)
-    is_new = image_id != facts.old_image_id
+    is_new = image_id != facts.old_image_id or (
+        asks_for_hardware(facts) and not (await home_record(move, cloud)).heeds_hardware
+    )
     if is_new and (reason := await needs.reason_against_image(with_image, facts.old_image_properties, cloud)):
         raise Refused(f"No valid host was found: the server stays on {source.host}, and {reason}.")
     old = await guest.agent_at(cloud, source).look(key_at(move, source))
@@ -246,6 +248,7 @@ async def accept(
         changes=changes,
         image_id=record_then.image_id,
         image_properties=record_then.image_properties,
+        heeds_hardware=record_then.heeds_hardware,
         user_data=record_then.user_data,
         name=record_then.name,
         config_drive=record_then.config_drive,

@@ -26,6 +26,7 @@ from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.images import Image
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
+from whimbrel.scheduling.requirements.requested_hardware import hardware_of
 from whimbrel.servers import operation
 from whimbrel.servers.lifecycle import power
 from whimbrel.servers.lifecycle.delete import release_devices
@@ -65,15 +66,25 @@ async def upload_images(run: Operation, cloud: Cloud) -> None:
 async def mark_shelved(run: Operation, cloud: Cloud) -> None:
     """Name the images in the record: from here on the server is restored from them, or started where it is."""
     facts, now = run.facts, cloud.clock.now()
+    record = await operation.records(run, cloud).get(run.subject)
+    variables = await _variables(run, record, cloud)
     fields = {
         "vm_state": server_states.after(facts.was, "shelved"),
         "task_state": "shelving_offloading" if facts.offloads else facts.shows,
         "shelved_at": now,
         "shelved_host": facts.host,
         "shelved_images": facts.shelved_images,
+        **({"shelved_variables": variables} if variables else {}),
         "updated_at": now,
     }
     await operation.records(run, cloud).change_by_run(run.order, run.subject, fields)
+
+
+async def _variables(run: Operation, record: Server, cloud: Cloud) -> bytes:
+    """Return the variables of UEFI of the guest, which is off."""
+    if not record.heeds_hardware or hardware_of(record.flavor, record.image_properties).firmware != "uefi":
+        return b""
+    return await operation.agent(run, cloud).firmware_variables(operation.key(run))
 
 
 def _image(run: Operation, disk: DiskName, image_id: str) -> Image:

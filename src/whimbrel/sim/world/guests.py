@@ -101,6 +101,12 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
+def variables_of(guest: SimulatedGuest) -> bytes:
+    """Return the variables of the guest's UEFI, which it makes where it is defined first."""
+    is_made = guest.spec.hardware.firmware == "uefi" and guest.power not in ("reserved", "incoming")
+    return guest.spec.firmware_variables or (guest.key.slot.encode() if is_made else b"")
+
+
 def active_file(volume: GuestVolume) -> str:
     """Return the file to which a guest with this volume writes, or "" if the volume has never had another one."""
     return str(volume.connection.get("data", {}).get("name", ""))

@@ -41,7 +41,7 @@ from whimbrel.sim.world.disk_files import to_file
 from whimbrel.sim.world.disk_phases import DiskPhases
 from whimbrel.sim.world.guest_measurements import measured
 from whimbrel.sim.world.guest_power import GuestPower
-from whimbrel.sim.world.guests import SimulatedGuest, check_disks, path_of, whole_disk
+from whimbrel.sim.world.guests import SimulatedGuest, check_disks, path_of, variables_of, whole_disk
 from whimbrel.sim.world.hosts import SimulatedWorld
 from whimbrel.sim.world.live_transfers import LiveTransfers
 from whimbrel.sim.world.observed_host import ObservedHost
@@ -218,6 +218,8 @@ class SimulatedHypervisor(ObservedHost):
         check_disks(guest)
         device_assignment.check(spec)
         self._guests.check_ports_free(spec)
+        if guest.power != "reserved":
+            spec = replace(spec, firmware_variables=guest.spec.firmware_variables)
         defined = replace(guest, spec=spec, power="stopped")
         if not guest.has_memory and guest != defined:
             await self._guests.save(defined)
@@ -245,6 +247,12 @@ class SimulatedHypervisor(ObservedHost):
     async def resume(self, key: GuestKey) -> None:
         self._may("resume")
         await self._power.resume(key)
+
+    async def firmware_variables(self, key: GuestKey) -> bytes:
+        guest = await self._guests.get(key)
+        if guest.is_live:
+            raise Refused(f"guest {path_of(key)} runs")
+        return variables_of(guest)
 
     # Running guests
 

@@ -23,7 +23,7 @@ from whimbrel.domain.live_transfer import (
     check_devices,
 )
 from whimbrel.ports.clock import Clock
-from whimbrel.sim.world.guests import CONSOLE_LINES, Sending, SimulatedGuest, path_of, with_disks
+from whimbrel.sim.world.guests import CONSOLE_LINES, Sending, SimulatedGuest, path_of, variables_of, with_disks
 from whimbrel.sim.world.hosts import SimulatedWorld
 from whimbrel.sim.world.stored_guests import StoredGuests
 
@@ -55,6 +55,8 @@ class LiveTransfers:
             hypervisor_version=version,
             disks={name: disk.size_bytes for name, disk in guest.disks.items()},
             config_drive=guest.spec.config_drive,
+            hardware=guest.spec.hardware,
+            machine=guest.spec.hardware.machine,
             immovable=f"PCI device {devices[0]} is passed through to it" if devices else "",
         )
 
@@ -222,6 +224,7 @@ class LiveTransfers:
             line = f"{guest.spec.name}: live transfer, now on {self._host}; memory of {left.memory}"
             arrived = replace(
                 with_disks(guest, left.disks),
+                spec=replace(guest.spec, firmware_variables=variables_of(left)),
                 power=left.sending.power,
                 memory=left.memory,
                 cpu=left.cpu,

@@ -6,7 +6,15 @@ import sys
 import pytest
 
 from whimbrel.adapters.libvirt.connection import load_libvirt
-from whimbrel.adapters.libvirt.host_capabilities import cpu_info, has_virtualization, host_model, metrics, numa_nodes
+from whimbrel.adapters.libvirt.host_capabilities import (
+    cpu_info,
+    hardware_traits,
+    has_virtualization,
+    host_model,
+    machine_types,
+    metrics,
+    numa_nodes,
+)
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.numa import NumaNode
 
@@ -36,8 +44,34 @@ def test_the_processor_is_shown_as_clients_read_it() -> None:
         "topology": {"sockets": 1, "dies": 1, "cores": 2, "threads": 1},
         "features": ["aes", "ssse3"],
         "guest_features": ["aes", "sse2", "ssse3"],
+        "machines": [],
     }
     assert cpu_info("<capabilities><host/></capabilities>") == "{}"
+
+
+def test_the_types_of_machine_are_those_of_guests_of_its_processor() -> None:
+    capabilities = """<capabilities><host/>
+        <guest><arch name='i686'><machine>isapc</machine></arch></guest>
+        <guest><arch name='x86_64'><machine>pc-q35-7.2</machine><machine canonical='pc-q35-7.2'>q35</machine>
+        <domain type='kvm'><machine>pc-q35-7.2</machine></domain></arch></guest></capabilities>"""
+    assert machine_types(capabilities, "x86_64") == ["pc-q35-7.2", "q35"]
+
+
+def test_the_traits_are_those_of_what_guests_can_have_with_any_machine() -> None:
+    def of(firmware: str, *buses: str) -> str:
+        values = "".join(f"<value>{bus}</value>" for bus in buses)
+        return f"""<domainCapabilities><os><enum name='firmware'>{firmware}</enum></os><devices>
+            <disk><enum name='bus'>{values}</enum></disk>
+            <video><enum name='modelType'><value>vga</value><value>ramfb</value></enum></video>
+            </devices></domainCapabilities>"""
+
+    traits = hardware_traits([of("", "ide", "virtio"), of("<value>efi</value>", "sata", "fdc")])
+    assert [trait for trait in traits if "_VIF_" not in trait] == [
+        *("COMPUTE_STORAGE_BUS_IDE", "COMPUTE_STORAGE_BUS_SATA", "COMPUTE_STORAGE_BUS_VIRTIO"),
+        *("COMPUTE_GRAPHICS_MODEL_VGA", "COMPUTE_FIRMWARE_UEFI"),
+    ]
+    assert "COMPUTE_NET_VIF_MODEL_E1000" in traits
+    assert hardware_traits([]) == ()
 
 
 def test_the_model_closest_to_the_processor_is_taken_from_what_guests_can_have() -> None:
