@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.api.devices import volume
@@ -162,9 +163,21 @@ async def test_block_devices_have_their_bus_and_their_kind(front: Front) -> None
         "disk_bus": "scsi",
         "device_type": "cdrom",
         "device_name": "/dev/sdb",
+        "tag": "t",
     }
-    server_id = await front.boot(block_device_mapping_v2=[root, disc])
+    server_id = await front.boot(block_device_mapping_v2=[root, disc], config_drive=True)
+    assert (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:root_device_name"] == "/dev/sda"
+    path = f"/servers/{server_id}/os-volume_attachments"
+    assert [one["device"] for one in (await front.get(path))["volumeAttachments"]] == ["/dev/sdb"]
+    same = {"volumeId": there, "device": "/dev/sdb", "delete_on_termination": True}
+    assert (await front.ask("PUT", f"{path}/{there}", {"volumeAttachment": same})).status_code == 202
+    await front.settle()
     told = await spec(front, server_id)
+    drive = told.config_drive
+    assert drive
+    described = msgspec.json.decode(drive.contents["openstack/latest/meta_data.json"])
+    assert [one["path"] for one in described["devices"]] == ["/dev/sdb"]
+    assert drive.contents["ec2/2009-04-04/meta-data.json"].count(b'"/dev/sda"') == 1
     assert told.hardware == Hardware(root_bus="sata")
     assert [(one.bus, one.device_type, one.device) for one in told.volumes] == [("scsi", "cdrom", "/dev/vdb")]
     await front.act(server_id, {"migrate": None}, who="admin")

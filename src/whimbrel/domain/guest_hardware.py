@@ -23,7 +23,7 @@ TRAITS = (
     *(f"COMPUTE_STORAGE_BUS_{bus}" for bus in ("IDE", "SATA", "SCSI", "USB", "VIRTIO")),
     *(f"COMPUTE_NET_VIF_MODEL_{model}" for model in ("E1000", "E1000E", "NE2K_PCI", "PCNET", "RTL8139", "VIRTIO")),
     *(f"COMPUTE_GRAPHICS_MODEL_{model}" for model in ("BOCHS", "CIRRUS", "NONE", "QXL", "VGA", "VIRTIO")),
-    *("COMPUTE_FIRMWARE_BIOS", "COMPUTE_FIRMWARE_UEFI"),
+    "COMPUTE_FIRMWARE_UEFI",
 )
 """The traits of a host whose QEMU has all that a PC can have."""
 

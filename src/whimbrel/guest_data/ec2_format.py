@@ -3,7 +3,7 @@
 from ipaddress import ip_address
 from typing import Any, Final
 
-from whimbrel.domain.local_disks import ROOT_DEVICE, usual_devices
+from whimbrel.guest_data import disk_names
 from whimbrel.guest_data.described_guest import DescribedGuest
 
 VERSIONS: Final = (
@@ -70,11 +70,10 @@ def _first_address(guest: DescribedGuest) -> str:
 
 def _devices(guest: DescribedGuest) -> dict[str, str]:
     server = guest.server
-    boots = [volume.device for volume in server.volumes if volume.boot_index == 0]
-    root = next(iter(boots), ROOT_DEVICE)
+    root = disk_names.of_root(server)
     shown = {"ami": root.removeprefix("/dev/"), "root": root}
     names = {"ephemeral": "ephemeral0", "swap": "swap"}
-    local = usual_devices(server.has_local_root, server.flavor)
+    local = disk_names.of_local(server)
     shown |= {names[disk]: device for disk, device in local.items() if disk in names}
-    attached = sorted(volume.device for volume in server.volumes)
+    attached = sorted(disk_names.of_volume(server, volume) for volume in server.volumes)
     return shown | {f"ebs{number}": device for number, device in enumerate(attached)}

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
+from whimbrel.guest_data import disk_names
 from whimbrel.guest_data.described_guest import DescribedGuest
 from whimbrel.guest_data.network_data import network_data
 
@@ -95,9 +96,13 @@ def _devices(guest: DescribedGuest, version: str) -> list[dict[str, Any]]:
         for nic in guest.server.nics
         if nic.tag is not None
     ]
+    server = guest.server
     disks = [
-        {"type": "disk", "serial": volume.volume_id, "path": volume.device, **nowhere, "tags": [volume.tag]}
-        for volume in guest.server.volumes
+        {
+            "type": "disk", "serial": volume.volume_id, "path": disk_names.of_volume(server, volume),
+            **nowhere, "tags": [volume.tag],
+        }
+        for volume in server.volumes
         if volume.tag is not None
     ]
     return [*nics, *disks]

@@ -7,8 +7,9 @@ from whimbrel.api.http.call import Call
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.servers import action_states, requested_volumes
 from whimbrel.domain.errors import Conflict, Forbidden, Invalid, NotFound
-from whimbrel.domain.ids import ServerId
+from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice
+from whimbrel.guest_data import disk_names
 from whimbrel.http.reply import Reply
 from whimbrel.ports.services.volumes import Volume
 from whimbrel.servers.devices import volume_changes, volume_swaps, volumes
@@ -25,7 +26,8 @@ def _shown(call: Call, device: BlockDevice) -> dict[str, Any]:
 
 
 def _plain(call: Call, device: BlockDevice) -> dict[str, Any]:
-    shown: dict[str, Any] = {"volumeId": device.volume_id, "serverId": call.server.id, "device": device.device}
+    name = disk_names.of_volume(call.server, device)
+    shown: dict[str, Any] = {"volumeId": device.volume_id, "serverId": call.server.id, "device": name}
     if call.minor >= TAG_SHOWN:
         shown["tag"] = device.tag
     if call.minor >= TERMINATION_SHOWN:
@@ -71,7 +73,7 @@ async def update(call: Call) -> None:
     call.check(f"os_compute_api:os-volumes-attachments:{'swap' if swaps else 'update'}", target)
     if call.minor >= TERMINATION_CHANGES:
         device = await _device(call)
-        _check_same(sent, device, call.server.id)
+        _check_same(sent, device, call.server)
         if "delete_on_termination" in sent:
             wanted = truth(sent["delete_on_termination"])
             await volume_changes.change(call.cloud, call.engine, call.requester, call.server, device, wanted)
@@ -137,9 +139,10 @@ def _new_device(call: Call, sent: dict[str, Any]) -> BlockDevice:
     )
 
 
-def _check_same(sent: dict[str, Any], device: BlockDevice, server_id: ServerId) -> None:
+def _check_same(sent: dict[str, Any], device: BlockDevice, server: Server) -> None:
     """Raises: Invalid: the request changes another field."""
-    now = {"id": device.volume_id, "serverId": server_id, "device": device.device, "tag": device.tag}
+    name = disk_names.of_volume(server, device)
+    now = {"id": device.volume_id, "serverId": server.id, "device": name, "tag": device.tag}
     for key, value in now.items():
         if key in sent and sent[key] != value:
             raise Invalid(f"The {key} property is not mutable")

@@ -23,6 +23,7 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice
+from whimbrel.guest_data import disk_names
 
 WITH_PROGRESS = frozenset({"ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"})
 NO_PROGRESS: Mapping[ServerId, int] = MappingProxyType({})
@@ -183,7 +184,7 @@ def root_device(server: Server) -> str | None:
     """Return the name of the boot disk, as soon as it has one."""
     if server.launched_at is None:
         return None
-    return next((device.device for device in server.volumes if device.boot_index == 0), "/dev/vda")
+    return disk_names.of_root(server)
 
 
 def _volumes(call: Call, devices: Sequence[BlockDevice]) -> list[dict[str, Any]]:

@@ -17,9 +17,9 @@ VIF_MODELS = (
     *("lan9118", "netfront", "spapr-vlan", "sriov", "vmxnet", "vmxnet3"),
 )
 VIDEO_MODELS = ("vga", "cirrus", "vmvga", "xen", "qxl", "virtio", "gop", "none", "bochs")
-SCSI_MODELS = ("virtio-scsi", "lsilogic", "lsisas1068", "lsisas1078", "vmpvscsi")
-OTHER_SCSI_MODELS = ("buslogic", "ibmvscsi")
-"""Models of other hypervisors, which Nova knows, too."""
+SCSI_MODELS = ("virtio-scsi", "lsilogic", "lsisas1068", "lsisas1078")
+OTHER_SCSI_MODELS = ("buslogic", "ibmvscsi", "vmpvscsi")
+"""Models that Nova knows, too: of other hypervisors, or (vmpvscsi) for one disk only by libvirt's addresses."""
 WATCHDOG_ACTIONS = ("none", "pause", "poweroff", "reset", "disabled")
 FIRMWARES = ("bios", "uefi")
 MOST_SERIAL_PORTS = 4
