@@ -171,6 +171,17 @@ class NovaCopy:
             self.add("placement", placement.allocations, at, consumer_id=consumer,
                      resource_provider_id=list(HOSTS).index(host) + 1, resource_class_id=id, used=used)  # fmt: skip
 
+    def add_provider(self, id: int, name: str, root: int | None = None, at: float = OLD) -> str:
+        """Add a provider that no compute node has. root: the id of its tree's; None: its own. Return its uuid."""
+        uuid = f"{id:08x}-0000-4000-8000-00000000000b"
+        self.add("placement", placement.providers, at, id=id, uuid=uuid, name=name, root_provider_id=root or id)
+        return uuid
+
+    def hold_of(self, consumer: str, provider: int, used: int = 1, at: float = OLD) -> None:
+        """Have a consumer hold CPUs of a provider, by its id."""
+        self.add("placement", placement.allocations, at, consumer_id=consumer, resource_provider_id=provider,
+                 resource_class_id=1, used=used)  # fmt: skip
+
     def release(self, consumer: str) -> None:
         self.remove("placement", placement.allocations, consumer_id=consumer)
 

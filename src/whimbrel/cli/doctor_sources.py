@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from whimbrel.adapters.libvirt.guest_list import LibvirtGuests
 
-NEVER_CHECKED = ("NUMA pinning", "quotas")
+NEVER_CHECKED = ("NUMA pinning",)
 ADMIN = "admin"
 VOLUME_TYPES = ("block-storage", "volumev3")
 VOLUME_HEADERS = {"OpenStack-API-Version": "volume 3.27"}

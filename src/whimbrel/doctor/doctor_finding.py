@@ -20,6 +20,8 @@ TITLES: Mapping[str, str] = {
     "allocation_elsewhere": "Servers that hold another host than theirs",
     "doubled_allocation": "Servers that hold several hosts",
     "wrong_amounts": "Servers that hold other amounts than their flavor has",
+    "wrong_owner": "Servers that quotas count for another project or user",
+    "provider_left": "Resource providers of compute nodes that are gone",
     "no_mapping": "Servers that no instance mapping names",
     "mapping_to_wrong_cell": "Instance mappings that name the wrong cell",
     "mapping_queued_for_delete": "Servers in use whose instance mapping says that they are being deleted",

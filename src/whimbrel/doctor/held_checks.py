@@ -21,20 +21,20 @@ def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
     """Judge what a server holds that has no task state and no migration but one that waits for a verdict."""
     node, roots = fleet.node_of(server), fleet.roots(subject.held)
     if server.host is None:
-        if roots:
+        if subject.held:
             yield _finding("allocation_elsewhere", subject, server, fleet,
                            f"has no host and holds {held_words(subject.held, fleet)}",
                            "a create or an offload was interrupted before the allocation was deleted",
                            [mending.release(server.uuid)])  # fmt: skip
     elif server.vm_state == "shelved_offloaded":
-        release = [mending.release(server.uuid)] * bool(roots)
+        release = [mending.release(server.uuid)] * bool(subject.held)
         yield _finding("offloaded_on_host", subject, server, fleet,
                        f"is offloaded, is still recorded on {server.host}, and holds {held_words(subject.held, fleet)}",
                        "nova-compute of the host died at the end of the offload",
                        [*release, mending.clear_task(server, and_host=True)])  # fmt: skip
     elif node is None:
         return  # its compute node is gone: not judged
-    elif not roots:
+    elif not roots and cpus_and_memory(subject.held) == (0, 0):
         if subject.held is None and server.is_launched and not _asks_for_nothing(subject):
             yield _nothing(subject, server, fleet)
     elif node not in roots:
@@ -136,8 +136,6 @@ def _finding(
 def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
     """Judge a consumer that is no live server and is not being created."""
     held = held_words(subject.held, fleet)
-    if not fleet.roots(subject.held):
-        return  # of another user of Placement
     if subject.migration:
         of = subject.of
         if of and any(each.is_open and (of.is_hidden or each.cell == of.cell) for each in subject.migration):
@@ -169,7 +167,7 @@ def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
             evidence=evidence_of(subject, fleet),
             commands=[mending.release(subject.id)],
         )
-    else:
+    elif fleet.roots(subject.held):  # otherwise of another user of Placement
         yield Finding(
             kind="allocation_of_nobody",
             subject=subject.id,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from whimbrel.doctor import held_checks, home_checks, stuck_checks
+from whimbrel.doctor import held_checks, home_checks, owner_checks, stuck_checks
 from whimbrel.doctor.doctor_finding import Finding, InFlight
 from whimbrel.doctor.nova_records import Fleet, Subject
 from whimbrel.doctor.stuck_limits import StuckLimits
@@ -48,6 +48,7 @@ def _judge(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> I
     yield from home_checks.compute_node(subject, server, fleet)
     yield from held_checks.of_server(subject, server, fleet)
     yield from held_checks.of_source(subject, server, fleet)
+    yield from owner_checks.owner(subject, server, fleet)
     if not any(each.kind == "stuck_confirm" for each in moves if isinstance(each, Finding)):
         yield from home_checks.spec(subject, server, fleet)
 

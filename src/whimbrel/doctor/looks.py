@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from whimbrel.doctor import command_guards, device_checks, group_checks
+from whimbrel.doctor import command_guards, device_checks, group_checks, provider_checks
 from whimbrel.doctor.doctor_finding import TITLES, Finding, InFlight
 from whimbrel.doctor.judging import judged
 from whimbrel.doctor.nova_records import Fleet, NovaRecords, Subject
@@ -21,7 +21,7 @@ Look = Callable[[], AbstractContextManager[NovaRecords]]
 Show = Callable[[str, int, int], None]
 """Receives the operation, and the servers done of all."""
 PIECE = 500
-OF_DATABASES = device_checks.KINDS | group_checks.KINDS
+OF_DATABASES = device_checks.KINDS | group_checks.KINDS | provider_checks.KINDS
 """Kinds that are about no single server, and are looked for anew in the second look."""
 
 
@@ -143,4 +143,5 @@ def _of_several(records: NovaRecords, now: float, limits: StuckLimits) -> list[F
         *device_checks.pci_devices(records.devices(), now, limits.settle_s),
         *device_checks.volumes(records.volume_uses(), now, limits.settle_s),
         *group_checks.groups(records.groups(), now, limits.settle_s),
+        *provider_checks.lost(records.lost_providers(), now, limits.settle_s),
     ]

@@ -15,6 +15,13 @@ SWAP = "swap_volume"
 """The action by which a host copies a volume that Cinder migrates: the server has no task state meanwhile."""
 
 
+class Owner(msgspec.Struct, frozen=True):
+    """Ids of a project and a user, as quotas count for them. None: not recorded."""
+
+    project: str | None = None
+    user: str | None = None
+
+
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """A row of `instances` in one cell. hidden: the copy of a server that is moved to another cell."""
 
@@ -33,6 +40,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     is_launched: bool
     boots_from_volume: bool
     touched: float
+    owner: Owner = Owner()
 
     @property
     def is_worked_on(self) -> bool:
@@ -72,6 +80,7 @@ class CellMapping(msgspec.Struct, frozen=True):
     cell: str | None
     is_queued_for_delete: bool
     touched: float
+    owner: Owner = Owner()
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -97,11 +106,12 @@ class Part(msgspec.Struct, frozen=True, order=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """What a consumer holds in Placement."""
+    """What a consumer holds in Placement. generation: None: there is no record of the consumer."""
 
     generation: int | None
     parts: Sequence[Part]
     touched: float
+    owner: Owner = Owner()
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,6 +245,20 @@ class Node(msgspec.Struct, frozen=True):
     name: str
 
 
+class LostProvider(msgspec.Struct, frozen=True, kw_only=True):
+    """The root provider of a compute node that is gone. below: the uuids of its tree, children before parents.
+
+    holders: consumers that hold something of the tree. namesake: the compute node that has its name now.
+    """
+
+    uuid: str
+    name: str
+    below: Sequence[str]
+    holders: Sequence[str]
+    namesake: Node | None
+    touched: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
     """What is read once in a look. cells: uuids by name. seen: when the nova-compute of (cell, host) last wrote.
@@ -296,6 +320,10 @@ class NovaRecords(Protocol):
 
     def devices(self) -> Sequence[tuple[Device, Subject | None]]:
         """Return the devices that are claimed or allocated, each with its server. None: no such server is alive."""
+
+    def lost_providers(self) -> Sequence[LostProvider]:
+        """Return the providers of compute nodes that are gone."""
+        ...
 
     def groups(self) -> Iterator[Group]:
         """Yield the server groups with a policy that must be followed, and more than one server."""

@@ -34,7 +34,9 @@ def _table(named: str, /, **columns: type[sa.types.TypeEngine[Any]]) -> sa.Table
 S, N, B, T, D = sa.String, sa.Integer, sa.Boolean, sa.Text, sa.DateTime
 
 cell_mappings = _table("cell_mappings", uuid=S, name=S, transport_url=T, database_connection=T, disabled=B)
-instance_mappings = _table("instance_mappings", instance_uuid=S, cell_id=N, project_id=S, queued_for_delete=B)
+instance_mappings = _table(
+    "instance_mappings", instance_uuid=S, cell_id=N, project_id=S, user_id=S, queued_for_delete=B
+)
 request_specs = _table("request_specs", instance_uuid=S, spec=T)
 build_requests = _table("build_requests", instance_uuid=S)
 aggregate_hosts = _table("aggregate_hosts", host=S, aggregate_id=N)
@@ -45,14 +47,14 @@ aggregate_metadata = _table("aggregate_metadata", aggregate_id=N, key=S, value=S
 
 instances = _table(
     "instances", uuid=S, display_name=S, host=S, node=S, vm_state=S, task_state=S, vcpus=N, memory_mb=N,
-    instance_type_id=N, image_ref=S, hidden=B, deleted=N, launched_at=D,
+    instance_type_id=N, image_ref=S, hidden=B, deleted=N, launched_at=D, project_id=S, user_id=S,
 )  # fmt: skip
 migrations = _table(
     "migrations", uuid=S, instance_uuid=S, migration_type=S, status=S, source_compute=S, source_node=S, dest_compute=S,
     dest_node=S, cross_cell_move=B, hidden=B, deleted=N,
 )  # fmt: skip
 services = _table("services", host=S, binary=S, last_seen_up=D, forced_down=B, deleted=N)
-compute_nodes = _table("compute_nodes", uuid=S, host=S, hypervisor_hostname=S, deleted=N)
+compute_nodes = _table("compute_nodes", uuid=S, host=S, hypervisor_hostname=S, deleted=N, deleted_at=D)
 instance_extra = _table("instance_extra", instance_uuid=S, flavor=T, deleted=N)
 instance_actions = _table("instance_actions", instance_uuid=S, action=S, request_id=S, start_time=D, deleted=N)
 instance_actions_events = _table(

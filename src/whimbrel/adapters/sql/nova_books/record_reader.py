@@ -18,7 +18,9 @@ from whimbrel.doctor.nova_records import (
     Fleet,
     Group,
     Instance,
+    LostProvider,
     Node,
+    Owner,
     Subject,
     VolumeUse,
 )
@@ -87,6 +89,12 @@ class RecordReader:
         statement = sa.select(c.host, c.last_seen_up).where(c.deleted == 0, c.binary == "nova-compute")
         return {(cell, row.host): seconds_of(row.last_seen_up) for cell, row in self._in_cells(statement)}
 
+    def lost_providers(self) -> Sequence[LostProvider]:
+        c = tables.compute_nodes.c
+        gone = sa.select(c.uuid, c.hypervisor_hostname, c.deleted_at).where(c.deleted != 0, c.uuid.is_not(None))
+        deleted = {row.uuid.lower(): seconds_of(row.deleted_at) for _, row in self._in_cells(gone)}
+        return placement_holdings.lost_providers(self._placement, self.fleet, deleted)
+
     def _zones(self) -> dict[str, str]:
         h, m = tables.aggregate_hosts.c, tables.aggregate_metadata.c
         joined = tables.aggregate_hosts.join(tables.aggregate_metadata, h.aggregate_id == m.aggregate_id)
@@ -121,11 +129,14 @@ class RecordReader:
 
     def _read_api(self, where: Where, subject: Callable[[str], Subject]) -> None:
         m, s, b = tables.instance_mappings.c, tables.request_specs.c, tables.build_requests.c
-        mapped = sa.select(m.instance_uuid, m.cell_id, m.queued_for_delete, m.created_at, m.updated_at)
+        mapped = sa.select(
+            m.instance_uuid, m.cell_id, m.queued_for_delete, m.created_at, m.updated_at, m.project_id, m.user_id
+        )
         for row in self._api.execute(mapped.where(where(m.instance_uuid))):
             touched = seconds_of(row.created_at, row.updated_at)
             cell = self._names.get(row.cell_id)
-            subject(row.instance_uuid).mappings.append(CellMapping(cell, bool(row.queued_for_delete), touched))
+            owner = Owner(row.project_id, row.user_id)
+            subject(row.instance_uuid).mappings.append(CellMapping(cell, bool(row.queued_for_delete), touched, owner))
         asked = sa.select(b.instance_uuid, b.created_at, b.updated_at).where(where(b.instance_uuid))
         for asking in self._api.execute(asked):
             subject(asking.instance_uuid).build_request = seconds_of(asking.created_at, asking.updated_at)

@@ -8,12 +8,13 @@ import msgspec
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.nova_books import nova_tables as tables
-from whimbrel.doctor.nova_records import Instance, Migration, Spec
+from whimbrel.doctor.nova_records import Instance, Migration, Owner, Spec
 
 _i, _m = tables.instances.c, tables.migrations.c
 INSTANCES = sa.select(
     _i.uuid, _i.display_name, _i.host, _i.node, _i.vm_state, _i.task_state, _i.vcpus, _i.memory_mb,
     _i.instance_type_id, _i.image_ref, _i.hidden, _i.deleted, _i.launched_at, _i.created_at, _i.updated_at,
+    _i.project_id, _i.user_id,
 )  # fmt: skip
 MIGRATIONS = sa.select(
     _m.uuid, _m.instance_uuid, _m.migration_type, _m.status, _m.source_compute, _m.source_node, _m.dest_compute,
@@ -43,6 +44,7 @@ def instance(cell: str, row: Any) -> Instance:
         is_launched=row.launched_at is not None,
         boots_from_volume=not row.image_ref,
         touched=seconds_of(row.created_at, row.updated_at),
+        owner=Owner(row.project_id, row.user_id),
     )
 
 
