@@ -182,8 +182,11 @@ class NovaCopy:
         self.add("placement", placement.allocations, at, consumer_id=consumer, resource_provider_id=provider,
                  resource_class_id=1, used=used)  # fmt: skip
 
-    def release(self, consumer: str) -> None:
+    def release(self, consumer: str, *, also_consumer: bool = True) -> None:
+        """Delete allocations, and the record of their consumer, as Placement does."""
         self.remove("placement", placement.allocations, consumer_id=consumer)
+        if also_consumer:
+            self.remove("placement", placement.consumers, uuid=consumer)
 
     def add_migration(
         self, number: int, status: str, type: str = "resize", source: str = "n1", target: str = "n2", at: float = OLD,

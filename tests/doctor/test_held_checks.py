@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.doctor.nova_copy import NovaCopy, migration, server
+from tests.doctor.nova_copy import NOW, NovaCopy, migration, moment, server
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
 
@@ -114,3 +114,39 @@ def test_the_allocation_of_a_server_whose_port_has_bandwidth_is_made_anew_with_i
     (found,) = copy.look().findings
     release, forget, heal = (each.line for each in found.commands)
     assert ("delete" in release, "--binding-profile allocation" in forget, "heal" in heal) == (True, True, True)
+
+
+@pytest.mark.parametrize("values", [{}, {"task_state": "resize_prep"}, {"host": None, "vm_state": "shelved_offloaded"}])
+def test_a_consumer_that_is_left_without_allocations(copy: NovaCopy, values: dict[str, object]) -> None:
+    """A Placement that died between the two leaves such a row, and then refuses each claim of that server."""
+    copy.change("one", nova.instances, {"uuid": server(1)}, **values)
+    copy.release(server(1), also_consumer=False)
+    found = next(each for each in copy.look().findings if each.kind == "consumer_left")
+    assert found.subject == server(1)
+    (command,) = found.commands
+    copy.hold_of(server(1), 1)
+    assert copy.execute("placement", command.line) == 0
+    copy.release(server(1), also_consumer=False)
+    assert copy.execute("placement", command.line) == 1
+    assert "consumer_left" not in {kind for kind, _ in copy.kinds()}
+
+
+def test_a_consumer_of_no_server_may_be_left(copy: NovaCopy) -> None:
+    copy.hold(server(9), "n1")
+    copy.release(server(9), also_consumer=False)
+    assert copy.kinds() == []
+
+
+def test_nova_compute_frees_what_a_deleted_server_holds(copy: NovaCopy) -> None:
+    """A delete that meets a move: the claim comes after the release, and nova-compute frees it within a minute or two.
+
+    Source: ResourceTracker._remove_deleted_instances_allocations.
+    """
+    copy.add_record(3, deleted=3)
+    copy.add_mapping(3, "one", queued=True)
+    copy.hold(server(3), "n1", at=NOW - 100.0)
+    found = copy.look()
+    assert (found.findings, [each.subject for each in found.in_flight]) == ([], [server(3)])
+    assert copy.kinds(now=NOW + 300.0) == [("allocation_of_gone_server", server(3))]
+    copy.change("one", nova.services, {"host": "n1"}, last_seen_up=moment(NOW - 1000.0))
+    assert copy.kinds() == [("allocation_of_gone_server", server(3))]

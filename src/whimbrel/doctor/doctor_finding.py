@@ -15,6 +15,7 @@ TITLES: Mapping[str, str] = {
     "allocation_of_migration": "Allocations of migrations that have ended",
     "allocation_of_gone_server": "Allocations of servers that are gone",
     "allocation_of_nobody": "Allocations whose consumer Nova does not know",
+    "consumer_left": "Consumers that hold nothing, and keep their servers from claiming",
     "no_allocation": "Servers that hold nothing in Placement",
     "source_not_held": "Servers that wait for a verdict, and no longer hold their source",
     "allocation_elsewhere": "Servers that hold another host than theirs",

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from whimbrel.doctor import mending
-from whimbrel.doctor.doctor_finding import Command, Finding
+from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
 from whimbrel.doctor.nova_records import Fleet, Held, Instance, Node, Subject
 from whimbrel.doctor.record_words import evidence_of, held_words
+from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
 
 CPU_CLASSES = ("VCPU", "PCPU")
 OTHER_RULES = ("resources", "hw:emulator_threads_policy", "hw:cpu_policy")
@@ -47,6 +48,18 @@ def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
         yield from _several(subject, server, fleet, node, roots)
     else:
         yield from _amounts(subject, server, fleet)
+
+
+def consumer(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
+    """Judge a consumer that holds nothing: Placement refuses the claims of its server, which take it for a new one.
+
+    Source: placement.handlers.util.ensure_consumer, which makes it in a transaction of its own.
+    """
+    if subject.consumer_left is not None:
+        yield _finding("consumer_left", subject, server, fleet,
+                       "holds nothing, and Placement has a record of its consumer: it refuses to claim for it",
+                       "Placement died while it wrote an allocation",
+                       [mending.forget_consumer(server.uuid)])  # fmt: skip
 
 
 def of_source(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
@@ -133,7 +146,7 @@ def _finding(
     )
 
 
-def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
+def of_other(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding | InFlight]:
     """Judge a consumer that is no live server and is not being created."""
     held = held_words(subject.held, fleet)
     if subject.migration:
@@ -157,6 +170,9 @@ def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
             evidence=evidence_of(subject, fleet),
             commands=[*([mending.ask_host(may_run_on, row.server)] if may_run_on else []), mending.release(subject.id)],
         )
+    elif subject.deleted and now - subject.touched <= limits.message_s and _is_freed(subject, fleet, now):
+        text = "deleted, and nova-compute frees what it holds"
+        yield InFlight(subject=subject.id, name=subject.deleted[0].name, text=text, since=subject.touched)
     elif subject.deleted or subject.mappings:
         yield Finding(
             kind="allocation_of_gone_server",
@@ -177,3 +193,12 @@ def of_other(subject: Subject, fleet: Fleet) -> Iterator[Finding]:
             evidence=evidence_of(subject, fleet),
             commands=[Command("nova-manage placement audit --verbose"), mending.release(subject.id)],
         )
+
+
+def _is_freed(subject: Subject, fleet: Fleet, now: float) -> bool:
+    """Check whether a nova-compute that lives releases what a deleted server holds: a move may claim after the delete.
+
+    Source: ResourceTracker._remove_deleted_instances_allocations, each minute, on the compute nodes of its own.
+    """
+    roots = fleet.roots(subject.held)
+    return bool(roots) and not any(fleet.is_down(each.cell, each.host, now, DOWN_S) for each in roots)

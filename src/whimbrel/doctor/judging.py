@@ -36,6 +36,7 @@ def _judge(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> I
         if any(isinstance(each, InFlight) for each in stuck):
             return
         yield from home_checks.mappings(subject, server, fleet)
+        yield from held_checks.consumer(subject, server, fleet)
         return
     moves = list(stuck_checks.open_migrations(subject, server, fleet, now, limits))
     yield from moves
@@ -46,6 +47,7 @@ def _judge(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> I
     yield from home_checks.rows(subject, fleet, now, limits)
     yield from home_checks.mappings(subject, server, fleet)
     yield from home_checks.compute_node(subject, server, fleet)
+    yield from held_checks.consumer(subject, server, fleet)
     yield from held_checks.of_server(subject, server, fleet)
     yield from held_checks.of_source(subject, server, fleet)
     yield from owner_checks.owner(subject, server, fleet)
@@ -58,4 +60,4 @@ def _of_no_server(subject: Subject, fleet: Fleet, now: float, limits: StuckLimit
     nowhere = list(home_checks.nowhere(subject, fleet, now, limits))
     yield from nowhere
     if subject.held and not nowhere:
-        yield from held_checks.of_other(subject, fleet)
+        yield from held_checks.of_other(subject, fleet, now, limits)

@@ -10,6 +10,7 @@ from whimbrel.doctor.doctor_finding import AskHost, Command, Reboot
 from whimbrel.doctor.nova_records import CellMapping, Held, Instance, Migration, VolumeUse
 
 API = "the API database"
+PLACEMENT = "the database of Placement"
 TOKEN = '-H "X-Auth-Token: $(openstack token issue -f value -c id)"'
 """For calls for which the client has no command."""
 NOT_REBOOTED = ("resized", "rescued", "soft-delete")
@@ -108,6 +109,12 @@ def ask_host(host: str, server: str) -> Command:
 
 def release(consumer: str) -> Command:
     return Command(f"openstack resource provider allocation delete {consumer}")
+
+
+def forget_consumer(server: str) -> Command:
+    """Placement's API does not show a consumer that holds nothing, and answers a release with 404."""
+    holds = f"SELECT 1 FROM allocations WHERE consumer_id = '{server}'"
+    return sql(PLACEMENT, f"DELETE FROM consumers WHERE uuid = '{server}' AND NOT EXISTS ({holds});")
 
 
 def heal(server: str, *held: Held | None) -> list[Command]:

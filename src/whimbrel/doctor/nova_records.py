@@ -180,6 +180,7 @@ class Subject(msgspec.Struct, kw_only=True):
     spec: Spec | None = None
     build_request: float | None = None  # since when there is one
     held: Held | None = None
+    consumer_left: float | None = None  # when a consumer that holds nothing was written
     migrations: list[Migration] = []
     held_by: dict[str, Held] = {}
     ended: list[Migration] = []  # those that hold something, of a server with a task state
@@ -232,7 +233,7 @@ class Subject(msgspec.Struct, kw_only=True):
             times.append(self.action.touched)
         if self.of:
             times.append(self.of.touched)
-        return max([*times, self.build_request or 0.0], default=0.0)
+        return max([*times, self.build_request or 0.0, self.consumer_left or 0.0], default=0.0)
 
 
 class Node(msgspec.Struct, frozen=True):

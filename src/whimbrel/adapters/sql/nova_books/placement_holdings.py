@@ -41,6 +41,13 @@ def read(connection: sa.Connection, where: Callable[[sa.Column[Any]], sa.ColumnE
     return {id: Held(seen[id][0], sorted(found), seen[id][1], owners[id]) for id, found in parts.items()}
 
 
+def left(connection: sa.Connection, where: Callable[[sa.Column[Any]], sa.ColumnElement[bool]]) -> dict[str, float]:
+    """Return the consumers that `where` selects and that hold nothing, by id, and when they were written."""
+    held = sa.select(_a.consumer_id).where(_a.consumer_id == _c.uuid).exists()
+    statement = sa.select(_c.uuid, _c.created_at, _c.updated_at).where(where(_c.uuid), ~held)
+    return {row.uuid.lower(): seconds_of(row.created_at, row.updated_at) for row in connection.execute(statement)}
+
+
 def bandwidth_holders(connection: sa.Connection) -> list[str]:
     """Return the consumers of resources that ports ask for."""
     statement = sa.select(_a.consumer_id).join(tables.resource_classes, _r.id == _a.resource_class_id)

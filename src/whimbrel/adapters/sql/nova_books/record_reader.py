@@ -114,6 +114,9 @@ class RecordReader:
         self._read_api(where, subject)
         for id, held in placement_holdings.read(self._placement, where).items():
             subject(id).held = held
+        for id, written in placement_holdings.left(self._placement, where).items():
+            if id in found:  # that of an id that Nova does not know hinders nothing
+                found[id].consumer_left = written
         opened = MIGRATIONS.where(where(_m.instance_uuid), _m.deleted == 0, _m.status.not_in(ENDED))
         for cell, row in self._in_cells(opened):
             subject(row.instance_uuid).migrations.append(record_rows.migration(cell, row))
