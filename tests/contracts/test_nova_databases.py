@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from tests.doctor.nova_copy import DATABASES, NOW, NovaCopy, moment, server
+from tests.doctor.nova_copy import DATABASES, NOW, OLD, NovaCopy, moment, server
 from tests.real_placement import new_database
 from whimbrel.adapters.sql.nova_books import nova_tables as nova
 from whimbrel.adapters.sql.nova_books.read_only import reading
@@ -16,6 +16,8 @@ from whimbrel.adapters.sql.placement_transfer.openstack_tables import alembic_ve
 from whimbrel.doctor import mending
 from whimbrel.domain.errors import Refused
 
+SHORT = {mending.API: "api", mending.PLACEMENT: "placement"}
+"""Databases of the copy, by the names that commands have."""
 DRIVERS = {"mariadb": "mysql+pymysql", "postgresql": "postgresql+psycopg"}
 
 
@@ -62,6 +64,14 @@ def fill(copy: NovaCopy) -> None:
              instance_uuid=server(99), deleted=0)  # fmt: skip
     copy.use_volume(99, "v", "a")
     copy.add_server(13, at=NOW - 1800.0, task_state="migrating")
+    copy.add_server(14, project_id="p")
+    copy.change("api", nova.instance_mappings, {"instance_uuid": server(14)}, project_id="q")
+    copy.add_server(15)
+    copy.release(server(15), also_consumer=False)
+    lost = copy.add_provider(50, "n9")
+    copy.add("one", nova.compute_nodes, id=9, uuid=lost, host="n9", hypervisor_hostname="n9", deleted=9,
+             deleted_at=moment(OLD))  # fmt: skip
+    copy.hold_of(server(99), 50)
     copy.change("one", nova.services, {"host": "n1"}, last_seen_up=moment(NOW - 1000.0))
 
 
@@ -77,9 +87,16 @@ def test_it_finds_the_same_as_in_files_and_its_sql_is_taken(copy: NovaCopy, tmp_
         copy.execute("one", f"CREATE TABLE IF NOT EXISTS {table} ({column} VARCHAR(36))")
     for each in found.findings:
         lines = [(command.sql_in, command.line) for command in each.commands if command.sql_in]
-        changed = [copy.execute("api" if name == mending.API else name, line) for name, line in lines]
+        changed = [copy.execute(SHORT.get(name, name), line) for name, line in lines]
         assert any(changed) == bool(lines), each
-    mended = {"hidden_copy", "mapping_of_nothing", "mapping_to_wrong_cell", "offloaded_on_host"}
+    mended = {
+        "consumer_left",
+        "wrong_owner",
+        "hidden_copy",
+        "mapping_of_nothing",
+        "mapping_to_wrong_cell",
+        "offloaded_on_host",
+    }
     assert mended <= {each.kind for each in found.findings}
     assert mended.isdisjoint(each.kind for each in copy.look().findings)
 
