@@ -57,22 +57,6 @@ async def test_a_volume_comes_and_goes(front: Front) -> None:
     assert (await attach(front, server_id, one))["device"] == "/dev/vdb"
 
 
-async def test_a_server_has_a_volume_from_the_request_on(front: Front) -> None:
-    server_id, other, one = await front.boot(), await front.boot("two"), volume(front)
-    body = {"volumeAttachment": {"volumeId": one, "delete_on_termination": True}}
-    assert (await front.ask("POST", path(server_id), body)).status_code == 202
-    expected = [{"id": one, "delete_on_termination": True}]
-    for _ in range(2):
-        key = "os-extended-volumes:volumes_attached"
-        assert (await front.show(server_id))[key] == expected
-        listed = (await front.get("/servers/detail"))["servers"]
-        assert {each["id"]: each[key] for each in listed} == {server_id: expected, other: []}
-        [attachment] = (await front.get(path(server_id)))["volumeAttachments"]
-        assert (attachment["volumeId"], attachment["delete_on_termination"]) == (one, True)
-        await front.settle()
-    assert await attached(front, server_id) == (one,)
-
-
 async def test_no_volume_gets_the_names_of_ephemeral_and_swap_disks(front: Front) -> None:
     roomy = Flavor(flavor_id="9", name="roomy", vcpus=1, memory_mib=512, root_gib=1, ephemeral_gib=1, swap_mib=64)
     await front.world.cloud.flavors.create(roomy, 0.0)

@@ -18,7 +18,6 @@ from whimbrel.domain.ip_addresses import canonical_or_empty
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.ports.stores.directory import Entry
 from whimbrel.servers import edit
-from whimbrel.servers.devices import volume_changes
 
 
 async def index(call: Call) -> Any:
@@ -29,10 +28,8 @@ async def index(call: Call) -> Any:
 async def detail(call: Call) -> Any:
     found = await list_query.servers(call, detail=True)
     hosts, zones = (await _hosts(call), await locations.zone_names(call)) if found else ({}, {})
-    servers = [one for one in found if isinstance(one, Server)]
-    volumes = await volume_changes.of_servers(call.cloud, servers)
-    progress = await live_migrations.progress_of_servers(call, servers)
-    may = server_view.sight(call, hosts, zones, progress=progress, volumes=volumes)
+    progress = await live_migrations.progress_of_servers(call, [one for one in found if isinstance(one, Server)])
+    may = server_view.sight(call, hosts, zones, progress=progress)
     return _page(call, found, [_detailed(call, one, may) for one in found])
 
 
@@ -101,10 +98,8 @@ async def _repinned(call: Call, server: Server, name: str | None) -> RequestSpec
 async def sight_of(call: Call, server: Server) -> server_view.Sight:
     """Return what the requester may see of one server."""
     target = {"project_id": server.project_id, "user_id": server.user_id}
-    volumes = await volume_changes.of_servers(call.cloud, [server])
     progress = await live_migrations.progress_of_servers(call, [server])
-    hosts, zones = await _host_of(call, server), await _zones_of(call, server)
-    may = server_view.sight(call, hosts, zones, target, progress, volumes)
+    may = server_view.sight(call, await _host_of(call, server), await _zones_of(call, server), target, progress)
     if call.minor < 71:
         return may
     return msgspec.structs.replace(may, groups=await server_groups.of_server(call, server))

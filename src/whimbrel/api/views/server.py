@@ -22,12 +22,10 @@ from whimbrel.domain.guest import instance_name
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import BlockDevice
 from whimbrel.guest_data import disk_names
 
 WITH_PROGRESS = frozenset({"ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"})
 NO_PROGRESS: Mapping[ServerId, int] = MappingProxyType({})
-NO_VOLUMES: Mapping[ServerId, Sequence[BlockDevice]] = MappingProxyType({})
 WITH_FAULT = frozenset({"ERROR", "DELETED"})
 
 
@@ -42,7 +40,6 @@ class Sight(msgspec.Struct, frozen=True):
     hosts: Mapping[HostName, Host]
     zones: Mapping[str, str]  # their names
     groups: Sequence[str] = ()  # of the server, if it is shown alone
-    volumes: Mapping[ServerId, Sequence[BlockDevice]] = {}  # of servers to which some are being attached
     progress: Mapping[ServerId, int] = {}  # percent of servers that are being migrated live; missing: not begun
 
 
@@ -52,7 +49,6 @@ def sight(
     zones: Mapping[str, str],
     target: Mapping[str, str] | None = None,
     progress: Mapping[ServerId, int] = NO_PROGRESS,
-    volumes: Mapping[ServerId, Sequence[BlockDevice]] = NO_VOLUMES,
 ) -> Sight:
     """Check the policy once for all servers of an answer. target: of one server; None: the requester's project."""
     return Sight(
@@ -63,7 +59,6 @@ def sight(
         details=call.is_admin,
         hosts=hosts,
         zones=zones,
-        volumes=volumes,
         progress=progress,
     )
 
@@ -142,7 +137,7 @@ def _extended(call: Call, server: Server, may: Sight) -> dict[str, Any]:
         "OS-EXT-STS:task_state": server.task_state,
         "OS-EXT-STS:vm_state": server.vm_state,
         "OS-EXT-STS:power_state": server.power_state,
-        "os-extended-volumes:volumes_attached": _volumes(call, may.volumes.get(server.id, server.volumes)),
+        "os-extended-volumes:volumes_attached": _volumes(call, server),
     }
     if server.nics and not server.has_no_security_groups:  # those of its ports: it has none before these are there
         shown["security_groups"] = [{"name": name} for name in server.security_group_names or ("default",)]
@@ -187,10 +182,12 @@ def root_device(server: Server) -> str | None:
     return disk_names.of_root(server)
 
 
-def _volumes(call: Call, devices: Sequence[BlockDevice]) -> list[dict[str, Any]]:
+def _volumes(call: Call, server: Server) -> list[dict[str, Any]]:
     if call.minor < 3:
-        return [{"id": device.volume_id} for device in devices]
-    return [{"id": device.volume_id, "delete_on_termination": device.delete_on_termination} for device in devices]
+        return [{"id": device.volume_id} for device in server.volumes]
+    return [
+        {"id": device.volume_id, "delete_on_termination": device.delete_on_termination} for device in server.volumes
+    ]
 
 
 @lru_cache(maxsize=4096)

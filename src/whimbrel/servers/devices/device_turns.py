@@ -4,7 +4,7 @@ Invariant: an operation is accepted knowing exactly which others are before it, 
 knowledge. What it will find at its turn is checked again under the server's lock.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 from whimbrel.domain.errors import Busy
@@ -37,12 +37,7 @@ Result = TypeVar("Result")
 async def before_next(cloud: Cloud, server_id: ServerId) -> list[Run]:
     """List the open runs of a server in the order in which they take effect."""
     found = await cloud.journal.find(RunFilter(subject=server_id, only_open=True))
-    return in_order(found)
-
-
-def in_order(runs: Iterable[Run]) -> list[Run]:
-    """Return the open ones of these runs in the order in which they take effect."""
-    return sorted((run for run in runs if run.state == "open"), key=lambda run: (run.queued, run.number))
+    return sorted((run for run in found if run.state == "open"), key=lambda run: (run.queued, run.number))
 
 
 async def take(

@@ -9,12 +9,10 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict
-from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice
 from whimbrel.ports.cloud import Cloud, Requester
-from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import edit, operation
@@ -60,25 +58,10 @@ CHANGE_VOLUME: Saga[ChangeFacts] = Saga(
 
 async def with_changes(cloud: Cloud, server: Server) -> list[BlockDevice]:
     """List the devices of a server, also those that are being attached, as they will be."""
-    return _after(server, await device_turns.before_next(cloud, server.id))
-
-
-async def of_servers(cloud: Cloud, servers: Sequence[Server]) -> dict[ServerId, list[BlockDevice]]:
-    """Return the devices, as `with_changes` lists them, of those servers that have changes of them under way."""
-    sagas, subject = (volumes.ATTACH_VOLUME.name, CHANGE_VOLUME.name), servers[0].id if len(servers) == 1 else None
-    runs = await cloud.journal.find(RunFilter(sagas=sagas, subject=subject, only_open=True)) if servers else []
-    by_server: dict[ServerId, list[Run]] = {}
-    for run in device_turns.in_order(runs):
-        by_server.setdefault(run.subject, []).append(run)
-    return {server.id: _after(server, by_server[server.id]) for server in servers if server.id in by_server}
-
-
-def _after(server: Server, runs: Sequence[Run]) -> list[BlockDevice]:
-    """List the devices of a server as they will be after these runs of it, in their order."""
-    devices = volumes.besides_arriving(server, runs)
+    devices = await volumes.with_arriving(cloud, server)
     wanted = {
         run.facts.device.id: run.facts.delete_on_termination
-        for run in runs
+        for run in await device_turns.before_next(cloud, server.id)
         if run.saga == CHANGE_VOLUME.name and run.way == "forward" and has_facts(run, ChangeFacts)
     }
     return [_changed(one, wanted[one.id]) if one.id in wanted else one for one in devices]

@@ -92,11 +92,7 @@ def arriving(runs: Iterable[Run]) -> list[BlockDevice]:
 
 async def with_arriving(cloud: Cloud, server: Server) -> list[BlockDevice]:
     """List the devices of a server, also those that are being attached."""
-    return besides_arriving(server, await device_turns.before_next(cloud, server.id))
-
-
-def besides_arriving(server: Server, runs: Iterable[Run]) -> list[BlockDevice]:
-    """List the devices of a server with those that these runs of it are about to attach."""
+    runs = await device_turns.before_next(cloud, server.id)
     known = {device.volume_id for device in server.volumes}
     return [*server.volumes, *(device for device in arriving(runs) if device.volume_id not in known)]
 
