@@ -99,8 +99,11 @@ def _devices(guest: DescribedGuest, version: str) -> list[dict[str, Any]]:
     server = guest.server
     disks = [
         {
-            "type": "disk", "serial": volume.volume_id, "path": disk_names.of_volume(server, volume),
-            **nowhere, "tags": [volume.tag],
+            "type": "disk",
+            "serial": volume.volume_id,
+            "path": disk_names.of_volume(server, volume),
+            **nowhere,
+            "tags": [volume.tag],
         }
         for volume in server.volumes
         if volume.tag is not None

@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.guest_hardware import CpuTopology, DiskBus, Firmware, Hardware, InputBus
+from whimbrel.domain.guest_hardware import NO_REQUESTS, CpuTopology, DiskBus, Firmware, Hardware, InputBus
 from whimbrel.scheduling.requirements.hardware_options import Options, truth
 
 VIF_MODELS = (
@@ -31,6 +31,8 @@ _UNLIMITED = 65536
 
 def hardware_of(flavor: Flavor, properties: Mapping[str, str], root_bus: DiskBus | None = None) -> Hardware:
     """root_bus: requested for the local root disk. Raises: Invalid: an unknown value, or a contradiction."""
+    if root_bus is None and not _names_any(flavor.extra_specs, "hw") and not _names_any(properties, "hw_", "os_type"):
+        return NO_REQUESTS  # lists ask for each of their servers
     specs, options = flavor.extra_specs, Options(flavor.extra_specs, properties)
     machine = options.of_image("machine_type") or ""
     if machine and not MACHINE.fullmatch(machine):
@@ -61,6 +63,10 @@ def hardware_of(flavor: Flavor, properties: Mapping[str, str], root_bus: DiskBus
     )
     _check_buses(found)
     return found
+
+
+def _names_any(mapping: Mapping[str, str], *prefixes: str) -> bool:
+    return any(name.startswith(prefixes) for name in mapping)
 
 
 def _check_buses(found: Hardware) -> None:
