@@ -6,6 +6,7 @@ from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
+from whimbrel.moves.evacuation_facts import CLEARED, NAME
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.shelved import OFFLOADED
 from whimbrel.ports.cloud import Cloud, Requester
@@ -19,10 +20,17 @@ LATEST_S, EARLIEST_S = 60.0, 240.0
 
 
 async def ended_lately(cloud: Cloud, *sagas: str) -> list[Run]:
-    """Return the runs to check now, newest first. sagas: only these."""
-    now = cloud.clock.now()
-    lately = RunFilter(sagas=sagas or None, changed_since=now - EARLIEST_S, changed_before=now - LATEST_S)
-    return [run for run in await cloud.journal.find(lately) if run.is_over]
+    """Return the runs to check now, newest first. sagas: only these.
+
+    An evacuation is checked again when its source has come back and is cleared: that host can be asked now.
+    """
+    since, before = cloud.clock.now() - EARLIEST_S, cloud.clock.now() - LATEST_S
+    ended = await cloud.journal.find(RunFilter(sagas=sagas or None, ended_since=since, ended_before=before))
+    if sagas and NAME not in sagas:
+        return ended
+    cleared = RunFilter(sagas=(NAME,), statuses=(CLEARED,), changed_since=since, changed_before=before)
+    by_number = {run.number: run for run in (*ended, *await cloud.journal.find(cleared))}
+    return [by_number[number] for number in sorted(by_number, reverse=True)]
 
 
 _clean: WeakKeyDictionary[Engine, set[str]] = WeakKeyDictionary()

@@ -43,6 +43,8 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     source_host: HostName | None = None  # of moves; also runs of which the journal does not know it: read their facts
     changed_since: float | None = None
     changed_before: float | None = None
+    ended_since: float | None = None
+    ended_before: float | None = None
     after: RunId | None = None  # marker: return runs after it
     limit: int | None = None
 

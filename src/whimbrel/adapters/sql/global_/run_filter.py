@@ -21,11 +21,16 @@ _WHERE: dict[str, sa.ColumnElement[bool]] = {
     "states": runs.c.state.in_(bindparam("b_states", expanding=True)),
     "changed_since": runs.c.updated_at >= bindparam("b_changed_since"),
     "changed_before": runs.c.updated_at <= bindparam("b_changed_before"),
+    "ended_since": runs.c.finished_at >= bindparam("b_ended_since"),
+    "ended_before": runs.c.finished_at <= bindparam("b_ended_before"),
     # Older programs leave the column empty.
     "source_host": sa.or_(runs.c.source_host == bindparam("b_source_host"), runs.c.source_host.is_(None)),
     "after": runs.c.number < sa.select(runs.c.number).where(runs.c.id == bindparam("b_after")).scalar_subquery(),
 }
 """The condition of each RunFilter field, except the two below."""
+
+# By an expression: SQLite would read all runs of these kinds, and not the index by the time of the end.
+_WHERE_ENDED = {**_WHERE, "sagas": runs.c.saga.concat("").in_(bindparam("b_sagas", expanding=True))}
 
 
 def asked(which: RunFilter) -> tuple[sa.Select[Any], dict[str, Any]]:
@@ -36,7 +41,11 @@ def asked(which: RunFilter) -> tuple[sa.Select[Any], dict[str, Any]]:
 
 @cache
 def _listing(given: tuple[str, ...], only_open: bool) -> sa.Select[Any]:
-    query = sa.select(runs).where(*(_WHERE[name] for name in given if name in _WHERE)).order_by(runs.c.number.desc())
+    where = _WHERE_ENDED if "ended_since" in given else _WHERE
+    query = sa.select(runs).where(*(where[name] for name in given if name in where))
     if only_open:
         query = query.where(runs.c.finished_at.is_(None))
-    return fixed(query.limit(bindparam("b_limit")) if "limit" in given else query)
+    if "limit" in given:
+        return fixed(query.order_by(runs.c.number.desc()).limit(bindparam("b_limit")))
+    # By an expression: SQLite would read all runs in this order, and not the index of those that are open.
+    return fixed(query.order_by((runs.c.number + 0).desc()))

@@ -118,6 +118,8 @@ runs = sa.Table(
     sa.Index("runs_by_source", "saga", "source_host"),
     sa.Index("runs_by_ticket", "ticket", **where("ticket IS NOT NULL AND finished_at IS NULL")),
     sa.Index("runs_to_announce", "subject", **where("announced < entries")),
+    # Few of all runs are open: see run_filter.py.
+    sa.Index("runs_open", "saga", "subject", **where("finished_at IS NULL")),
     # Covers the columns of counts.
     sa.Index("runs_ended", "finished_at", "saga", "turned", "state", **where("finished_at IS NOT NULL")),
     sqlite_autoincrement=True,
