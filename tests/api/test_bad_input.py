@@ -30,7 +30,7 @@ from whimbrel.embedded.identity.initial_accounts import bootstrap
 from whimbrel.http.policy import Policy
 from whimbrel.http.routes import OPEN
 from whimbrel.moves import requests
-from whimbrel.ports.services.identity import NewToken
+from whimbrel.ports.services.identity import NewToken, User
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
@@ -455,7 +455,7 @@ async def whole(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Proces
 
 
 async def token(process: Process, lifetime_s: float) -> str:
-    [admin] = await process.accounts.users(name="admin", domain_id="default")
+    [admin] = await process.accounts.records(User, name="admin", domain_id="default")
     text = f"good for {lifetime_s} s"
     await process.accounts.issue(
         NewToken(

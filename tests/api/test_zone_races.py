@@ -131,7 +131,7 @@ async def test_a_request_that_died_is_put_right_and_its_ghost_is_refused(front: 
         await claim(front, "h2", "nova", "")
     await repair_zones(cloud, front.engine)
     await claim(front, "h2", "nova", "", number=2)
-    with pytest.raises(Conflict, match="meanwhile"):
+    with pytest.raises(Conflict, match="by another request"):
         await cloud.aggregates.add_host(east.id, HostName("h2"), 2.0, zoning)
     await repair_zones(cloud, front.engine)
     assert (await cloud.aggregates.zone_mends(), await cloud.aggregates.all()) == (1, before)

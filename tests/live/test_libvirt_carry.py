@@ -131,7 +131,7 @@ async def test_a_guest_that_hears_nothing_keeps_its_device_and_is_waited_for(pai
     spec = msgspec.structs.replace(new_spec(image_id=None), nics=(nic,))
     await pair.made(host, spec)
     await host.start(spec.key)  # an empty disk: the BIOS finds nothing to boot, and gives nothing back
-    with pytest.raises(Unavailable, match="not let go"):
+    with pytest.raises(Unavailable, match="not released"):
         await host.unplug(spec.key, nic.port_id)
     assert [guest.ports for guest in await host.guests()] == [(nic.port_id,)]
     await host.stop(spec.key, NO_TIME_S)
