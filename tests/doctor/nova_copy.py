@@ -178,7 +178,7 @@ class NovaCopy:
         return uuid
 
     def hold_of(self, consumer: str, provider: int, used: int = 1, at: float = OLD) -> None:
-        """Have a consumer hold CPUs of a provider, by its id."""
+        """Add an allocation of CPUs of a provider. provider: its id in the database."""
         self.add("placement", placement.allocations, at, consumer_id=consumer, resource_provider_id=provider,
                  resource_class_id=1, used=used)  # fmt: skip
 

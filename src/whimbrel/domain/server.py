@@ -66,9 +66,7 @@ class Server(msgspec.Struct, kw_only=True):
     locked_by: str | None = None  # "owner" | "admin"
     locked_reason: str | None = None
     image_properties: dict[str, str] = {}
-    heeds_hardware: bool = (
-        False  # whether its guest has the hardware that image and flavor ask for; False: older guests
-    )
+    heeds_hardware: bool = False  # whether its guest has the hardware requested by image and flavor; not in 0.1
     root_bus: DiskBus | None = None  # requested for its local root disk; None: as its image says
     nics: tuple[Nic, ...] = ()
     volumes: tuple[BlockDevice, ...] = ()

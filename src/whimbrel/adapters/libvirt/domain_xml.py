@@ -121,7 +121,8 @@ def domain_xml(
 
 def _devices(spec: GuestSpec, slot: SlotDirectory, plugging: Plugging | None, paths: Mapping[str, str]) -> ET.Element:
     root, hardware = ET.Element("devices"), spec.hardware
-    root.extend(_disk(spec, name, slot.disk_file(name)) for name in local_disks.names_of(spec))
+    for name, target in local_disks.targets_of(spec).items():
+        root.append(_disk(name, slot.disk_file(name), target, local_disks.bus_of(spec, name)))
     volumes = [volume_xml(volume, paths.get(volume.volume_id), hardware) for volume in spec.volumes]
     if spec.config_drive:
         taken = {device_xml.target_of(disk) for disk in (*root, *volumes)}
@@ -153,11 +154,11 @@ def _cpu(hardware: Hardware, virt_type: str) -> Iterator[ET.Element]:
         yield cpu
 
 
-def _disk(spec: GuestSpec, name: DiskName, file: Path) -> ET.Element:
+def _disk(name: DiskName, file: Path, target: str, bus: str) -> ET.Element:
     disk = ET.Element("disk", type="file", device="disk")
     ET.SubElement(disk, "driver", name="qemu", type="qcow2", cache=_cache(file), discard="unmap")
     ET.SubElement(disk, "source", file=str(file))
-    ET.SubElement(disk, "target", dev=local_disks.targets_of(spec)[name], bus=local_disks.bus_of(spec, name))
+    ET.SubElement(disk, "target", dev=target, bus=bus)
     if name == "root":
         ET.SubElement(disk, "boot", order="1")
     return disk
