@@ -61,7 +61,7 @@ class Home:
             database.execute("ALTER TABLE cells DROP COLUMN migration_network")
             database.execute("DROP INDEX one_open_run")
             database.execute("ALTER TABLE runs DROP COLUMN queued")
-            for index in ("runs_to_announce", "actions_to_announce", "runs_by_source", "runs_by_ticket"):
+            for index in ("runs_to_announce", "actions_to_announce", "runs_by_source", "runs_by_ticket", "runs_open"):
                 database.execute(f"DROP INDEX {index}")
             for column in ("entries", "announced", "source_host", "ticket"):
                 database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
