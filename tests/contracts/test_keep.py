@@ -44,3 +44,16 @@ async def test_replaces_only_what_is_there_as_it_was_read(store: SqlKeyValueStor
     assert not await store.replace("fences", "run-1", b"\x002", b"4")
     assert await store.replace("fences", "run-1", b"\x003", b"7")
     assert await store.get("fences", "run-1") == b"7"
+
+
+async def test_a_staged_value_is_there_with_the_next_write(store: SqlKeyValueStore) -> None:
+    staged = await store.stage("fences", "run-1", None, b"3")
+    assert staged
+    await store.put("guests", "one", b"runs")
+    assert await store.get("fences", "run-1") == b"3"
+    await staged.durable()
+    assert await store.stage("fences", "run-1", b"2", b"4") is None
+    staged = await store.stage("fences", "run-1", b"3", b"4")
+    assert staged
+    await staged.durable()
+    assert await store.get("fences", "run-1") == b"4"

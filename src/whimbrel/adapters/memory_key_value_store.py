@@ -1,5 +1,7 @@
 """A key-value store in memory, for tests and simulations."""
 
+from whimbrel.ports.hosts.key_value_store import DURABLE, Staged
+
 
 class MemoryKeyValueStore:
     """Implements KeyValueStore. Agents and hosts that are recreated on the same instance find what they stored."""
@@ -21,6 +23,9 @@ class MemoryKeyValueStore:
             return False
         values[key] = value
         return True
+
+    async def stage(self, space: str, key: str, before: bytes | None, value: bytes) -> Staged | None:
+        return DURABLE if await self.replace(space, key, before, value) else None
 
     async def delete(self, space: str, key: str) -> None:
         self._spaces.get(space, {}).pop(key, None)

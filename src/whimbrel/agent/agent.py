@@ -58,16 +58,18 @@ class HostAgent:
         clock: Clock,
         wait_s: float = WAIT_S,
         console_at: ConsoleListen = LOOPBACK,
+        *,
+        with_effects: bool = False,
     ) -> None:
         """wait_s: how long a request waits for the end of a job before it is answered with the progress.
 
-        console_at: where clients of consoles connect.
+        console_at: where clients of consoles connect. with_effects: the hypervisor has its guests in `store`, too.
         """
         self.host = host
         self.networks: GuestNetworks = UnmanagedNetworks()
         self._hypervisor = hypervisor
         self._images = images
-        self._fence = Fence(host, store, clock)
+        self._fence = Fence(host, store, clock, with_effects=with_effects)
         self._jobs = Jobs(clock, wait_s)
         self._fetches = ImageFetches(host, hypervisor, clock)
         self._consoles = ConsoleRelay(console_at)
@@ -370,8 +372,7 @@ class HostAgent:
     @asynccontextmanager
     async def _turn(self, order: Order, key: GuestKey) -> AsyncIterator[None]:
         """Wait until no other order on this server is in progress. Raises: Superseded, before or after the wait."""
-        await self._fence.admit(order, key.server)
-        async with self._lock(key):
+        async with self._fence.admitted(order, key.server), self._lock(key):
             self._fence.check(order, key.server)
             try:
                 yield
@@ -381,10 +382,10 @@ class HostAgent:
     @asynccontextmanager
     async def _turn_without_jobs(self, order: Order, key: GuestKey) -> AsyncIterator[None]:
         """Like `_turn`, but cancel the jobs of this slot first: their copies are no longer needed."""
-        await self._fence.admit(order, key.server)
-        await self._jobs.end(key)
-        async with self._turn(order, key):
-            yield
+        async with self._fence.admitted(order, key.server):
+            await self._jobs.end(key)
+            async with self._turn(order, key):
+                yield
 
     async def _job(
         self,
@@ -403,8 +404,8 @@ class HostAgent:
                     self._fence.check(job.order, key.server)
                     await act(job.show)
 
-        await self._fence.admit(order, key.server)
-        return await self._jobs.ask(order, kind, key, work)
+        async with self._fence.admitted(order, key.server):
+            return await self._jobs.ask(order, kind, key, work)
 
     def _lock(self, key: GuestKey) -> AbstractAsyncContextManager[Any]:
         return self._locks.setdefault(key.server, asyncio.Lock())

@@ -1,21 +1,24 @@
 """The fence of one host and its ledger: the newest obeyed order of each run, and the last run to order for each server.
 
 Invariants: an order older than the newest seen is refused, also after a restart; a newer one is durable before it is
-obeyed. Once another run has ordered something for the server, an order of the same epoch is a late duplicate and is
+obeyed, or, if the effects of orders are in the same store, durable with the first of them and before the answer. Once
+another run has ordered something for the server, an order of the same epoch is a late duplicate and is
 refused too: runs on a server follow each other, and one that continues after another does so under a new epoch. An
 order under a newer epoch with less progress than was obeyed comes from a restored database: it is refused with Behind.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import msgspec
 from msgspec.structs import asdict
 
-from whimbrel.domain.errors import Superseded
+from whimbrel.domain.errors import Superseded, Unavailable
 from whimbrel.domain.guest import Ledger, Obeyed, Order
 from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.hosts.key_value_store import KeyValueStore
+from whimbrel.ports.hosts.key_value_store import KeyValueStore, Staged
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -42,13 +45,16 @@ async def move_ledger(host: HostName, old: KeyValueStore, new: KeyValueStore) ->
 
 
 class Fence:
-    def __init__(self, host: HostName, store: KeyValueStore, clock: Clock) -> None:
+    def __init__(self, host: HostName, store: KeyValueStore, clock: Clock, *, with_effects: bool = False) -> None:
+        """with_effects: what orders do is in this store, too, and nowhere else, so that one commit has both."""
         self._host = host
         self._space = f"fence/{host}"
         self._incarnation_space = f"incarnation/{host}"
         self._store = store
         self._clock = clock
         self._seen: dict[RunId, Seen] | None = None
+        self._with_effects = with_effects
+        self._staged: dict[RunId, Staged] = {}
         self._stored: dict[RunId, bytes] = {}  # the same as read: an older program wrote fewer fields
         self._last: dict[ServerId, RunId] = {}
         self._number = 0
@@ -56,7 +62,10 @@ class Fence:
         self._changing = asyncio.Lock()  # so that the higher of two epochs is written last
 
     async def admit(self, order: Order, server: ServerId | None = None) -> None:
-        """Admit an order and store it; a known one costs no write. Raises: Superseded, Behind."""
+        """Admit an order and store it; a known one costs no write. With effects it is durable only with the next write.
+
+        Raises: Superseded, Behind.
+        """
         seen = await self._all()
         if self._store.is_shared and not self._is_news(order, server):
             await self._read_again(order.run)  # what is written is compared with what is stored then
@@ -75,7 +84,7 @@ class Fence:
                     max(order.incarnation, before.incarnation if before else 0),
                 )
                 stored = _encode(value)
-                if await self._store.replace(self._space, order.run, self._stored.get(order.run), stored):
+                if await self._write(order.run, stored):
                     self._note(seen, order.run, value, stored)
                 else:  # another agent of this host has written
                     await self._read_again(order.run)
@@ -83,6 +92,15 @@ class Fence:
     def check(self, order: Order, server: ServerId | None = None) -> None:
         """Check again an order that was admitted earlier. Raises: Superseded, Behind."""
         self._is_news(order, server)
+
+    @asynccontextmanager
+    async def admitted(self, order: Order, server: ServerId | None = None) -> AsyncIterator[None]:
+        """Admit an order; it is durable at the end, before it is answered. Raises: Superseded, Behind, Unavailable."""
+        await self.admit(order, server)
+        try:
+            yield
+        finally:
+            await self._settle(order.run)
 
     async def adopt(self, incarnation: int) -> None:
         """Refuse orders of older incarnations of the cloud from now on. Durable; a lower one changes nothing."""
@@ -104,9 +122,32 @@ class Fence:
             for run in [run for run, last in seen.items() if last.at < before]:
                 await self._store.delete(self._space, run)
                 server = seen.pop(run).server
+                self._staged.pop(run, None)
                 del self._stored[run]
                 if server and self._last.get(server) == run:
                     del self._last[server]
+
+    async def _write(self, run: RunId, stored: bytes) -> bool:
+        """Write the entry of a run if it is there as it was read. Return whether it was."""
+        before = self._stored.get(run)
+        if not self._with_effects:
+            return await self._store.replace(self._space, run, before, stored)
+        staged = await self._store.stage(self._space, run, before, stored)
+        if staged:
+            self._staged[run] = staged
+        return staged is not None
+
+    async def _settle(self, run: RunId) -> None:
+        """Wait until the entry of a run is durable. Raises: Unavailable: it is lost."""
+        if staged := self._staged.get(run):
+            try:
+                await staged.durable()
+            except Unavailable:
+                await self._read_again(run)
+                raise
+            finally:
+                if self._staged.get(run) is staged:
+                    del self._staged[run]
 
     def _is_news(self, order: Order, server: ServerId | None) -> bool:
         assert self._seen is not None, "an order is checked after it was admitted"

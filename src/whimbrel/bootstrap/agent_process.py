@@ -89,7 +89,10 @@ async def run_agent(start: AgentStart, on_ready: Callable[[Welcome], None]) -> N
             settings, membership.cell, start.config.simulated, directory.path, store, clock, images, world
         )
         consoles = ConsoleListen(settings.console_address, settings.console_port)
-        agent = HostAgent(membership.host, hypervisor, store, images, clock, console_at=consoles)
+        agent = HostAgent(
+            membership.host, hypervisor, store, images, clock,
+            console_at=consoles, with_effects=isinstance(settings, SimulatedHost),
+        )  # fmt: skip
         opened.push_async_callback(agent.close)
         if keeper := await keeper_of(settings, agent, control, clock, opened):
             keeping = asyncio.create_task(keeper.run())

@@ -69,6 +69,7 @@ from whimbrel.ports.wake_ups import NoWakeUps
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.servers.devices.recorded_volumes import RecordedVolumes
+from whimbrel.settings import SimulatedHost
 
 
 async def open_process(start: Start) -> Process:
@@ -213,12 +214,14 @@ async def _own_agents(
     listen_at = {
         HostName(host.name): ConsoleListen(host.console_address, host.console_port) for _, host in start.config.hosts()
     }
+    simulated = {host.name for _, host in start.config.hosts() if isinstance(host, SimulatedHost)}
     agents = {
         host: HostAgent(
-            host, hypervisor, guarded(ledger_of(host), check), images, base.clock, console_at=listen_at[host]
+            host, hypervisor, guarded(ledger_of(host), check), images, base.clock,
+            console_at=listen_at[host], with_effects=host in simulated,
         )
         for host, hypervisor in hypervisors.items()
-    }
+    }  # fmt: skip
     return hypervisors, agents
 
 

@@ -1,15 +1,22 @@
 """An order older than the newest seen of its run is refused, also after a restart."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.host_room import H1, H2, SlowKeep, order
 from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
-from whimbrel.agent.fence import Fence, move_ledger
+from whimbrel.adapters.sql.engine.databases import open_database
+from whimbrel.adapters.sql.engine.schema import prepare
+from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
+from whimbrel.agent.fence import Fence, Seen, move_ledger
 from whimbrel.domain.errors import Behind, Superseded, Unavailable
 from whimbrel.domain.ids import ServerId
+from whimbrel.ports.hosts.key_value_store import Staged
 from whimbrel.sim.world.clock import JumpingClock
 
 
@@ -201,3 +208,57 @@ async def test_what_an_older_release_wrote_is_replaced() -> None:
     await asyncio.wait_for(fence.admit(order("run", epoch=3), ServerId("server-1")), 10)
     with pytest.raises(Superseded):
         await Fence(H1, keep, JumpingClock()).admit(order("run", epoch=2), ServerId("server-1"))
+
+
+async def test_an_order_is_durable_before_it_is_answered(tmp_path: Path) -> None:
+    """Also if it is stored together with its effects: the effect's commit has it, or else the end of the turn."""
+    url = f"sqlite:///{tmp_path}"
+    prepare(url, "keep")
+    database = open_database(url, "keep")
+    store = SqlKeyValueStore(database)
+    fence = Fence(H1, store, JumpingClock(), with_effects=True)
+    for epoch, acts in enumerate((True, False), start=1):
+        async with fence.admitted(order(epoch=epoch)):
+            assert _stored_epoch(tmp_path) < epoch
+            if acts:
+                await store.put("guests", "one", b"runs")
+                assert _stored_epoch(tmp_path) == epoch
+        assert _stored_epoch(tmp_path) == epoch
+    await database.close()
+
+
+def _stored_epoch(directory: Path) -> int:
+    """Return the epoch that another process reads of the file; 0: none."""
+    with closing(sqlite3.connect(directory / "keep.sqlite")) as other:
+        row = other.execute("SELECT value FROM kept WHERE space = ?", (f"fence/{H1}",)).fetchone()
+    return msgspec.json.decode(row[0], type=Seen).epoch if row else 0
+
+
+class LosingKeep(MemoryKeyValueStore):
+    """Loses the values that are staged while it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loses = False
+
+    async def stage(self, space: str, key: str, before: bytes | None, value: bytes) -> Staged | None:
+        return _Lost() if self.loses else await super().stage(space, key, before, value)
+
+
+class _Lost:
+    async def durable(self) -> None:
+        raise Unavailable("the disk is full")
+
+
+async def test_an_order_whose_entry_is_lost_is_not_answered() -> None:
+    keep = LosingKeep()
+    fence = Fence(H1, keep, JumpingClock(), with_effects=True)
+    keep.loses = True
+    with pytest.raises(Unavailable):
+        async with fence.admitted(order(epoch=2)):
+            pass
+    keep.loses = False
+    async with fence.admitted(order(epoch=2)):
+        pass
+    with pytest.raises(Superseded):
+        await Fence(H1, keep, JumpingClock()).admit(order(epoch=1))

@@ -2,10 +2,11 @@
 
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.upserts import inserts_if_new, upserts
 from whimbrel.adapters.sql.tables.keep import kept
+from whimbrel.ports.hosts.key_value_store import Staged
 
 _HERE = (kept.c.space == sa.bindparam("in_space"), kept.c.key == sa.bindparam("at_key"))
 _GET = fixed(sa.select(kept.c.value).where(*_HERE))
@@ -36,10 +37,19 @@ class SqlKeyValueStore:
 
     async def replace(self, space: str, key: str, before: bytes | None, value: bytes) -> bool:
         async with self._db.write() as tx:
-            if before is None:
-                done = await tx.run(self._insert_new, {"space": space, "key": key, "value": value})
-            else:
-                done = await tx.run(_REPLACE, {"in_space": space, "at_key": key, "was": before, "to_be": value})
+            return await self._replace(tx, space, key, before, value)
+
+    async def stage(self, space: str, key: str, before: bytes | None, value: bytes) -> Staged | None:
+        writing = self._db.stage()
+        async with writing as tx:
+            done = await self._replace(tx, space, key, before, value)
+        return writing if done else None
+
+    async def _replace(self, tx: Tx, space: str, key: str, before: bytes | None, value: bytes) -> bool:
+        if before is None:
+            done = await tx.run(self._insert_new, {"space": space, "key": key, "value": value})
+        else:
+            done = await tx.run(_REPLACE, {"in_space": space, "at_key": key, "was": before, "to_be": value})
         return int(done.rowcount) == 1
 
     async def delete(self, space: str, key: str) -> None:

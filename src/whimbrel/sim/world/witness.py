@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.hosts.key_value_store import KeyValueStore
+from whimbrel.ports.hosts.key_value_store import KeyValueStore, Staged
 from whimbrel.sim.world.guests import SimulatedGuest
 
 DOUBLE_RUNS = "double-runs"
@@ -43,6 +43,9 @@ class WitnessedStore:
 
     async def replace(self, space: str, key: str, before: bytes | None, value: bytes) -> bool:
         return await self._store.replace(space, key, before, value)
+
+    async def stage(self, space: str, key: str, before: bytes | None, value: bytes) -> Staged | None:
+        return await self._store.stage(space, key, before, value)
 
     async def put(self, space: str, key: str, value: bytes) -> None:
         if space != self._space:

@@ -50,6 +50,23 @@ class Tx:
         return await self.run(statement, values)
 
 
+class StagedWrite:
+    """`async with` it as with `Database.write`, then await `durable`. This one is committed at its end."""
+
+    def __init__(self, write: Any) -> None:
+        self._write = write
+
+    async def __aenter__(self) -> Tx:
+        tx: Tx = await self._write.__aenter__()
+        return tx
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        await self._write.__aexit__(kind, error, trace)
+
+    async def durable(self) -> None:
+        """Return when it is committed. Raises: Unavailable: it is lost."""
+
+
 class Database:
     """Interface of both database kinds; opened by `databases.Databases`."""
 
@@ -61,6 +78,10 @@ class Database:
         Raises: Conflict: a constraint is violated; Unavailable: the database cannot do it now (busy, disk full).
         """
         raise NotImplementedError
+
+    def stage(self) -> "StagedWrite":
+        """Open a transaction like `write`, whose end does not wait for the commit if others may share it."""
+        return StagedWrite(self.write())
 
     def read(self) -> Any:
         """Open a read-only snapshot: `async with db.read() as tx`. Raises: Unavailable."""

@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.database import Database, StagedWrite, Tx
 from whimbrel.adapters.sql.engine.fixed import FixedResult, Values, is_fixed, run_fixed
 from whimbrel.adapters.sql.engine.write_lock import WriteLock
 from whimbrel.domain.errors import Conflict, Unavailable, WorldError
@@ -131,6 +131,9 @@ class SqliteDatabase(Database):
     def write(self) -> "_SqliteWrite":
         return _SqliteWrite(self)
 
+    def stage(self) -> "_SqliteWrite":
+        return _SqliteWrite(self, is_staged=True)
+
     def read(self) -> "_SqliteRead":
         return _SqliteRead(self._writing if self._batch is None else self._reading)
 
@@ -181,8 +184,8 @@ class SqliteDatabase(Database):
         except TimeoutError:
             raise _not_now(self.path, "other processes keep it locked") from None
 
-    async def end(self, trouble: BaseException | None) -> None:
-        """End a write. trouble: why it is rolled back; None: commit."""
+    def end(self, trouble: BaseException | None) -> "_Batch":
+        """End a write, and return its batch, which is committed later. trouble: why it is rolled back; None: commit."""
         self._inside = False
         batch = self._batch
         assert batch is not None
@@ -199,8 +202,7 @@ class SqliteDatabase(Database):
             self._write_sql("RELEASE one")
         if not self._together:
             self._commit(batch)
-        if trouble is None:
-            await batch.ended()
+        return batch
 
     def _commit_when_idle(self, batch: "_Batch", turns: int, since: float = -math.inf) -> None:
         """Commit after a turn of the loop in which nothing else ran, or after so many turns: what is ready may write,
@@ -273,9 +275,12 @@ class _Batch:
                 each.set_result(None)
 
 
-class _SqliteWrite:
-    def __init__(self, database: SqliteDatabase) -> None:
+class _SqliteWrite(StagedWrite):
+    def __init__(self, database: SqliteDatabase, is_staged: bool = False) -> None:
+        """is_staged: its end does not wait for the commit."""
         self._database = database
+        self._is_staged = is_staged
+        self._batch: _Batch | None = None
 
     async def __aenter__(self) -> Tx:
         try:
@@ -285,11 +290,20 @@ class _SqliteWrite:
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         try:
-            await self._database.end(error)
+            self._batch = self._database.end(error)
+            if error is None and not self._is_staged:
+                await self._batch.ended()
         except sqlite3.Error as trouble:
             raise _named(trouble, self._database.path) from trouble
         if isinstance(error, DBAPIError | sqlite3.Error):
             raise _named(error, self._database.path) from error
+
+    async def durable(self) -> None:
+        assert self._batch is not None
+        try:
+            await self._batch.ended()
+        except sqlite3.Error as trouble:
+            raise _named(trouble, self._database.path) from trouble
 
 
 class _SqliteRead:
