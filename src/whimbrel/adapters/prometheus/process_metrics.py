@@ -1,6 +1,7 @@
 """Metrics that a process measures itself: requests, scheduling decisions, steps, and calls of placement."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib.metadata import version
 
 from prometheus_client import (
@@ -42,27 +43,41 @@ class Figures:
         def seconds(name: str, text: str, *labels: str, buckets: Sequence[float] = QUICK_S) -> Histogram:
             return Histogram(name, text, labels, buckets=buckets, registry=registry)
 
-        self._requests = Counter(
-            "whimbrel_http_requests", "Requests answered.", ("service", "method", "route", "code"), registry=registry
+        # `labels` of prometheus-client costs as much as the rest of a count. Labels are of small sets, so all are kept.
+        self._requests = cache(
+            Counter(
+                "whimbrel_http_requests",
+                "Requests answered.",
+                ("service", "method", "route", "code"),
+                registry=registry,
+            ).labels
         )
-        self._request_s = seconds(
-            "whimbrel_http_request_duration_seconds", "How long requests took.", "service", "method", "route"
+        self._request_s = cache(
+            seconds(
+                "whimbrel_http_request_duration_seconds", "How long requests took.", "service", "method", "route"
+            ).labels
         )
         self._decision_s = seconds(
             "whimbrel_scheduler_decision_duration_seconds",
             "How long choices among hosts took, of plans too; outcome: found or none.",
             "outcome",
         )
-        self._placement_s = seconds(
-            "whimbrel_placement_call_duration_seconds",
-            "How long this process's own calls of placement took; those over HTTP are requests.",
-            "call",
+        self._placement_s = cache(
+            seconds(
+                "whimbrel_placement_call_duration_seconds",
+                "How long this process's own calls of placement took; those over HTTP are requests.",
+                "call",
+            ).labels
         )
-        self._steps = Counter(
-            "whimbrel_steps", "Steps taken or undone, by how it went.", ("kind", "step", "way", "outcome"),
-            registry=registry,
+        self._steps = cache(
+            Counter(
+                "whimbrel_steps", "Steps taken or undone, by how it went.", ("kind", "step", "way", "outcome"),
+                registry=registry,
+            ).labels
         )  # fmt: skip
-        self._step_s = seconds("whimbrel_step_duration_seconds", "How long steps took.", "step", "way", buckets=STEP_S)
+        self._step_s = cache(
+            seconds("whimbrel_step_duration_seconds", "How long steps took.", "step", "way", buckets=STEP_S).labels
+        )
         self._transfer_s = seconds(
             "whimbrel_live_transfer_duration_seconds",
             "How long the transfers of live migrations took, from their start to the arrival of the guest.",
@@ -81,21 +96,21 @@ class Figures:
         """Initialize the counters of choices: Prometheus sees no increase in a series that starts at 1."""
         for kind in kinds:
             for outcome in ("done", "refused"):
-                self._steps.labels(kind, CHOICE, "do", outcome)
+                self._steps(kind, CHOICE, "do", outcome)
 
     def answered(self, service: str, method: str, route: str, code: int, took_s: float) -> None:
-        self._requests.labels(service, method, route, str(code)).inc()
-        self._request_s.labels(service, method, route).observe(took_s)
+        self._requests(service, method, route, str(code)).inc()
+        self._request_s(service, method, route).observe(took_s)
 
     def took_step(self, run: Run, entry: LogEntry) -> None:
-        self._steps.labels(run.saga, entry.step, entry.way, entry.outcome).inc()
-        self._step_s.labels(entry.step, entry.way).observe(max(entry.took_s, 0.0))
+        self._steps(run.saga, entry.step, entry.way, entry.outcome).inc()
+        self._step_s(entry.step, entry.way).observe(max(entry.took_s, 0.0))
 
     def decided(self, took_s: float, found: bool) -> None:
         self._decision_s.labels("found" if found else "none").observe(max(took_s, 0.0))
 
     def asked_placement(self, call: str, took_s: float) -> None:
-        self._placement_s.labels(call).observe(took_s)
+        self._placement_s(call).observe(took_s)
 
     def transferred(self, took_s: float, pause_s: float) -> None:
         self._transfer_s.observe(max(took_s, 0.0))

@@ -108,11 +108,15 @@ class Text:
         self.has_lists = bool(self._lists)
         self._constants = {name: value for name, value in constants.items() if name not in values}
         self._ins = [(name, process) for name, process in ins.items() if process]
+        self._is_plain = not (self._constants or self._ins or self._lists)
         self._dialect = dialect
         self._columns = [column.type for column in statement.exported_columns]
         self._make: Callable[[Sequence[Any]], Any] | None = None
 
     def bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the driver binds; the values themselves if nothing is added or converted."""
+        if self._is_plain and isinstance(values, dict):
+            return values
         bound = {**self._constants, **values}
         for name, process in self._ins:
             bound[name] = process(bound[name])
