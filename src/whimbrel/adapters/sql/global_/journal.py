@@ -60,7 +60,8 @@ _advance = fixed(  # SQLite writes the entries of an index anew if a column of i
     sa.update(runs)
     .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), may_go_on)
     .where(runs.c.state == "open", runs.c.owner == bindparam("b_owner"))
-    .where(runs.c.parked_at.is_(None), runs.c.finished_at.is_(None), runs.c.ticket.is_(None))
+    .where(runs.c.parked_at.is_(None), runs.c.finished_at.is_(None))
+    .where(sa.func.coalesce(runs.c.ticket, 0) == bindparam("b_ticket"))
     .values({name: bindparam(name) for name in _CHANGING if name not in (*_LASTING, "epoch")} | _TO_ANNOUNCE)
 )
 _insert_run = fixed(sa.insert(runs).returning(runs.c.number))
@@ -255,11 +256,12 @@ class SqlJournal:
 
     async def _advance(self, run: Run, bound: dict[str, Any]) -> bool:
         """Save an open run of the owner that its row names; False: nothing is changed, because the row differs."""
-        if run.state != "open" or run.owner is None or bound["ticket"] is not None or run.parked_at is not None:
+        if run.state != "open" or run.owner is None or run.parked_at is not None:
             return False
         values = {name: value for name, value in bound.items() if name not in (*_LASTING, "epoch")}
         async with self._db.write() as tx:
-            done = await tx.tell(_advance, {**values, "b_id": run.id, "b_epoch": run.epoch, "b_owner": run.owner})
+            which = {"b_id": run.id, "b_epoch": run.epoch, "b_owner": run.owner, "b_ticket": bound["ticket"] or 0}
+            done = await tx.tell(_advance, {**values, **which})
         return bool(done.rowcount)
 
     def _to_announce(self, run: Run) -> dict[str, Any]:
