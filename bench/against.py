@@ -29,11 +29,16 @@ Found = defaultdict[tuple[str, str], list[float]]
 
 def main(commit: str, benches: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="whimbrel-against-") as directory:
-        other = Path(directory)
-        archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
-        subprocess.run(["tar", "x"], cwd=other, check=True, input=archive)
+        other = checked_out(commit, Path(directory))
         for bench in benches:
             compare(bench, commit, other)
+
+
+def checked_out(commit: str, directory: Path) -> Path:
+    """Write the files of a commit into a directory; return it."""
+    archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+    subprocess.run(["tar", "x"], cwd=directory, check=True, input=archive)
+    return directory
 
 
 def compare(bench: str, commit: str, other: Path) -> None:

@@ -38,7 +38,7 @@ async def main(embedded: Cloud, external: Cloud, services: Cloud) -> None:
     client = httpx.AsyncClient(base_url=external.url, timeout=120, limits=httpx.Limits(max_connections=64))
     sides = (
         Side(embedded, user, user),
-        Side(external, User(client, other.headers["x-auth-token"], other.project), other),
+        Side(external, User(client, other.headers["x-auth-token"], other.project, other.images), other),
     )
     servers = [await prepared(side) for side in sides]
     used = [0.0, 0.0]

@@ -136,35 +136,42 @@ class Cloud:
         return str(json.loads((self._path / "data" / "passwords.json").read_text())[name])
 
     async def user(self, name: str = "admin", project: str = "admin") -> "User":
-        password = self.password(name)
-        client = httpx.AsyncClient(base_url=self.url, timeout=120, limits=httpx.Limits(max_connections=64))
-        domain = {"id": "default"}
-        scope = {"project": {"name": project, "domain": domain}}
-        credentials = {"user": {"name": name, "domain": domain, "password": password}}
-        identity = {"methods": ["password"], "password": credentials}
-        answer = await client.post("/identity/v3/auth/tokens", json={"auth": {"identity": identity, "scope": scope}})
-        answer.raise_for_status()
-        user = User(client, answer.headers["x-subject-token"], answer.json()["token"]["project"]["id"])
-        await user.call("PUT", f"/os-quota-sets/{user.project}", {"quota_set": UNLIMITED})
-        images = (await client.get("/image/v2/images", headers=user.headers)).json()["images"]
-        user.image = images[0]["id"] if images else await user.make_image()
-        return user
+        return await log_in(self.url, name, self.password(name), project)
+
+
+async def log_in(url: str, name: str, password: str, project: str) -> "User":
+    """Return a user with an image, whose project has no limits."""
+    client = httpx.AsyncClient(base_url=url, timeout=120, limits=httpx.Limits(max_connections=64))
+    domain = {"id": "default"}
+    scope = {"project": {"name": project, "domain": domain}}
+    credentials = {"user": {"name": name, "domain": domain, "password": password}}
+    identity = {"methods": ["password"], "password": credentials}
+    answer = await client.post("/identity/v3/auth/tokens", json={"auth": {"identity": identity, "scope": scope}})
+    answer.raise_for_status()
+    catalog = {each["type"]: each["endpoints"][0]["url"] for each in answer.json()["token"]["catalog"]}
+    user = User(client, answer.headers["x-subject-token"], answer.json()["token"]["project"]["id"], catalog["image"])
+    await user.call("PUT", f"/os-quota-sets/{user.project}", {"quota_set": UNLIMITED})
+    images = (await client.get(f"{user.images}/v2/images", headers=user.headers)).json()["images"]
+    user.image = images[0]["id"] if images else await user.make_image()
+    return user
 
 
 class User:
     """A client that asks for little and looks up nothing twice, so that the cloud is what is measured."""
 
-    def __init__(self, client: httpx.AsyncClient, token: str, project: str) -> None:
+    def __init__(self, client: httpx.AsyncClient, token: str, project: str, images: str) -> None:
+        """images: the URL of the image service."""
         self.client = client
+        self.images = images
         self.project = project
         self.image = ""
         self.headers = {"x-auth-token": token, "openstack-api-version": f"compute {MICROVERSION}"}
 
     async def make_image(self) -> str:
         body = {"name": "bench", "disk_format": "raw", "container_format": "bare", "visibility": "public"}
-        image = (await self.client.post("/image/v2/images", json=body, headers=self.headers)).json()
+        image = (await self.client.post(f"{self.images}/v2/images", json=body, headers=self.headers)).json()
         headers = {**self.headers, "content-type": "application/octet-stream"}
-        await self.client.put(f"/image/v2/images/{image['id']}/file", content=b"tick" * 1024, headers=headers)
+        await self.client.put(f"{self.images}/v2/images/{image['id']}/file", content=b"tick" * 1024, headers=headers)
         return str(image["id"])
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
