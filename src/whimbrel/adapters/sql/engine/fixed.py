@@ -20,6 +20,10 @@ Statement = TypeVar("Statement", bound=sa.Executable)
 _texts: dict[sa.Executable, dict[tuple[str | int, ...], "Text"]] = {}
 """By fixed statement: (dialect, names of its values) -> its text; if values are lists (IN), also by their lengths."""
 
+_SCHEMA = "schema_of_the_statement"
+_WITH_SCHEMA = {"schema_translate_map": {None: _SCHEMA}, "render_schema_translate": True}
+"""PostgreSQL's statements name the schema of each table: its plans depend on the search path, which need not change."""
+
 _ROOM = 64
 """How many texts are kept per statement; only statements with lists of varying length have several."""
 
@@ -95,11 +99,14 @@ class Text:
     def __init__(self, dialect: sa.Dialect, statement: Any, values: Mapping[str, Any]) -> None:
         if dialect.name == "sqlite":
             statement = _with_literals(statement, values)
-        compiled = statement.compile(dialect=dialect, column_keys=list(values))
+        schema = {} if dialect.name == "sqlite" else _WITH_SCHEMA
+        compiled = statement.compile(dialect=dialect, column_keys=list(values), **schema)
         constants = compiled.construct_params(_check=False)
         expanded = compiled.construct_expanded_state(constants | values)
         ins = {
-            name: bind.type.dialect_impl(dialect).bind_processor(dialect) for bind, name in compiled.bind_names.items()
+            name: bind.type.dialect_impl(dialect).bind_processor(dialect)
+            for bind, name in compiled.bind_names.items()
+            if not isinstance(bind.type, sa.LargeBinary)  # it would wrap bytes, which both drivers take as they are
         }
         self.sql: str = expanded.statement
         self.order: Sequence[str] = expanded.positiontup or ()
@@ -112,6 +119,10 @@ class Text:
         self._dialect = dialect
         self._columns = [column.type for column in statement.exported_columns]
         self._make: Callable[[Sequence[Any]], Any] | None = None
+
+    def sql_in(self, schema: str) -> str:
+        """Return the text for a schema of PostgreSQL. schema: its quoted name."""
+        return self.sql.replace(_SCHEMA, schema)
 
     def bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the driver binds; the values themselves if nothing is added or converted."""

@@ -7,8 +7,7 @@ Invariant: a task that holds a connection never waits for a second one; otherwis
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from whimbrel.adapters.sql.engine.wire import Wire
@@ -32,21 +31,27 @@ class Pool:
         self._waiting: deque[Turn] = deque()
         self._holders = set[asyncio.Task[Any] | None]()
 
-    @asynccontextmanager
-    async def wire(self, schema: str, *, urgent: bool = False) -> AsyncIterator[Wire]:
-        """Yield a connection for exclusive use. Raises: Unavailable: all are in use for too long; psycopg.Error."""
+    async def take(self, schema: str, *, urgent: bool = False) -> Wire:
+        """Return a connection for exclusive use, to be given back by the same task.
+
+        Raises: Unavailable: all are in use for too long; psycopg.Error.
+        """
         task = asyncio.current_task()
         assert task not in self._holders, "a transaction was begun inside another one"
         self._holders.add(task)
         try:
             wire = await self._take(schema, urgent)
-            try:
-                wire.enter(schema)
-                yield wire
-            finally:
-                await self._take_back(wire)
-        finally:
+        except BaseException:
             self._holders.discard(task)
+            raise
+        wire.enter(schema)
+        return wire
+
+    async def take_back(self, wire: Wire) -> None:
+        try:
+            await self._take_back(wire)
+        finally:
+            self._holders.discard(asyncio.current_task())
 
     async def close(self) -> None:
         while self._idle:

@@ -4,8 +4,7 @@ Invariant: each statement of a write transaction sees what others committed befo
 current; all statements of a read transaction see one snapshot.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -66,6 +65,10 @@ class PostgresTx(Tx):
             return _Told(self._wire, self._send(statement, values))
         return await self.run(statement, values)
 
+    async def make(self, metadata: sa.MetaData) -> None:
+        """Create the tables."""
+        await self._wire.make(metadata)
+
     def _send(self, statement: sa.Executable, values: Values) -> list[Sent]:
         many = [values or {}] if values is None or isinstance(values, Mapping) else values
         text = text_of(self._positional, statement, many[0])
@@ -109,79 +112,99 @@ class PostgresDatabase(Database):
     dialect = "postgresql"
 
     def __init__(self, connections: PostgresConnections, schema: str) -> None:
-        self._connections = connections
-        self._schema = schema
-        self._positional = connections.positional
-        self._is_urgent = False
-        self._in_use: set[Wire] = set()
+        self.connections = connections
+        self.schema = schema
+        self.is_urgent = False
+        self.in_use: set[Wire] = set()
 
     @property
     def urgent(self) -> "PostgresDatabase":
         urgent = copy(self)
-        urgent._is_urgent = True
+        urgent.is_urgent = True
         return urgent
 
-    @asynccontextmanager
-    async def write(self) -> AsyncIterator[Tx]:
-        async with self._transaction(_WRITE) as wire:
-            yield PostgresTx(wire, self._positional)
-            end = wire.command(b"COMMIT")
-            await wire.answers()
-            if end.said != b"COMMIT":
-                raise Unavailable("the database has taken this transaction back")
+    def write(self) -> "_Use":
+        return _Use(self, _WRITE)
 
-    @asynccontextmanager
-    async def read(self) -> AsyncIterator[Tx]:
-        async with self._transaction(_READ) as wire:
-            yield PostgresTx(wire, self._positional)
-            wire.command(b"COMMIT")
-            wire.part()
+    def read(self) -> "_Use":
+        return _Use(self, _READ)
 
-    @asynccontextmanager
-    async def look(self) -> AsyncIterator[Tx]:
-        async with self._wire() as wire:
-            yield PostgresTx(wire, self._positional)
-
-    @asynccontextmanager
-    async def _transaction(self, begin: bytes) -> AsyncIterator[Wire]:
-        async with self._wire() as wire:
-            wire.command(begin)
-            try:
-                yield wire
-            except BaseException:
-                await wire.roll_back()
-                raise
-
-    @asynccontextmanager
-    async def _wire(self) -> AsyncIterator[Wire]:
-        with _named_errors():
-            async with self._connections.pool.wire(self._schema, urgent=self._is_urgent) as wire:
-                self._in_use.add(wire)
-                try:
-                    yield wire
-                finally:
-                    self._in_use.discard(wire)
+    def look(self) -> "_Use":
+        return _Use(self, None)
 
     async def create_all(self, metadata: sa.MetaData) -> None:
-        async with self._transaction(_WRITE) as wire:
-            await wire.make(metadata)
-            wire.command(b"COMMIT")
-            await wire.answers()
+        async with self.write() as tx:
+            await tx.make(metadata)
 
     def hang_up(self) -> None:
-        for wire in self._in_use:
+        for wire in self.in_use:
             wire.hang_up()
 
     async def close(self) -> None:
-        await self._connections.release()
+        await self.connections.release()
 
 
-@contextmanager
-def _named_errors() -> Iterator[None]:
-    try:
-        yield
-    except (DBAPIError, psycopg.Error) as error:
-        raise _named(error) from error
+class _Use:
+    """One use of a connection: `async with` it for a transaction, or for statements without one.
+
+    A class and no generators: each of those costs as much as a tenth of a small query.
+    """
+
+    def __init__(self, database: PostgresDatabase, begin: bytes | None) -> None:
+        """begin: the statement that begins the transaction; None: without one."""
+        self._database = database
+        self._begin = begin
+
+    async def __aenter__(self) -> "PostgresTx":
+        database = self._database
+        try:
+            wire = await database.connections.pool.take(database.schema, urgent=database.is_urgent)
+        except (DBAPIError, psycopg.Error) as error:
+            raise _named(error) from error
+        self._wire = wire
+        database.in_use.add(wire)
+        if self._begin:
+            try:
+                wire.command(self._begin)
+            except psycopg.Error as error:
+                wire.cut()
+                await self._give_back()
+                raise _named(error) from error
+        return PostgresTx(wire, database.connections.positional)
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        try:
+            try:
+                if self._begin:
+                    await self._end(error)
+            finally:
+                await self._give_back()
+        except (DBAPIError, psycopg.Error) as trouble:
+            raise _named(trouble) from trouble
+        if isinstance(error, DBAPIError | psycopg.Error):
+            raise _named(error) from error
+
+    async def _give_back(self) -> None:
+        self._database.in_use.discard(self._wire)
+        await self._database.connections.pool.take_back(self._wire)
+
+    async def _end(self, error: BaseException | None) -> None:
+        """Commit the transaction, or roll it back if there was an error. A reading one does not wait for its end."""
+        wire = self._wire
+        if error is not None:
+            await wire.roll_back()
+            return
+        try:
+            end = wire.command(b"COMMIT")
+            if self._begin == _READ:
+                wire.part()
+                return
+            await wire.answers()
+            if end.said != b"COMMIT":
+                raise Unavailable("the database has taken this transaction back")
+        except BaseException:
+            await wire.roll_back()
+            raise
 
 
 def _named(error: DBAPIError | psycopg.Error) -> WorldError:

@@ -68,10 +68,13 @@ class Wire:
         self._pq = driver.pgconn
         self._encoding = driver.info.encoding
         self._values = Transformer(driver)
-        self.schema: str | None = None  # None: no schema was selected yet
+        self.schema = ""  # of the statements that are sent
+        self._path: str | None = None  # the schema in which names without one are looked up; None: not known
         self._prepared: dict[Text, bytes] = {}  # in this schema
         self._prepared_in: dict[str, dict[Text, bytes]] = {}
         self._numbers = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._watched: int | None = None  # the socket that the event loop watches; libpq closes it when it is lost
         self._sent: deque[Sent] = deque()
 
     # Sending: nothing is flushed before a caller waits for results, or calls `part`
@@ -83,15 +86,13 @@ class Wire:
         return self._note(Sent())
 
     def enter(self, schema: str) -> None:
-        """Select the schema for the statements that follow."""
-        if schema == self.schema:
-            return
-        name = schema.replace('"', '""').encode(self._encoding)
-        self.command(b'SET search_path TO "%s"' % name)
-        self._pq.pipeline_sync()  # otherwise a rollback of the next transaction would undo it
-        self._note(Sent())
+        """Select the schema for the statements that follow. Fixed ones name it themselves, so nothing is sent."""
         self.schema = schema
         self._prepared = self._prepared_in.setdefault(schema, {})
+
+    @property
+    def _quoted_schema(self) -> str:
+        return '"' + self.schema.replace('"', '""') + '"'
 
     def send(self, text: Text, values: Mapping[str, Any]) -> Sent:
         self._enter()
@@ -113,7 +114,11 @@ class Wire:
             self.command(b"DEALLOCATE " + self._prepared.pop(oldest))
         self._numbers += 1
         name = self._prepared[text] = b"fixed_%d" % self._numbers
-        self._pq.send_prepare(name, text.sql.encode(self._encoding), [each if each in _SAID else 0 for each in types])
+        self._pq.send_prepare(
+            name,
+            text.sql_in(self._quoted_schema).encode(self._encoding),
+            [each if each in _SAID else 0 for each in types],
+        )
         self._note(Sent(text, self._prepared))
         return name
 
@@ -139,7 +144,6 @@ class Wire:
                 answer = await self._next()
                 wrong = self._take(self._sent.popleft(), answer)
                 trouble = trouble or wrong
-            self._pq.exit_pipeline_mode()
         except psycopg.Error as error:
             self.is_lost = True
             self.cut()
@@ -153,7 +157,7 @@ class Wire:
 
     async def execute(self, statement: sa.Executable, values: Values) -> sa.CursorResult[Any]:
         """Execute a statement through SQLAlchemy, after all pending results have arrived."""
-        await self.answers()
+        await self._select_path()
         try:
             return await self._connection.execute(statement, values)
         except DBAPIError as error:
@@ -166,11 +170,22 @@ class Wire:
             raise
 
     async def make(self, metadata: sa.MetaData) -> None:
-        await self.answers()
+        await self._select_path()
         await self._connection.run_sync(metadata.create_all)
+
+    async def _select_path(self) -> None:
+        """Have names without a schema looked up in the selected one, after all pending results have arrived."""
+        if self._path != self.schema:
+            self.command(f"SET search_path TO {self._quoted_schema}".encode(self._encoding))
+        await self.answers()
+        self._path = self.schema
+        if self._pq.pipeline_status != pq.PipelineStatus.OFF:
+            self._pq.exit_pipeline_mode()
+        self._unwatch()  # psycopg watches by itself
 
     async def roll_back(self) -> None:
         """Roll back the transaction. If that fails, close the connection, which ends the transaction too."""
+        self._path = None  # it may have been set in this transaction
         try:
             with suppress(psycopg.Error):
                 await self.answers()  # otherwise their errors would abort the rollback
@@ -220,17 +235,30 @@ class Wire:
     async def _ready(self, *, writing: bool = False) -> None:
         """Wait until the socket is readable, or writable if requested, and consume the input."""
         loop, socket = asyncio.get_running_loop(), self._pq.socket
-        ready: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(socket, _wake, ready)
+        ready = self._waiter = loop.create_future()
+        if self._watched is None:  # it stays so: each change of what is watched is a call of the kernel
+            loop.add_reader(socket, self._readable)
+            self._watched = socket
         if writing:
             loop.add_writer(socket, _wake, ready)
         try:
             await ready
         finally:
-            loop.remove_reader(socket)
+            self._waiter = None
             if writing:
                 loop.remove_writer(socket)
         self._pq.consume_input()
+
+    def _readable(self) -> None:
+        if self._waiter:
+            _wake(self._waiter)
+        else:
+            self._unwatch()  # what arrives now is for the next user
+
+    def _unwatch(self) -> None:
+        if self._watched is not None:
+            asyncio.get_running_loop().remove_reader(self._watched)
+            self._watched = None
 
     # Ending
 
@@ -248,6 +276,7 @@ class Wire:
     def cut(self) -> None:
         """Close the connection. The server rolls back what is in progress once it is done."""
         self.is_broken = True
+        self._unwatch()
         self._pq.finish()
 
     def hang_up(self) -> None:

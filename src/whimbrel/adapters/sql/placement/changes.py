@@ -72,11 +72,9 @@ _GAPS = fixed(
     .order_by(_numbered.c.number)
 )
 _SEQUENCE = "pg_get_serial_sequence('changes', 'number')"
-_IS_BEHIND = fixed(
-    sa.select(
-        sa.literal_column(f"coalesce(pg_sequence_last_value({_SEQUENCE}), 0)")
-        < sa.func.coalesce(sa.select(sa.func.max(_c.number)).scalar_subquery(), 0)
-    )
+_IS_BEHIND = sa.select(  # not fixed: fixed statements are not executed in the schema of their tables
+    sa.literal_column(f"coalesce(pg_sequence_last_value({_SEQUENCE}), 0)")
+    < sa.func.coalesce(sa.select(sa.func.max(_c.number)).scalar_subquery(), 0)
 )
 _LOCK = sa.text("LOCK TABLE changes IN SHARE ROW EXCLUSIVE MODE")
 _ADVANCE = sa.text(f"SELECT setval({_SEQUENCE}, max(number)) FROM changes")

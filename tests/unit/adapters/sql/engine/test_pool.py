@@ -54,12 +54,15 @@ class Server:
 
 async def use(pool: Pool, schema: str = "a", seconds: float = 1.0, *, loses: bool = False) -> int:
     """Use a connection for a while; return its number."""
-    async with pool.wire(schema) as wire:
+    wire = await pool.take(schema)
+    try:
         await asyncio.sleep(seconds)
         connection = cast(Connection, wire)
         assert connection.schema == schema
         connection.is_broken = connection.is_lost = loses
         return connection.number
+    finally:
+        await pool.take_back(wire)
 
 
 async def test_there_are_never_more_than_the_limit_and_all_get_their_turn() -> None:
