@@ -122,26 +122,20 @@ def up(
     warn_of_passwords()
     database = chosen_database(database, database_file)
     home.make(config.guests_dirs(home.path))
-    place = config.listen
-    endpoint = listen(host or place.host, place.port if port is None else port, config)
-    running = Running(
-        url=public_url or config.services.url or http_server.url_of(endpoint, config.tls),
-        pid=os.getpid(),
-        database_url=absolute(database or config.database.url or home.database_url),
-        cloud_file=str(file.absolute()) if file else None,
-    )
-    metrics = config.metrics
-    own = metrics_port(metrics.host, metrics.port if metrics.enabled else None, "port of [metrics]")
-    metadata = metadata_port(config)
-    with (
-        endpoint,
-        own or nullcontext(),
-        metadata or nullcontext(),
-        home.used_as("up") as lock,
-        home.used_as(f"conductor-{MAIN}"),
-    ):
-        start = Up(home, running, Ports(config, endpoint, own, metadata), lock, policy, conducts=not no_conductor)
-        run_until_stopped(lambda stop: _serve(start, stop), loop_for(config))
+    with home.used_as("up") as lock, home.used_as(f"conductor-{MAIN}"):
+        place, metrics = config.listen, config.metrics
+        endpoint = listen(host or place.host, place.port if port is None else port, config)
+        running = Running(
+            url=public_url or config.services.url or http_server.url_of(endpoint, config.tls),
+            pid=os.getpid(),
+            database_url=absolute(database or config.database.url or home.database_url),
+            cloud_file=str(file.absolute()) if file else None,
+        )
+        own = metrics_port(metrics.host, metrics.port if metrics.enabled else None, "port of [metrics]")
+        metadata = metadata_port(config)
+        with endpoint, own or nullcontext(), metadata or nullcontext():
+            start = Up(home, running, Ports(config, endpoint, own, metadata), lock, policy, conducts=not no_conductor)
+            run_until_stopped(lambda stop: _serve(start, stop), loop_for(config))
 
 
 def loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:

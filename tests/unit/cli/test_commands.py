@@ -142,7 +142,7 @@ def test_a_port_in_use_ends_with_1_and_makes_no_databases(capsys: pytest.Capture
         port = taken.getsockname()[1]
         said = refusal(capsys, 1, "up", "--data-dir", str(tmp_path / "data"), "--port", str(port))
     assert "the port is in use" in said
-    assert list((tmp_path / "data").iterdir()) == []
+    assert {file.suffix for file in (tmp_path / "data").iterdir()} == {".lock"}
 
 
 def test_plain_http_beyond_this_machine_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -170,6 +170,16 @@ def test_a_data_directory_in_use_is_left_alone(capsys: pytest.CaptureFixture[str
         said = refusal(capsys, 1, "up", "--data-dir", str(home.path), "--port", "0")
     assert "in use by another whimbrel up" in said
     assert [file.name for file in home.path.iterdir()] == ["up.lock"]
+
+
+def test_a_second_up_is_told_of_the_first_and_not_of_its_port(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    home = DataDir(tmp_path / "data")
+    home.make()
+    with socket.create_server(("127.0.0.1", 0)) as taken, home.used_as("up"):
+        said = refusal(capsys, 1, "up", "--data-dir", str(home.path), "--port", str(taken.getsockname()[1]))
+    assert "in use by another whimbrel up" in said
 
 
 def test_a_data_directory_that_cannot_be_made(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
