@@ -25,7 +25,7 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##/make \1:/p' $(MAKEFILE_LIST)
 
 demo: $(RUN_STAMP)  ## set up what is needed and tell the story of a move that survives kill -9
-	$(BIN)/whimbrel demo
+	@$(BIN)/whimbrel demo
 
 setup: $(DEV_STAMP)  ## .venv with the package and all development tools
 
@@ -103,17 +103,17 @@ clean:  ## remove what the other targets made
 $(BIN)/pip:
 	@test -n "$(PYTHON)" \
 		|| { echo "Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV) \
+	@$(PYTHON) -m venv $(VENV) \
 		|| { rm -rf $(VENV); echo "Without venv this cannot go on; on Debian: apt-get install python3-venv" >&2; exit 1; }
 
 $(RUN_STAMP): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "Installing whimbrel and what it needs into $(VENV): one to four minutes"
-	$(INSTALL) '.$(if $(LIBVIRT),[libvirt])'
+	@$(INSTALL) '.$(if $(LIBVIRT),[libvirt])'
 	@$(COMPILE)
 	@touch $@
 
 $(DEV_STAMP): pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "Installing whimbrel and all development tools into $(VENV): one to four minutes"
-	$(INSTALL) '.[dev$(LIBVIRT)]'
+	@$(INSTALL) '.[dev$(LIBVIRT)]'
 	@$(COMPILE)
 	@touch $@ $(RUN_STAMP)
