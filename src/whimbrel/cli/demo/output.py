@@ -67,7 +67,8 @@ class JsonLines:
 
     def steps(self, steps: Iterable[StepTaken]) -> None:
         for step in steps:
-            self._write("step", msgspec.structs.asdict(step))
+            facts = msgspec.structs.asdict(step)
+            self._write("step", {"action_event": facts.pop("event"), **facts})
 
     def show(self, _table: RenderableType, facts: Mapping[str, Any]) -> None:
         self._write("books", facts)
