@@ -85,15 +85,20 @@ def _migrate_through_a_crash(output: Output, operator: Operator, cloud: Processe
         operator.migrate("clara", server)
         move = _follow(output, operator, operator.latest_move(server), lambda now: _is_halfway(now) or _waits(now))
         if not _waits(move):
-            move = _kill_its_conductor(output, operator, cloud, move)
+            move = _follow_through_a_kill(output, operator, cloud, move)
             break
         output.say("the move was over before the kill; once more")
         operator.confirm("clara", server)
         _finish(output, operator, move)
-    move = _follow(output, operator, move, _waits, len(move.steps))
     output.say(f"clara runs on [bold]{move.target}[/]", server=server, host=move.target)
     operator.confirm("clara", server)
     _finish(output, operator, move)
+
+
+def _follow_through_a_kill(output: Output, operator: Operator, cloud: Processes, move: Move) -> Move:
+    """Kill the conductor of a move; show all steps from then on, also those that were taken before the next look."""
+    taken = _kill_its_conductor(output, operator, cloud, move)
+    return _follow(output, operator, taken, _waits, len(move.steps))
 
 
 def _is_halfway(move: Move) -> bool:
