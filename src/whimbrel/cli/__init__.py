@@ -4,9 +4,13 @@ Invariant: an error is one sentence on standard error. Exit code 2: the command 
 request was refused or failed; 0: success. Commands are imported when called: `whimbrel up` must start fast.
 """
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from types import FunctionType
+from typing import Any
 
 from cyclopts import App, CycloptsError, CycloptsPanel, Parameter, UnusedCliTokensError
 
@@ -14,6 +18,7 @@ from whimbrel.domain.errors import Invalid, WorldError
 
 SAYS_NO = 1
 IS_WRONG = 2
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _version() -> str:
@@ -79,20 +84,47 @@ app.command("whimbrel.cli.heal:app", name="heal", help="Correct the allocations 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and end the process with its exit code."""
     try:
+        code = _run(arguments)
+        if sys.stdout:  # None: it was closed
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader closed the pipe
+        _discard_output()
+        code = 0
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):  # rich ends the process itself
+            raise
+        code = 0
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        code = _complain(f"the output cannot be written: {error.strerror}; make room", SAYS_NO)
+        _discard_output()
+    sys.exit(code or 0)
+
+
+def _run(arguments: Sequence[str] | None) -> Any:
+    """Run one command; return its exit code, or None."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name of a server may have letters that a locale has not
+    try:
         _, commands, _ = app.parse_commands(arguments)
         for command in commands:
             show_whole_help(command)
-        code = app(arguments)
+        return app(arguments)
     except Invalid as error:
-        code = _complain(error.reason, IS_WRONG)
+        return _complain(error.reason, IS_WRONG)
     except WorldError as error:
-        code = _complain(error.reason, SAYS_NO)
+        return _complain(error.reason, SAYS_NO)
     except KeyboardInterrupt:
-        code = 130
-    except BrokenPipeError:  # the reader closed the pipe
-        sys.stderr.close()
-        code = 0
-    sys.exit(code or 0)
+        return 130
+
+
+def _discard_output() -> None:
+    """Let the rest of the output go nowhere: Python writes it at its end, and would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
 
 
 def show_whole_help(command: App) -> None:

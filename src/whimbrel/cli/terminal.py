@@ -1,5 +1,8 @@
 """Output for people: colours on a terminal, plain lines in a pipe."""
 
+import codecs
+import json
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,8 +36,15 @@ def plain_table(*columns: str) -> Table:
 
 
 def write_json(document: Any) -> None:
-    """Write one JSON document on one line and flush it: a program may be reading."""
-    print(msgspec.json.encode(document).decode(), flush=True)
+    """Write one JSON document on one line and flush it: a program may be reading.
+
+    JSON is UTF-8; where standard output has another encoding, letters beyond ASCII are escaped.
+    """
+    text = msgspec.json.encode(document)
+    if not text.isascii() and sys.stdout and codecs.lookup(sys.stdout.encoding or "ascii").name != "utf-8":
+        print(json.dumps(json.loads(text), separators=(",", ":")), flush=True)
+    else:
+        print(text.decode(), flush=True)
 
 
 def seconds(took_s: float) -> str:
