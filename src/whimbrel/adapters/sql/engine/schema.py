@@ -23,8 +23,9 @@ import sqlalchemy as sa
 
 from whimbrel.adapters import file_modes
 from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.databases import TIMEOUT
 from whimbrel.adapters.sql.engine.sqlite import sentence
-from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments, is_postgres, sqlite_file
+from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments, is_postgres, sqlite_file, with_defaults
 from whimbrel.adapters.sql.tables import kind_of, metadata_of
 from whimbrel.domain.errors import Refused, Unavailable
 
@@ -251,7 +252,8 @@ def _prepare_postgres(url: str, schema: str, kind: str) -> None:
 
 
 def _postgres_engine(url: str, schema: str) -> sa.Engine:
-    return sa.create_engine(ENGINE, poolclass=sa.pool.NullPool, connect_args=connect_arguments(url, schema))
+    arguments = connect_arguments(with_defaults(url, TIMEOUT), schema)
+    return sa.create_engine(ENGINE, poolclass=sa.pool.NullPool, connect_args=arguments)
 
 
 def _postgres_state(connection: sa.Connection) -> Found:
