@@ -194,3 +194,16 @@ def test_the_command_says_it_by_its_exit_code(tmp_path: Path, capsys: pytest.Cap
             main(words)
         assert ended.value.code == code
         assert ("Nothing holds an upgrade back" in capsys.readouterr().out) == (code == 0)
+
+
+def test_the_versions_of_the_databases_are_one_document_on_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "url"
+    file.write_text(f"sqlite:///{tmp_path}/db")
+    prepare_stores(file.read_text())
+    with pytest.raises(SystemExit) as ended:
+        main(["db", "show", "--database-file", str(file), "--json"])
+    [line] = capsys.readouterr().out.splitlines()
+    assert ended.value.code == 0
+    assert {each["store"] for each in json.loads(line)["stores"]} >= {"global", "placement"}

@@ -55,18 +55,11 @@ def show(
 
     cloud, stores = asyncio.run(read())
     if json:
-        _print_json(cloud, stores)
+        terminal.write_json({"cloud": cloud, "stores": stores})
     else:
         _print_table(cloud, stores)
     if not all(each.is_current for each in stores):
         sys.exit(1)
-
-
-def _print_json(cloud: str | None, stores: "list[Schema]") -> None:
-    import msgspec
-
-    document = {"cloud": cloud, "stores": stores}
-    print(msgspec.json.format(msgspec.json.encode(document)).decode())
 
 
 def _print_table(cloud: str | None, stores: "list[Schema]") -> None:
