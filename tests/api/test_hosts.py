@@ -12,7 +12,7 @@ from whimbrel.api.http.context import PublicUrl
 from whimbrel.domain import join_token
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import CellName, HostName
-from whimbrel.hosts.admission import VALID_S
+from whimbrel.hosts.admission import VALID_S, invite
 from whimbrel.hosts.control_plane_service import ControlPlaneService
 from whimbrel.http.failed_attempts import OF_ADDRESS
 from whimbrel.ports.hosts.bus_access import BusAccess
@@ -29,6 +29,7 @@ class GivenBus:
     def __init__(self) -> None:
         self.granted: list[tuple[str, str, str]] = []
         self.revoked: list[tuple[str, str]] = []
+        self.problem = ""
 
     async def grant(self, cell: CellName, host: HostName, public_key: str) -> BusAccess:
         self.granted.append((cell, host, public_key))
@@ -256,7 +257,10 @@ async def test_a_token_names_the_url_and_the_certificates_of_the_settings() -> N
 async def test_a_cloud_without_a_bus_admits_nobody_and_says_why() -> None:
     async with opened() as front:
         cloud = Cloud(front, GivenBus())
-        token = await cloud.invite(cell="c1")
+        refused = await cloud.admin("POST", "", {"host": {"name": NEW, "cell": "c1"}})
+        assert "no bus" in fault(refused, "badRequest", 400)
+        invited = await invite(front.world.cloud, HostName(NEW), CellName("c1"))  # while there was one
+        token = join_token.JoinToken(url="http://c", host=invited.host, cell=invited.cell, secret=invited.secret)
         assert "no bus" in (await cloud.join(token)).text
         [stored] = await front.world.cloud.host_keys.invitations(NEW)
         assert stored.used_at is None

@@ -37,6 +37,7 @@ from whimbrel.hosts import admission, forgetting
 from whimbrel.http.failed_attempts import TooManyAttempts
 from whimbrel.http.problem import Problem
 from whimbrel.ports.cloud import Cell
+from whimbrel.ports.hosts.bus_access import NO_BUS
 from whimbrel.ports.stores.host_keys import HostKey
 from whimbrel.servers.listing import cell_fanout
 
@@ -54,6 +55,8 @@ async def show(call: Call) -> HostStateAnswer:
 
 async def invite(call: Call) -> HostInvitationAnswer:
     """Invite a host: return a token with which it joins a cell, once, within an hour."""
+    if call.context.bus.problem is None:
+        raise Problem(400, NO_BUS)
     requested = call.body["host"]
     cell = CellName(requested["cell"]) if "cell" in requested else await _only_cell(call)
     invited = await admission.invite(call.cloud, HostName(requested["name"]), cell)

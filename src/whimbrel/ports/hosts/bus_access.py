@@ -28,13 +28,16 @@ class BusAccesses(Protocol):
         """End the access of a key that was granted until now; within a minute. Idempotent. Raises: Unavailable."""
 
 
+NO_BUS = "This cloud has no bus: name its servers in the settings, [bus] urls, and start the API again."
+
+
 class NoBus:
     """Implements BusAccesses for a cloud whose hosts are all in one process."""
 
     problem = None
 
     async def grant(self, cell: CellName, host: HostName, public_key: str) -> BusAccess:
-        raise Refused("This cloud has no bus: name its servers in the settings, [bus] urls, and start the API again.")
+        raise Refused(NO_BUS)
 
     async def revoke(self, cell: CellName, public_key: str) -> None:
         return
