@@ -270,7 +270,7 @@ def _simulate_plan(api: Api, found: MaintenanceState, assume: Assume, json: bool
 
 
 def next_command(found: MaintenanceRow) -> str:
-    words = f"\nNothing has begun. To execute this plan: whimbrel maintenance start {found.id}"
+    words = f"\nNothing has begun. To execute this plan:\n  whimbrel maintenance start {found.id}"
     if found.progress.total or not found.hosts:
         return words
     return f"{words}\nIt only disables the hosts: no servers are on them. Which hosts have servers: whimbrel host list"

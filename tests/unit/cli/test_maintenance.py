@@ -50,6 +50,11 @@ def test_a_plan_for_hosts_without_servers_says_so_and_what_its_start_does() -> N
     assert "only disables" not in next_command(row(state="planned"))
 
 
+def test_the_next_command_is_on_a_line_of_its_own() -> None:
+    id_ = "57705834-5ce0-412d-b8d1-9588d8dcec76"
+    assert next_command(row(state="planned", id=id_)).splitlines()[-1] == f"  whimbrel maintenance start {id_}"
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
