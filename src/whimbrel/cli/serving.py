@@ -97,6 +97,8 @@ async def serve(
     from whimbrel.bootstrap.health import HEALTH
     from whimbrel.bootstrap.metrics import METRICS
 
+    if stop.is_set():  # asked for while the process was opened: it is not said to be up
+        return
     apps = {**services, HEALTH: process.health.app}
     if watch and ports.metrics is None:
         apps[METRICS] = watch.endpoint(secret)
