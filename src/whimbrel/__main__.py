@@ -1,5 +1,15 @@
-"""`python -m whimbrel`: the command line, for those who have no script on their path."""
+"""`python -m whimbrel`, and the script `whimbrel`: the command line, which Ctrl-C ends also while it is loaded."""
 
-from whimbrel.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    try:
+        from whimbrel.cli import main as run_command
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run_command()
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,3 +41,13 @@ def test_an_encoding_without_a_letter_escapes_it() -> None:
 
 def buffered() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
+@pytest.mark.parametrize("module", ["cyclopts", "structlog"], ids=["the command line", "a command"])
+def test_ctrl_c_while_modules_are_loaded_prints_nothing(module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt\n")
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    ended = execute(
+        [*WHIMBREL, "up", "--data-dir", str(tmp_path / "data"), "--port", "0"], env=buffered() | {"PYTHONPATH": path}
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
