@@ -12,7 +12,8 @@ from typing import Self
 from whimbrel.adapters import file_modes
 from whimbrel.domain.errors import Unavailable
 
-READY_WITHIN_S = 30.0
+READY_WITHIN_S = 120.0
+"""A process that ends is noticed at once; one on a busy machine, at its first start, takes its time."""
 ENDS_WITHIN_S = 8.0
 POLL_S = 0.02
 
