@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 import structlog
+from nats.aio.msg import Msg
 
 from whimbrel.adapters.bus.account_keys import AccountKeys
 from whimbrel.adapters.bus.nats_connection import BusConnection
@@ -38,7 +39,7 @@ class _Listed(msgspec.Struct):
     data: list[str] = []  # public keys
 
 
-Answer = TypeVar("Answer", _Pushed, _Listed)
+Answer = TypeVar("Answer")
 
 
 async def push_accounts(system: BusConnection, keys: AccountKeys) -> list[str]:
@@ -91,7 +92,11 @@ async def _push(system: BusConnection, account: BusAccount) -> None:
 
 
 async def _ask(system: BusConnection, subject: str, body: bytes, kind: type[Answer]) -> Answer:
-    message = await system.ask(subject, body, ANSWER_S)
+    return read_report(await system.ask(subject, body, ANSWER_S), subject, kind)
+
+
+def read_report(message: Msg, subject: str, kind: type[Answer]) -> Answer:
+    """Return what a server of NATS answers in the system account. Raises: Unavailable: it is not readable."""
     try:
         return msgspec.json.decode(message.data, type=kind)
     except msgspec.DecodeError as error:

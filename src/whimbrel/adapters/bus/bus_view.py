@@ -1,12 +1,12 @@
 """The present state of the bus, as servers of NATS report it: the servers, the accounts, and the connections."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from whimbrel.adapters.bus.account_keys import AGENT_NAME, AccountKeys
-from whimbrel.adapters.bus.account_store import outdated
+from whimbrel.adapters.bus.account_store import outdated, read_report
 from whimbrel.adapters.bus.nats_connection import BusConnection
 from whimbrel.adapters.bus.nats_subjects import SYSTEM_ACCOUNT
 from whimbrel.domain.errors import Unavailable
@@ -87,11 +87,6 @@ class _Connections(msgspec.Struct):
     connections: list[_Connection] = []
 
 
-class _Connz(msgspec.Struct):
-    server: _Server
-    data: _Connections
-
-
 class _Leaf(msgspec.Struct):
     ip: str = ""
     port: int = 0
@@ -103,12 +98,12 @@ class _Leaves(msgspec.Struct):
     leafs: list[_Leaf] | None = None
 
 
-class _Leafz(msgspec.Struct):
+Answer = TypeVar("Answer")
+
+
+class _Report(msgspec.Struct, Generic[Answer]):
     server: _Server
-    data: _Leaves
-
-
-Answer = TypeVar("Answer", _Ping, _Connz, _Leafz)
+    data: Answer
 
 
 async def read_bus(system: BusConnection, keys: AccountKeys) -> BusView:
@@ -116,8 +111,10 @@ async def read_bus(system: BusConnection, keys: AccountKeys) -> BusView:
     accounts = await keys.all()
     names = {each.public_key: each.name for each in accounts}
     pings = await _gather(system, "$SYS.REQ.SERVER.PING", {}, _Ping)
-    tables = await _gather(system, "$SYS.REQ.SERVER.PING.CONNZ", {"auth": True, "limit": 1_000_000}, _Connz)
-    leaves = await _gather(system, "$SYS.REQ.SERVER.PING.LEAFZ", {}, _Leafz)
+    tables = await _gather(
+        system, "$SYS.REQ.SERVER.PING.CONNZ", {"auth": True, "limit": 1_000_000}, _Report[_Connections]
+    )
+    leaves = await _gather(system, "$SYS.REQ.SERVER.PING.LEAFZ", {}, _Report[_Leaves])
     connected = [(each.server, one) for each in tables for one in each.data.connections]
     missing = {account.name for account, _ in await outdated(system, accounts)}
     return BusView(
@@ -166,10 +163,7 @@ async def read_bus(system: BusConnection, keys: AccountKeys) -> BusView:
 
 async def _gather(system: BusConnection, subject: str, question: Any, kind: type[Answer]) -> Sequence[Answer]:
     messages = await system.gather(subject, msgspec.json.encode(question), QUIET_S)
-    try:
-        answers = [msgspec.json.decode(each.data, type=kind) for each in messages]
-    except msgspec.DecodeError as error:
-        raise Unavailable(f"no readable answer of nats-server to {subject}: {error}") from error
+    answers = [read_report(each, subject, kind) for each in messages]
     if not answers:
         raise Unavailable("no server of NATS reports its name: is its configuration that of this cloud?")
     return answers

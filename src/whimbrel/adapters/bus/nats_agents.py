@@ -5,7 +5,6 @@ itself is Unavailable: the order may have been executed or not. The bus delivers
 order that is older than its sender's timeout is not executed: its sender waits no longer.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -17,7 +16,7 @@ from nats.aio.msg import Msg
 
 from whimbrel.adapters.bus.compressed import compress, decompress
 from whimbrel.adapters.bus.message_ages import MessageAges
-from whimbrel.adapters.bus.nats_answers import answer, read_answer
+from whimbrel.adapters.bus.nats_answers import answer, answering, read_answer
 from whimbrel.adapters.bus.nats_connection import BusConnection, NoResponders
 from whimbrel.adapters.bus.nats_subjects import order_subject, token
 from whimbrel.adapters.bus.order_decoding import decode_order
@@ -32,9 +31,6 @@ log = structlog.get_logger(__name__)
 
 RELEASE, SENT_AT, TIMEOUT = "Release", "Sent-At", "Timeout"
 """Headers of an order: the sender's release, its clock since its machine's start, and how many seconds it waits."""
-
-ENDS_S = 10.0
-"""How long orders may take to finish when an agent ends."""
 
 SESSION_S = 5.0
 """How long a session that was read is used. So long an agent that was replaced may still be sent orders, if it has not
@@ -107,11 +103,9 @@ class NatsAgents:
 async def serve_agent(bus: BusConnection, host: HostName, session: int, agent: Agent) -> AsyncIterator[None]:
     """Carry out the orders for a session of this host's agent while the context lasts, each as a task of its own.
 
-    Orders that have begun are finished before it ends, unless they take longer than ENDS_S: those are cancelled, and
-    their senders get no answer.
+    Those that have begun are finished before it ends: see `answering`.
     """
     ages = MessageAges()
-    orders: set[asyncio.Task[None]] = set()
 
     async def heard(message: Msg) -> None:
         headers = message.headers or {}
@@ -121,18 +115,10 @@ async def serve_agent(bus: BusConnection, host: HostName, session: int, agent: A
             if age_s > float(headers[TIMEOUT]):
                 log.warning("an order came too late and was dropped", subject=message.subject, age_s=age_s)
                 return
-        order = asyncio.create_task(answer(bus, message, _carry_out(host, agent, message)))
-        orders.add(order)
-        order.add_done_callback(orders.discard)
+        start(answer(bus, message, _carry_out(host, agent, message)))
 
-    try:
-        async with bus.listen(f"host.{token(host)}.{session}.*", heard):
-            yield
-    finally:
-        if orders:
-            _, late = await asyncio.wait(orders, timeout=ENDS_S)
-            for order in late:
-                order.cancel()
+    async with answering() as start, bus.listen(f"host.{token(host)}.{session}.*", heard):
+        yield
 
 
 async def _carry_out(host: HostName, agent: Agent, message: Msg) -> object:

@@ -1,6 +1,8 @@
 """Answers over NATS: a result as JSON, or an error by its name, marked by a header."""
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -16,6 +18,33 @@ log = structlog.get_logger(__name__)
 
 TROUBLE = {"Trouble": "1"}
 """The header of an error."""
+
+
+ENDS_S = 10.0
+"""How long messages that are being answered may take when their receiver ends."""
+
+
+@asynccontextmanager
+async def answering() -> AsyncIterator[Callable[[Coroutine[Any, Any, None]], None]]:
+    """Yield a function that starts a task to answer a message.
+
+    The tasks are finished before the context ends, unless that takes longer than ENDS_S: then they are cancelled, and
+    their senders get no answer.
+    """
+    tasks: set[asyncio.Task[None]] = set()
+
+    def start(work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    try:
+        yield start
+    finally:
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=ENDS_S)
+            for task in late:
+                task.cancel()
 
 
 async def answer(

@@ -4,17 +4,17 @@ Invariant: the host is that of the subject, which the asking key admits; no mess
 agent are ignored, as are those of newer answers.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 from nats.aio.msg import Msg
 
 from whimbrel.adapters.bus.compressed import compress, decompress
-from whimbrel.adapters.bus.nats_answers import answer, read_answer
+from whimbrel.adapters.bus.nats_answers import answer, answering, read_answer
 from whimbrel.adapters.bus.nats_connection import BusConnection, NoResponders
 from whimbrel.adapters.bus.nats_subjects import CONTROL_GROUP, CONTROL_SUBJECTS, host_of, token
 from whimbrel.adapters.bus.remote_agent import TIMEOUT_S
@@ -41,9 +41,6 @@ CLAIMS = "Claims"
 AGAIN_S = 2.5
 """After how long a question is asked again: the bus may have given it to a process that is stopped, and the servers
 notice that late. Some times within the time for which an agent waits for the answer to a heartbeat."""
-
-ENDS_S = 10.0
-"""How long questions may take to be answered when a process ends."""
 
 
 @dataclass(frozen=True)
@@ -114,30 +111,16 @@ async def serve_control(
 
     Of several processes each question reaches one. new_claims: None: claims are not renewed here.
     """
-    questions: set[asyncio.Task[None]] = set()
 
-    async def answered(name: str, message: Msg) -> None:
+    async def heard(name: str, message: Msg) -> None:
         headers: dict[str, str] = {}
-        await answer(bus, message, _asked(control_plane, name, message, new_claims, headers), headers)
+        start(answer(bus, message, _asked(control_plane, name, message, new_claims, headers), headers))
 
-    def heard(name: str) -> Callable[[Msg], Awaitable[None]]:
-        async def hear(message: Msg) -> None:
-            question = asyncio.create_task(answered(name, message))
-            questions.add(question)
-            question.add_done_callback(questions.discard)
-
-        return hear
-
-    try:
-        async with AsyncExitStack() as stack:
-            for name, first in CONTROL_SUBJECTS.items():
-                await stack.enter_async_context(bus.listen(f"{first}.*", heard(name), CONTROL_GROUP))
-            yield
-    finally:
-        if questions:
-            _, late = await asyncio.wait(questions, timeout=ENDS_S)
-            for each in late:
-                each.cancel()
+    async with AsyncExitStack() as stack:
+        start = await stack.enter_async_context(answering())
+        for name, first in CONTROL_SUBJECTS.items():
+            await stack.enter_async_context(bus.listen(f"{first}.*", partial(heard, name), CONTROL_GROUP))
+        yield
 
 
 async def _asked(
