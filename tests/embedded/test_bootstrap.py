@@ -11,7 +11,7 @@ from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.identity import bootstrap, reset_password
 from whimbrel.embedded.identity.passwords import matches
-from whimbrel.ports.services.identity import Domain, Population, Project, Role, User
+from whimbrel.ports.services.identity import Assignment, Domain, Population, Project, Role, User
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.ids import SeededIds
 
@@ -36,7 +36,10 @@ async def test_the_first_start_makes_the_first_people(store: SqlIdentity) -> Non
     assert set(names.values()) == {"admin", "manager", "member", "reader", "service"}
     users = {user.id: user.name for user in await store.records(User)}
     projects = {project.id: project.name for project in await store.records(Project)}
-    has = {(users[each.user_id], projects[each.project_id], names[each.role_id]) for each in await store.assignments()}
+    has = {
+        (users[each.user_id], projects[each.project_id], names[each.role_id])
+        for each in await store.assignments(Assignment)
+    }
     assert has == {
         ("demo", "demo", "member"),
         ("admin", "admin", "admin"),

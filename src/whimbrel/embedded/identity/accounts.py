@@ -9,6 +9,7 @@ import msgspec
 from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import extras, passwords, project_tags, views
+from whimbrel.embedded.identity.answers import in_path, listed, shown
 from whimbrel.embedded.identity.bodies import (
     ChangedNamed,
     ChangedTaggedProject,
@@ -29,11 +30,7 @@ from whimbrel.ports.services.identity import Domain, Project, Role, User
 
 async def list_users(ask: Ask) -> Reply:
     found = await ask.store.records(User, **ask.filters("name", "domain_id", "enabled"))
-    return Reply(views.listing(ask.root_url, "users", [views.user(ask.root_url, user) for user in found]))
-
-
-async def show_user(ask: Ask) -> Reply:
-    return Reply({"user": views.user(ask.root_url, await ask.store.record(User, ask.path("user_id")))})
+    return listed(ask, User, found)
 
 
 async def create_user(ask: Ask) -> Reply:
@@ -51,7 +48,7 @@ async def create_user(ask: Ask) -> Reply:
     )
     with unique_name("user", user.name, user.domain_id):
         await ask.store.add(user)
-    return Reply({"user": views.user(ask.root_url, user)}, 201)
+    return shown(ask, user, 201)
 
 
 async def update_user(ask: Ask) -> Reply:
@@ -60,12 +57,12 @@ async def update_user(ask: Ask) -> Reply:
     if "password" in changes:
         password = changes.pop("password")
         changes["password_hash"] = None if password is None else await passwords.hashed(password)
-    user = await ask.store.record(User, ask.path("user_id"))
+    user = await in_path(ask, User)
     if extra:
         changes["extra"] = user.extra | extra
     with unique_name("user", changes.get("name"), user.domain_id):
         user = await ask.store.change(User, user.id, changes)
-    return Reply({"user": views.user(ask.root_url, user)})
+    return shown(ask, user)
 
 
 async def change_own_password(ask: Ask) -> Reply:
@@ -79,14 +76,9 @@ async def change_own_password(ask: Ask) -> Reply:
     return NO_CONTENT
 
 
-async def delete_user(ask: Ask) -> Reply:
-    await ask.store.remove(User, ask.path("user_id"))
-    return NO_CONTENT
-
-
 async def list_projects_of_user(ask: Ask) -> Reply:
     found = await ask.store.projects_of(ask.path("user_id"))
-    return Reply(views.listing(ask.root_url, "projects", [views.project(ask.root_url, project) for project in found]))
+    return listed(ask, Project, found)
 
 
 # Projects
@@ -94,12 +86,12 @@ async def list_projects_of_user(ask: Ask) -> Reply:
 
 async def list_projects(ask: Ask) -> Reply:
     found = project_tags.narrowed(ask, await ask.store.records(Project, **ask.filters("name", "domain_id", "enabled")))
-    return Reply(views.listing(ask.root_url, "projects", [views.project(ask.root_url, project) for project in found]))
+    return listed(ask, Project, found)
 
 
 async def show_project(ask: Ask) -> Reply:
     """Show a project, and its relatives if they are asked for: a domain above it, and no project below it."""
-    project = await ask.store.record(Project, ask.path("project_id"))
+    project = await in_path(ask, Project)
     found: dict[str, Any] = {}
     for relatives, by_id in (("parents", {project.domain_id: None}), ("subtree", None)):
         as_list, as_ids = (ask.flag(f"{relatives}_as_{form}") for form in ("list", "ids"))
@@ -128,7 +120,7 @@ async def create_project(ask: Ask) -> Reply:
     )
     with unique_name("project", project.name, project.domain_id):
         await ask.store.add(project)
-    return Reply({"project": views.project(ask.root_url, project)}, 201)
+    return shown(ask, project, 201)
 
 
 async def update_project(ask: Ask) -> Reply:
@@ -136,17 +128,12 @@ async def update_project(ask: Ask) -> Reply:
     changes = changes_of(given)
     if "tags" in changes:
         changes["tags"] = project_tags.checked(changes["tags"])
-    project = await ask.store.record(Project, ask.path("project_id"))
+    project = await in_path(ask, Project)
     if extra:
         changes["extra"] = project.extra | extra
     with unique_name("project", changes.get("name"), project.domain_id):
         project = await ask.store.change(Project, project.id, changes)
-    return Reply({"project": views.project(ask.root_url, project)})
-
-
-async def delete_project(ask: Ask) -> Reply:
-    await ask.store.remove(Project, ask.path("project_id"))
-    return NO_CONTENT
+    return shown(ask, project)
 
 
 # Roles
@@ -156,11 +143,7 @@ async def list_roles(ask: Ask) -> Reply:
     # Names are in lower case in the store; Keystone's clients may use any case.
     wanted = {name: value.lower() for name, value in ask.filters("name").items()}
     found = [] if ask.filters("domain_id") else await ask.store.records(Role, **wanted)
-    return Reply(views.listing(ask.root_url, "roles", [views.role(ask.root_url, role) for role in found]))
-
-
-async def show_role(ask: Ask) -> Reply:
-    return Reply({"role": views.role(ask.root_url, await ask.store.record(Role, ask.path("role_id")))})
+    return listed(ask, Role, found)
 
 
 async def create_role(ask: Ask) -> Reply:
@@ -171,7 +154,7 @@ async def create_role(ask: Ask) -> Reply:
     role = Role(id=new_id(ask.context.ids), name=name.lower(), description=given.description or "", spelling=name)
     with unique_name("role", role.name, None):
         await ask.store.add(role)
-    return Reply({"role": views.role(ask.root_url, role)}, 201)
+    return shown(ask, role, 201)
 
 
 async def update_role(ask: Ask) -> Reply:
@@ -180,7 +163,7 @@ async def update_role(ask: Ask) -> Reply:
         changes |= {"name": changes["name"].lower(), "spelling": changes["name"]}
     with unique_name("role", changes.get("name"), None):
         role = await ask.store.change(Role, role.id, changes)
-    return Reply({"role": views.role(ask.root_url, role)})
+    return shown(ask, role)
 
 
 async def delete_role(ask: Ask) -> Reply:
@@ -190,7 +173,7 @@ async def delete_role(ask: Ask) -> Reply:
 
 async def _added_role(ask: Ask) -> Role:
     """Return the role in the path, to be changed. Raises: NotFound; Refused: it is one of the cloud itself."""
-    role = await ask.store.record(Role, ask.path("role_id"))
+    role = await in_path(ask, Role)
     if role.name in ROLES:
         raise Refused(f"The role {role.name} is one that the cloud cannot do without.")
     return role

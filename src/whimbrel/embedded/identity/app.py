@@ -14,6 +14,7 @@ from whimbrel.embedded.identity import (
     tokens,
     versions,
 )
+from whimbrel.embedded.identity.answers import removing, showing
 from whimbrel.embedded.identity.attempts import Attempts
 from whimbrel.embedded.identity.request import (
     SHAPE,
@@ -31,7 +32,7 @@ from whimbrel.embedded.identity.service_catalog import Catalog
 from whimbrel.http.app import App, routed
 from whimbrel.http.routes import Route
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.services.identity import IdentityStore
+from whimbrel.ports.services.identity import Domain, Group, IdentityStore, Project, Role, User
 
 USER = "/v3/users/{user_id}"
 PROJECT = "/v3/projects/{project_id}"
@@ -61,48 +62,48 @@ ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("GET", "/v3/auth/domains", tokens.list_domains, holder),
     ("GET", "/v3/users", accounts.list_users, admin),
     ("POST", "/v3/users", accounts.create_user, admin),
-    ("GET", USER, accounts.show_user, oneself),
+    ("GET", USER, showing(User), oneself),
     ("PATCH", USER, accounts.update_user, admin),
-    ("DELETE", USER, accounts.delete_user, admin),
+    ("DELETE", USER, removing(User), admin),
     ("POST", USER + "/password", accounts.change_own_password, everybody),  # the old password is the proof
     ("GET", USER + "/projects", accounts.list_projects_of_user, oneself),
     ("GET", "/v3/projects", accounts.list_projects, admin),
     ("POST", "/v3/projects", accounts.create_project, admin),
     ("GET", PROJECT, accounts.show_project, insider),
     ("PATCH", PROJECT, accounts.update_project, admin),
-    ("DELETE", PROJECT, accounts.delete_project, admin),
+    ("DELETE", PROJECT, removing(Project), admin),
     ("GET", TAGS, project_tags.index, insider),
     ("PUT", TAGS, project_tags.replace_all, admin),
     ("DELETE", TAGS, project_tags.clear, admin),
     ("GET", TAGS + "/{tag}", project_tags.check, insider),
     ("PUT", TAGS + "/{tag}", project_tags.add, admin),
     ("DELETE", TAGS + "/{tag}", project_tags.delete, admin),
-    ("GET", ROLES_OF_USER, role_assignments.list_of_user, admin),
+    ("GET", ROLES_OF_USER, role_assignments.list_roles, admin),
     ("GET", ROLES_OF_USER + "/{role_id}", role_assignments.check, admin),
     ("PUT", ROLES_OF_USER + "/{role_id}", role_assignments.assign, admin),
     ("DELETE", ROLES_OF_USER + "/{role_id}", role_assignments.unassign, admin),
     ("GET", "/v3/role_assignments", role_assignments.list_all, admin),
     ("GET", "/v3/roles", accounts.list_roles, admin),
     ("POST", "/v3/roles", accounts.create_role, admin),
-    ("GET", "/v3/roles/{role_id}", accounts.show_role, admin),
+    ("GET", "/v3/roles/{role_id}", showing(Role), admin),
     ("PATCH", "/v3/roles/{role_id}", accounts.update_role, admin),
     ("DELETE", "/v3/roles/{role_id}", accounts.delete_role, admin),
-    ("GET", ROLES_OF_GROUP, role_assignments.list_of_group, admin),
-    ("GET", ROLES_OF_GROUP + "/{role_id}", role_assignments.check_of_group, admin),
-    ("PUT", ROLES_OF_GROUP + "/{role_id}", role_assignments.assign_to_group, admin),
-    ("DELETE", ROLES_OF_GROUP + "/{role_id}", role_assignments.unassign_from_group, admin),
+    ("GET", ROLES_OF_GROUP, role_assignments.list_roles, admin),
+    ("GET", ROLES_OF_GROUP + "/{role_id}", role_assignments.check, admin),
+    ("PUT", ROLES_OF_GROUP + "/{role_id}", role_assignments.assign, admin),
+    ("DELETE", ROLES_OF_GROUP + "/{role_id}", role_assignments.unassign, admin),
     ("PUT", DOMAIN + "/{holders}/{holder_id}/roles/{role_id}", role_assignments.refuse, admin),
     ("PUT", "/v3/system/{holders}/{holder_id}/roles/{role_id}", role_assignments.refuse, admin),
     ("GET", "/v3/domains", domains.index, admin),
     ("POST", "/v3/domains", domains.create, admin),
-    ("GET", DOMAIN, domains.show, holder),
+    ("GET", DOMAIN, showing(Domain), holder),
     ("PATCH", DOMAIN, domains.update, admin),
     ("DELETE", DOMAIN, domains.delete, admin),
     ("GET", "/v3/groups", groups.index, admin),
     ("POST", "/v3/groups", groups.create, admin),
-    ("GET", GROUP, groups.show, admin),
+    ("GET", GROUP, showing(Group), admin),
     ("PATCH", GROUP, groups.update, admin),
-    ("DELETE", GROUP, groups.delete, admin),
+    ("DELETE", GROUP, removing(Group), admin),
     ("GET", GROUP + "/users", groups.list_members, admin),
     ("GET", MEMBER, groups.check_member, admin),
     ("PUT", MEMBER, groups.add_member, admin),

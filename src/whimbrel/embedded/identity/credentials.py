@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.accounts import changes_of
+from whimbrel.embedded.identity.answers import in_path, listed, shown
 from whimbrel.embedded.identity.bodies import ChangedCredential, Ec2Body, NewCredential
 from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.request import FORBIDDEN, Ask, admin
@@ -25,11 +26,11 @@ async def index(ask: Ask) -> Reply:
     if not admin(ask):
         wanted["user_id"] = ask.principal.user_id
     found = await ask.store.records(Credential, **wanted)
-    return Reply(views.listing(ask.root_url, "credentials", [views.credential(ask.root_url, each) for each in found]))
+    return listed(ask, Credential, found)
 
 
 async def show(ask: Ask) -> Reply:
-    return Reply({"credential": views.credential(ask.root_url, await _own(ask))})
+    return shown(ask, await _own(ask))
 
 
 async def create(ask: Ask) -> Reply:
@@ -46,7 +47,7 @@ async def create(ask: Ask) -> Reply:
         project_id=None if given.project_id is None else ProjectId(given.project_id),
     )
     await ask.store.add(credential)
-    return Reply({"credential": views.credential(ask.root_url, credential)}, 201)
+    return shown(ask, credential, 201)
 
 
 async def update(ask: Ask) -> Reply:
@@ -57,7 +58,7 @@ async def update(ask: Ask) -> Reply:
     if changes.get("project_id") is not None:
         await ask.store.record(Project, changes["project_id"])
     changed = await ask.store.change(Credential, credential.id, changes)
-    return Reply({"credential": views.credential(ask.root_url, changed)})
+    return shown(ask, changed)
 
 
 async def delete(ask: Ask) -> Reply:
@@ -74,7 +75,7 @@ async def index_ec2(ask: Ask) -> Reply:
 
 
 async def create_ec2(ask: Ask) -> Reply:
-    user = await ask.store.record(User, ask.path("user_id"))
+    user = await in_path(ask, User)
     project = await ask.store.record(Project, (await ask.body(Ec2Body)).tenant_id)
     if not admin(ask) and project.id != ask.principal.project_id:
         raise Problem(403, FORBIDDEN)
@@ -133,7 +134,7 @@ def _ec2_id(access: str) -> str:
 
 
 async def _own(ask: Ask) -> Credential:
-    found = await ask.store.record(Credential, ask.path("credential_id"))
+    found = await in_path(ask, Credential)
     _check_owner(ask, found.user_id)
     return found
 

@@ -1,8 +1,8 @@
 """Domains: read and change. Tokens and roles are for projects only."""
 
 from whimbrel.domain.errors import Refused
-from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.accounts import changes_of, unique_name
+from whimbrel.embedded.identity.answers import in_path, listed, shown
 from whimbrel.embedded.identity.bodies import ChangedProject, NewDomain
 from whimbrel.embedded.identity.initial_accounts import DEFAULT_DOMAIN, new_id
 from whimbrel.embedded.identity.request import Ask
@@ -12,11 +12,7 @@ from whimbrel.ports.services.identity import Domain
 
 async def index(ask: Ask) -> Reply:
     found = await ask.store.records(Domain, **ask.filters("name", "enabled"))
-    return Reply(views.listing(ask.root_url, "domains", [views.domain(ask.root_url, domain) for domain in found]))
-
-
-async def show(ask: Ask) -> Reply:
-    return Reply({"domain": views.domain(ask.root_url, await ask.store.record(Domain, ask.path("domain_id")))})
+    return listed(ask, Domain, found)
 
 
 async def create(ask: Ask) -> Reply:
@@ -29,7 +25,7 @@ async def create(ask: Ask) -> Reply:
     )
     with unique_name("domain", domain.name, None):
         await ask.store.add(domain)
-    return Reply({"domain": views.domain(ask.root_url, domain)}, 201)
+    return shown(ask, domain, 201)
 
 
 async def update(ask: Ask) -> Reply:
@@ -38,12 +34,12 @@ async def update(ask: Ask) -> Reply:
         raise Refused("The default domain cannot be disabled: the cloud's own accounts are in it.")
     with unique_name("domain", changes.get("name"), None):
         domain = await ask.store.change(Domain, domain_id, changes)
-    return Reply({"domain": views.domain(ask.root_url, domain)})
+    return shown(ask, domain)
 
 
 async def delete(ask: Ask) -> Reply:
     """Delete a disabled domain with its users, groups and projects."""
-    domain = await ask.store.record(Domain, ask.path("domain_id"))
+    domain = await in_path(ask, Domain)
     if domain.enabled:
         raise Refused(f"Cannot delete a domain that is enabled, please disable it first: {domain.id}.")
     await ask.store.remove(Domain, domain.id)

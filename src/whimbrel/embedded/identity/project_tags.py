@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from whimbrel.domain.errors import NotFound
+from whimbrel.embedded.identity.answers import in_path
 from whimbrel.embedded.identity.bodies import Tag, TagsBody
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.problem import Problem
@@ -78,7 +79,7 @@ async def delete(ask: Ask) -> Reply:
 
 
 async def _project(ask: Ask) -> Project:
-    return await ask.store.record(Project, ask.path("project_id"))
+    return await in_path(ask, Project)
 
 
 def _one(ask: Ask, tags: Collection[str]) -> str:

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from whimbrel.domain.errors import Refused
-from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import views
+from whimbrel.embedded.identity.answers import in_path, listed
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
@@ -35,8 +37,8 @@ async def list_all(ask: Ask) -> Reply:
         found = await _effective(ask, wanted)
     else:
         found = [
-            *([] if "group_id" in wanted else await ask.store.assignments(**wanted)),
-            *([] if "user_id" in wanted else await ask.store.group_assignments(**wanted)),
+            *([] if "group_id" in wanted else await ask.store.assignments(Assignment, **wanted)),
+            *([] if "user_id" in wanted else await ask.store.assignments(GroupAssignment, **wanted)),
         ]
     lines = [_view(ask.root_url, each) for each in found]
     if ask.flag("include_names"):
@@ -49,8 +51,8 @@ async def _effective(ask: Ask, wanted: dict[str, str]) -> list[Assignment]:
     if "group_id" in wanted:
         raise Problem(400, "Combining effective and group filter will always result in an empty list.")
     user_id, role_id = wanted.pop("user_id", None), wanted.pop("role_id", None)
-    found = [each for each in await ask.store.assignments(**wanted) if user_id in (None, each.user_id)]
-    for each in await ask.store.group_assignments(**wanted):
+    found = [each for each in await ask.store.assignments(Assignment, **wanted) if user_id in (None, each.user_id)]
+    for each in await ask.store.assignments(GroupAssignment, **wanted):
         members = await ask.store.members(each.group_id)
         found += [
             Assignment(user_id=member.id, project_id=each.project_id, role_id=each.role_id)
@@ -60,16 +62,22 @@ async def _effective(ask: Ask, wanted: dict[str, str]) -> list[Assignment]:
     return [each for each in _expand(found, await ask.store.records(Role)) if role_id in (None, each.role_id)]
 
 
-async def list_of_user(ask: Ask) -> Reply:
-    """List the roles of a user in a project."""
-    user = await ask.store.record(User, ask.path("user_id"))
-    project = await ask.store.record(Project, ask.path("project_id"))
-    return await _roles(ask, await ask.store.assignments(user_id=user.id, project_id=project.id))
+async def list_roles(ask: Ask) -> Reply:
+    """List the roles of a user or group in a project."""
+    found: Sequence[Line]
+    if "user_id" in ask.request.params:
+        user, project = await in_path(ask, User), await in_path(ask, Project)
+        found = await ask.store.assignments(Assignment, user_id=user.id, project_id=project.id)
+    else:
+        group, project = await in_path(ask, Group), await in_path(ask, Project)
+        found = await ask.store.assignments(GroupAssignment, group_id=group.id, project_id=project.id)
+    has = {each.role_id for each in found}
+    return listed(ask, Role, [role for role in await ask.store.records(Role) if role.id in has])
 
 
 async def check(ask: Ask) -> Reply:
     wanted = _named(ask)
-    if not await ask.store.assignments(user_id=wanted.user_id, project_id=wanted.project_id, role_id=wanted.role_id):
+    if not await ask.store.assignments(type(wanted), **msgspec.structs.asdict(wanted)):
         raise Problem(404, "Could not find role assignment.")
     return NO_CONTENT
 
@@ -84,55 +92,15 @@ async def unassign(ask: Ask) -> Reply:
     return NO_CONTENT
 
 
-async def list_of_group(ask: Ask) -> Reply:
-    """List the roles of a group in a project."""
-    group = await ask.store.record(Group, ask.path("group_id"))
-    project = await ask.store.record(Project, ask.path("project_id"))
-    return await _roles(ask, await ask.store.group_assignments(group_id=group.id, project_id=project.id))
-
-
-async def check_of_group(ask: Ask) -> Reply:
-    wanted = _named_of_group(ask)
-    if not await ask.store.group_assignments(
-        group_id=wanted.group_id, project_id=wanted.project_id, role_id=wanted.role_id
-    ):
-        raise Problem(404, "Could not find role assignment.")
-    return NO_CONTENT
-
-
-async def assign_to_group(ask: Ask) -> Reply:
-    await ask.store.assign_to_group(_named_of_group(ask))
-    return NO_CONTENT
-
-
-async def unassign_from_group(ask: Ask) -> Reply:
-    await ask.store.unassign_from_group(_named_of_group(ask))
-    return NO_CONTENT
-
-
 async def refuse(ask: Ask) -> Reply:
     """Refuse roles in domains and in the system."""
     raise Refused("Roles are for projects here, not for domains or the system.")
 
 
-def _named_of_group(ask: Ask) -> GroupAssignment:
-    return GroupAssignment(
-        group_id=ask.path("group_id"), project_id=ProjectId(ask.path("project_id")), role_id=ask.path("role_id")
-    )
-
-
-async def _roles(ask: Ask, found: Sequence[Line]) -> Reply:
-    has = {each.role_id for each in found}
-    roles = [role for role in await ask.store.records(Role) if role.id in has]
-    return Reply(views.listing(ask.root_url, "roles", [views.role(ask.root_url, role) for role in roles]))
-
-
-def _named(ask: Ask) -> Assignment:
-    return Assignment(
-        user_id=UserId(ask.path("user_id")),
-        project_id=ProjectId(ask.path("project_id")),
-        role_id=ask.path("role_id"),
-    )
+def _named(ask: Ask) -> Line:
+    """Return the assignment in the path, of a user or of a group."""
+    kind: type[Line] = Assignment if "user_id" in ask.request.params else GroupAssignment
+    return msgspec.convert(ask.request.params, kind)
 
 
 def _expand(found: list[Assignment], roles: list[Role]) -> list[Assignment]:

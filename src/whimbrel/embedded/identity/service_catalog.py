@@ -33,9 +33,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
                 "id": service.id,
                 "type": service.type,
                 "name": service.name,
-                "endpoints": [
-                    {**_place(service, interface, self.region), "region": self.region} for interface in INTERFACES
-                ],
+                "endpoints": [_endpoint(service, interface, self.region) for interface in INTERFACES],
             }
             for service in self.services
         ]
@@ -48,12 +46,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
 
     def endpoint_views(self) -> list[dict[str, Any]]:
         return [
-            {
-                **_place(service, interface, self.region),
-                "region": self.region,
-                "service_id": service.id,
-                "enabled": True,
-            }
+            {**_endpoint(service, interface, self.region), "service_id": service.id, "enabled": True}
             for service in self.services
             for interface in INTERFACES
         ]
@@ -62,12 +55,13 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
         return {"id": self.region, "description": "", "parent_region_id": None}
 
 
-def _place(service: Service, interface: str, region: str) -> dict[str, Any]:
+def _endpoint(service: Service, interface: str, region: str) -> dict[str, Any]:
     return {
         "id": _id(f"{service.type} {interface} {region}"),
         "interface": interface,
         "region_id": region,
         "url": service.url,
+        "region": region,
     }
 
 

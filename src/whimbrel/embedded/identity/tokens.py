@@ -7,6 +7,7 @@ import secrets
 
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.embedded.identity import catalog_resources, views
+from whimbrel.embedded.identity.answers import listed
 from whimbrel.embedded.identity.bodies import (
     Auth,
     CredentialProof,
@@ -123,12 +124,12 @@ async def show_catalog(ask: Ask) -> Reply:
 async def list_projects(ask: Ask) -> Reply:
     """List the projects to which the requester can scope a token."""
     found = [project for project in await ask.store.projects_of(ask.principal.user_id) if project.enabled]
-    return Reply(views.listing(ask.root_url, "projects", [views.project(ask.root_url, project) for project in found]))
+    return listed(ask, Project, found)
 
 
 async def list_domains(ask: Ask) -> Reply:
     """List the domains to which a token can be scoped: always empty, only projects are supported."""
-    return Reply(views.listing(ask.root_url, "domains", []))
+    return listed(ask, Domain, [])
 
 
 async def refuse_trusts(ask: Ask) -> Reply:

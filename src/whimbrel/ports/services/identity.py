@@ -233,6 +233,8 @@ class Population(msgspec.Struct, frozen=True, kw_only=True):
 Changes = Mapping[str, Any]
 """Field name -> new value."""
 
+RoleAssignment = TypeVar("RoleAssignment", bound=Assignment | GroupAssignment)
+
 Record = TypeVar(
     "Record",
     Domain,
@@ -295,14 +297,17 @@ class IdentityStore(Identity, Protocol):
     async def tag_project(self, project_id: str, edit: Callable[[list[str]], list[str]]) -> Project:
         """Change a project's tags in one transaction and return it. Raises: NotFound; what `edit` raises."""
 
-    async def assignments(self, **wanted: Any) -> list[Assignment]:
-        """Return the assignments with these field values."""
+    async def assignments(self, kind: type[RoleAssignment], **wanted: Any) -> list[RoleAssignment]:
+        """Return the assignments of this kind with these field values."""
 
-    async def assign(self, assignment: Assignment) -> None:
-        """Add an assignment. Repeatable. Raises: NotFound: no such user, project or role."""
+    async def assign(self, assignment: Assignment | GroupAssignment) -> None:
+        """Add an assignment. Repeatable. Raises: NotFound: no such user or group, project or role."""
 
-    async def unassign(self, assignment: Assignment) -> None:
-        """Remove an assignment, and the user's application credentials of the project. Raises: NotFound."""
+    async def unassign(self, assignment: Assignment | GroupAssignment) -> None:
+        """Remove an assignment, and the application credentials of the user, or of each member, in the project.
+
+        Raises: NotFound.
+        """
 
     async def members(self, group_id: str) -> list[User]:
         """Return the members of a group, by name."""
@@ -314,14 +319,6 @@ class IdentityStore(Identity, Protocol):
 
     async def leave(self, group_id: str, user_id: str) -> None:
         """End a membership, and what depends on it as in `unassign`. Raises: NotFound: the user is no member."""
-
-    async def group_assignments(self, **wanted: Any) -> list[GroupAssignment]: ...
-
-    async def assign_to_group(self, assignment: GroupAssignment) -> None:
-        """Repeatable. Raises: NotFound: no such group, project or role."""
-
-    async def unassign_from_group(self, assignment: GroupAssignment) -> None:
-        """Remove an assignment; otherwise as `unassign`, for each member. Raises: NotFound."""
 
     async def issue(self, wanted: NewToken) -> Grant:
         """Issue a token. Raises: Refused: the user or project is disabled, or the user has no role in it; NotFound."""

@@ -1,21 +1,20 @@
-"""Groups of users: members, and the roles that all of them have.
+"""Groups of users and their members.
 
 Invariant: as in store.py: each change locks the users that it touches and updates their tokens before it commits.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.identity.records_by_id import RecordStore
-from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, HOLD_ROLE, LOCK_USER, find, select_by, value_of
+from whimbrel.adapters.sql.identity.rows import LOCK_USER, find, select_by, value_of
 from whimbrel.adapters.sql.identity.tokens import end_application_credentials, refresh_tokens
 from whimbrel.adapters.sql.tables.identity import group_assignments, group_members, groups, users
 from whimbrel.domain.errors import NotFound
-from whimbrel.ports.services.identity import Group, GroupAssignment, Project, Role, User
+from whimbrel.ports.services.identity import Group, User
 
 LOCK_GROUP = select_by(groups, "id").with_for_update()
 _MEMBERS = (
@@ -58,7 +57,7 @@ class GroupStore(RecordStore):
             await find(tx, User, user_id, LOCK_USER)
             if await tx.row(select_by(group_members, *here), here) is None:
                 await tx.run(sa.insert(group_members), here)
-                await _refresh(tx, [user_id], await _projects(tx, group_id))
+                await refresh(tx, [user_id], await _projects(tx, group_id))
 
     async def leave(self, group_id: str, user_id: str) -> None:
         async with self._db.write() as tx:
@@ -67,42 +66,19 @@ class GroupStore(RecordStore):
             here = (group_members.c.group_id == group_id, group_members.c.user_id == user_id)
             if (await tx.run(sa.delete(group_members).where(*here))).rowcount == 0:
                 raise NotFound(f"Could not find user {user_id} in group {group_id}.")
-            await _end_access(tx, [user_id], await _projects(tx, group_id))
-
-    async def group_assignments(self, **wanted: Any) -> list[GroupAssignment]:
-        return await self._select(GroupAssignment, group_assignments, wanted)
-
-    async def assign_to_group(self, assignment: GroupAssignment) -> None:
-        here = msgspec.structs.asdict(assignment)
-        async with self._db.write() as tx:
-            group_id, project_id = assignment.group_id, assignment.project_id
-            await find(tx, Group, group_id, LOCK_GROUP)
-            members = await _locked_members(tx, group_id)
-            await find(tx, Project, project_id, HOLD_PROJECT)
-            await find(tx, Role, assignment.role_id, HOLD_ROLE)
-            if await tx.row(select_by(group_assignments, *here), here) is None:
-                await tx.run(sa.insert(group_assignments), here)
-                await _refresh(tx, members, [project_id])
-
-    async def unassign_from_group(self, assignment: GroupAssignment) -> None:
-        async with self._db.write() as tx:
-            await tx.row(LOCK_GROUP, {"id": assignment.group_id})
-            members = await _locked_members(tx, assignment.group_id)
-            here = (column == getattr(assignment, column.name) for column in group_assignments.c)
-            if (await tx.run(sa.delete(group_assignments).where(*here))).rowcount == 0:
-                raise NotFound("Could not find role assignment.")
-            await _end_access(tx, members, [assignment.project_id])
+            await end_access(tx, [user_id], await _projects(tx, group_id))
 
     async def _before_removal(self, tx: Tx, kind: type[msgspec.Struct], record_id: str) -> None:
         await super()._before_removal(tx, kind, record_id)
         if kind is Group:
             await tx.row(LOCK_GROUP, {"id": record_id})
-            members, projects = await _locked_members(tx, record_id), await _projects(tx, record_id)
+            members, projects = await locked_members(tx, record_id), await _projects(tx, record_id)
             await tx.run(sa.delete(group_assignments).where(group_assignments.c.group_id == record_id))
-            await _end_access(tx, members, projects)
+            await end_access(tx, members, projects)
 
 
-async def _locked_members(tx: Tx, group_id: str) -> list[str]:
+async def locked_members(tx: Tx, group_id: str) -> list[str]:
+    """Lock the members of a group, and return their ids."""
     members = [row.user_id for row in await tx.rows(_MEMBER_IDS, {"group": group_id})]
     for user_id in members:
         await tx.row(LOCK_USER, {"id": user_id})
@@ -113,15 +89,16 @@ async def _projects(tx: Tx, group_id: str) -> list[str]:
     return [row.project_id for row in await tx.rows(_PROJECT_IDS, {"group": group_id})]
 
 
-async def _refresh(tx: Tx, user_ids: Iterable[str], project_ids: list[str]) -> None:
+async def refresh(tx: Tx, user_ids: Iterable[str], project_ids: list[str]) -> None:
+    """Update the tokens of these users for these projects."""
     for user_id in user_ids:
         for project_id in project_ids:
             await refresh_tokens(tx, user_id, project_id)
 
 
-async def _end_access(tx: Tx, user_ids: list[str], project_ids: list[str]) -> None:
+async def end_access(tx: Tx, user_ids: list[str], project_ids: list[str]) -> None:
     """Take roles out of tokens, and end the application credentials that relied on them."""
     for user_id in user_ids:
         for project_id in project_ids:
             await end_application_credentials(tx, user_id, project_id)
-    await _refresh(tx, user_ids, project_ids)
+    await refresh(tx, user_ids, project_ids)

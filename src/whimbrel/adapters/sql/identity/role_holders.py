@@ -1,19 +1,20 @@
-"""Roles: a change or the removal of one is at once in the tokens of its holders.
+"""Roles and their assignments: a change or the removal of one is at once in the tokens of its holders.
 
 Invariant: as in store.py: each change locks the groups and users that it touches and updates their tokens before it
 commits.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Tx
-from whimbrel.adapters.sql.identity.groups import LOCK_GROUP
+from whimbrel.adapters.sql.identity.groups import LOCK_GROUP, end_access, locked_members, refresh
 from whimbrel.adapters.sql.identity.records_by_id import RecordStore
-from whimbrel.adapters.sql.identity.rows import LOCK_USER, find, select_by
+from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, HOLD_ROLE, LOCK_USER, find, select_by
 from whimbrel.adapters.sql.identity.tokens import end_application_credentials, refresh_tokens
 from whimbrel.adapters.sql.tables.identity import (
     application_credentials,
@@ -23,10 +24,17 @@ from whimbrel.adapters.sql.tables.identity import (
     roles,
     tokens,
 )
-from whimbrel.ports.services.identity import Role
+from whimbrel.domain.errors import NotFound
+from whimbrel.ports.services.identity import Assignment, Group, GroupAssignment, Project, Role, RoleAssignment, User
 
 Scopes = list[tuple[str, str]]
 """User and project of each assignment of a role."""
+
+_HOLDERS: Mapping[type[msgspec.Struct], tuple[sa.Table, str, sa.Select[Any], type[User | Group]]] = {
+    Assignment: (assignments, "user_id", LOCK_USER, User),
+    GroupAssignment: (group_assignments, "group_id", LOCK_GROUP, Group),
+}
+"""The table of assignments, its column that names the holder, the statement that locks the holder, and its kind."""
 
 _LOCK_ROLE = select_by(roles, "id").with_for_update()
 _GROUPS = sa.select(group_assignments.c.group_id).where(group_assignments.c.role_id == sa.bindparam("role")).distinct()
@@ -42,7 +50,33 @@ _SCOPES = (
 
 
 class RoleStore(RecordStore):
-    """Implements the methods of IdentityStore for roles."""
+    """Implements the methods of IdentityStore for roles and their assignments."""
+
+    async def assignments(self, kind: type[RoleAssignment], **wanted: Any) -> list[RoleAssignment]:
+        return await self._select(kind, _HOLDERS[kind][0], wanted)
+
+    async def assign(self, assignment: Assignment | GroupAssignment) -> None:
+        table, column, lock, kind = _HOLDERS[type(assignment)]
+        here = msgspec.structs.asdict(assignment)
+        async with self._db.write() as tx:
+            await find(tx, kind, here[column], lock)
+            users = await _locked_users(tx, assignment)
+            await find(tx, Project, assignment.project_id, HOLD_PROJECT)
+            await find(tx, Role, assignment.role_id, HOLD_ROLE)
+            if await tx.row(select_by(table, *here), here) is None:
+                await tx.run(sa.insert(table), here)
+                await refresh(tx, users, [assignment.project_id])
+
+    async def unassign(self, assignment: Assignment | GroupAssignment) -> None:
+        table, column, lock, _ = _HOLDERS[type(assignment)]
+        here = msgspec.structs.asdict(assignment)
+        async with self._db.write() as tx:
+            await tx.row(lock, {"id": here[column]})
+            users = await _locked_users(tx, assignment)
+            done = await tx.run(sa.delete(table).where(*(table.c[name] == value for name, value in here.items())))
+            if done.rowcount == 0:
+                raise NotFound("Could not find role assignment.")
+            await end_access(tx, users, [assignment.project_id])
 
     @asynccontextmanager
     async def _changing(self, kind: type[msgspec.Struct], record_id: str) -> AsyncIterator[Tx]:
@@ -75,6 +109,13 @@ class RoleStore(RecordStore):
             for user_id, project_id in scopes:
                 await end_application_credentials(tx, user_id, project_id)
                 await refresh_tokens(tx, user_id, project_id)
+
+
+async def _locked_users(tx: Tx, assignment: Assignment | GroupAssignment) -> list[str]:
+    """Return the users of an assignment whose holder is locked; the members of a group are locked, too."""
+    if isinstance(assignment, Assignment):
+        return [assignment.user_id]
+    return await locked_members(tx, assignment.group_id)
 
 
 async def _locked_holders(tx: Tx, role_id: str) -> tuple[list[str], Scopes]:

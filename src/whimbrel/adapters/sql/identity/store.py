@@ -5,7 +5,6 @@ the dependent tokens before it commits; issuing a token takes the same locks.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -13,8 +12,8 @@ import sqlalchemy as sa
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.identity.groups import GroupStore
 from whimbrel.adapters.sql.identity.role_holders import RoleStore
-from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, HOLD_ROLE, LOCK_USER, find, select_by, value_of
-from whimbrel.adapters.sql.identity.tokens import TokenStore, end_application_credentials, refresh_tokens
+from whimbrel.adapters.sql.identity.rows import find, select_by, value_of
+from whimbrel.adapters.sql.identity.tokens import TokenStore
 from whimbrel.adapters.sql.tables.identity import (
     application_credentials,
     assignments,
@@ -27,16 +26,14 @@ from whimbrel.adapters.sql.tables.identity import (
     tokens,
     users,
 )
-from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.domain.errors import Conflict
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.services.identity import (
     ApplicationCredential,
-    Assignment,
     Domain,
     Group,
     Population,
     Project,
-    Role,
     User,
 )
 
@@ -126,29 +123,3 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
             tagged = msgspec.structs.replace(project, tags=edit(project.tags))
             await tx.run(sa.update(projects).where(projects.c.id == project_id).values(tags=tagged.tags))
         return tagged
-
-    # Assignments
-
-    async def assignments(self, **wanted: Any) -> list[Assignment]:
-        return await self._select(Assignment, assignments, wanted)
-
-    async def assign(self, assignment: Assignment) -> None:
-        here = msgspec.structs.asdict(assignment)
-        async with self._db.write() as tx:
-            await find(tx, User, assignment.user_id, LOCK_USER)
-            await find(tx, Project, assignment.project_id, HOLD_PROJECT)
-            await find(tx, Role, assignment.role_id, HOLD_ROLE)
-            if await tx.row(select_by(assignments, *here), here) is not None:
-                return
-            await tx.run(sa.insert(assignments), here)
-            await refresh_tokens(tx, assignment.user_id, assignment.project_id)
-
-    async def unassign(self, assignment: Assignment) -> None:
-        async with self._db.write() as tx:
-            await tx.row(LOCK_USER, {"id": assignment.user_id})
-            here = (column == getattr(assignment, column.name) for column in assignments.c)
-            done = await tx.run(sa.delete(assignments).where(*here))
-            if done.rowcount == 0:
-                raise NotFound("Could not find role assignment.")
-            await end_application_credentials(tx, assignment.user_id, assignment.project_id)
-            await refresh_tokens(tx, assignment.user_id, assignment.project_id)
