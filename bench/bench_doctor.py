@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import sqlalchemy as sa
 from figures import report
 
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
 
 SERVERS = 100_000

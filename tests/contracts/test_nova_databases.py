@@ -10,13 +10,13 @@ import sqlalchemy as sa
 
 from tests.doctor.nova_copy import DATABASES, NOW, OLD, NovaCopy, moment, server
 from tests.real_placement import new_database
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
-from whimbrel.adapters.sql.nova_books.read_only import reading
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases.read_only import reading
 from whimbrel.adapters.sql.placement_transfer.openstack_tables import alembic_version as version
-from whimbrel.doctor import mending
+from whimbrel.doctor import repairs
 from whimbrel.domain.errors import Refused
 
-SHORT = {mending.API: "api", mending.PLACEMENT: "placement"}
+SHORT = {repairs.API: "api", repairs.PLACEMENT: "placement"}
 """Databases of the copy, by the names that commands have."""
 DRIVERS = {"mariadb": "mysql+pymysql", "postgresql": "postgresql+psycopg"}
 
@@ -83,7 +83,7 @@ def test_it_finds_the_same_as_in_files_and_its_sql_is_taken(copy: NovaCopy, tmp_
     assert msgspec.to_builtins(found) == msgspec.to_builtins(expected)
     assert {each.kind for each in found.findings} >= {"stuck_server", "hidden_copy", "allocation_of_gone_server"}
 
-    for table, column in mending.OF_INSTANCES:  # those of which the doctor reads nothing
+    for table, column in repairs.OF_INSTANCES:  # those of which the doctor reads nothing
         copy.execute("one", f"CREATE TABLE IF NOT EXISTS {table} ({column} VARCHAR(36))")
     for each in found.findings:
         lines = [(command.sql_in, command.line) for command in each.commands if command.sql_in]

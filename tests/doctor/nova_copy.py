@@ -10,10 +10,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
-from whimbrel.adapters.sql.nova_books.nova_databases import NovaUrls, open_nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases.opened_databases import NovaUrls, open_nova
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
-from whimbrel.doctor.looks import Checks, Diagnosis, diagnose
+from whimbrel.doctor.diagnosis import Checks, Diagnosis, diagnose
 from whimbrel.doctor.stuck_limits import StuckLimits
 
 NOW = 1_700_000_000.0

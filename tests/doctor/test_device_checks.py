@@ -1,7 +1,7 @@
 """PCI devices and volume attachments in the records of the cells."""
 
 from tests.doctor.nova_copy import NovaCopy, server
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 
 
 def test_pci_devices(copy: NovaCopy) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.doctor.nova_copy import YOUNG, NovaCopy, server
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 
 GROUP = "00000007-0000-4000-8000-000000000007"
 

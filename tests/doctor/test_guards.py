@@ -4,8 +4,8 @@ import pytest
 
 from tests.doctor.nova_copy import NovaCopy, migration, server
 from tests.doctor.services_copy import GuestsCopy, PortsCopy, VolumesCopy
+from whimbrel.doctor.diagnosis import Checks
 from whimbrel.doctor.guest_checks import GuestChecks
-from whimbrel.doctor.looks import Checks
 from whimbrel.doctor.port_checks import PortChecks
 from whimbrel.doctor.volume_checks import VolumeChecks
 

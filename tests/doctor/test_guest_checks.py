@@ -4,7 +4,7 @@ import pytest
 
 from tests.doctor.nova_copy import YOUNG, NovaCopy, server
 from tests.doctor.services_copy import GuestsCopy
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 from whimbrel.doctor.guest_checks import GuestChecks
 from whimbrel.domain.errors import Invalid
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.doctor.nova_copy import NovaCopy, server
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
 
 

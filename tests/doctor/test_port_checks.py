@@ -4,7 +4,7 @@ import pytest
 
 from tests.doctor.nova_copy import OLD, YOUNG, NovaCopy, moment, server
 from tests.doctor.services_copy import PortsCopy
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
 from whimbrel.doctor.port_checks import PortChecks
 

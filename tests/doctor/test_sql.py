@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.doctor.nova_copy import NovaCopy, migration, server
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 from whimbrel.doctor.doctor_finding import Command
 
 Change = Callable[[NovaCopy], None]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.doctor.nova_copy import NOW, YOUNG, NovaCopy, migration, moment, server
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 
 
 def test_a_resize_in_each_of_its_states_is_in_flight(copy: NovaCopy) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from tests.doctor.nova_copy import NOW, YOUNG, NovaCopy, moment, server
 from tests.doctor.services_copy import VolumesCopy
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 from whimbrel.doctor.doctor_finding import Command
 from whimbrel.doctor.volume_checks import VolumeChecks
 

@@ -15,9 +15,9 @@ import openstack
 import pytest
 
 from whimbrel.adapters.clock import SystemClock
-from whimbrel.adapters.sql.nova_books.nova_databases import open_nova
+from whimbrel.adapters.sql.nova_databases.opened_databases import open_nova
 from whimbrel.cli.doctor import _urls
-from whimbrel.doctor.looks import Diagnosis, diagnose
+from whimbrel.doctor.diagnosis import Diagnosis, diagnose
 from whimbrel.doctor.stuck_limits import StuckLimits
 
 VARIABLES = ("WHIMBREL_TEST_NOVA", "WHIMBREL_TEST_NOVA_PLACEMENT", "WHIMBREL_TEST_NOVA_CLOUDS")

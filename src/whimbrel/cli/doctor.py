@@ -13,12 +13,12 @@ from whimbrel.cli import SAYS_NO, doctor_output, doctor_watch, log_setup, termin
 from whimbrel.cli.doctor_sources import Sources, sources
 from whimbrel.cli.oslo_files import read_connection, read_settings
 from whimbrel.cli.progress_bar import bar
-from whimbrel.doctor.looks import Diagnosis, diagnose
+from whimbrel.doctor.diagnosis import Diagnosis, diagnose
 from whimbrel.doctor.stuck_limits import StuckLimits
 from whimbrel.domain.errors import Invalid
 
 if TYPE_CHECKING:
-    from whimbrel.adapters.sql.nova_books.nova_databases import NovaUrls
+    from whimbrel.adapters.sql.nova_databases.opened_databases import NovaUrls
 
 log = structlog.get_logger(__name__)
 
@@ -119,7 +119,7 @@ def _looked(
 ) -> tuple[Diagnosis, Sequence[str]]:
     """Look twice, with progress on standard error. Return what was found, and what was not checked."""
     from whimbrel.adapters.clock import SystemClock
-    from whimbrel.adapters.sql.nova_books.nova_databases import open_nova
+    from whimbrel.adapters.sql.nova_databases.opened_databases import open_nova
 
     with bar(Console(stderr=True)) as shown, beside.open() as (checks, not_checked):
         task = shown.add_task("", total=None)
@@ -132,7 +132,7 @@ def _looked(
 
 
 def _urls(nova_conf: Path, placement_conf: Path, cell_conf: tuple[str, ...], *, any_schema: bool) -> "NovaUrls":
-    from whimbrel.adapters.sql.nova_books.nova_databases import NovaUrls
+    from whimbrel.adapters.sql.nova_databases.opened_databases import NovaUrls
 
     cells = {}
     for each in cell_conf:

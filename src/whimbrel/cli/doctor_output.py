@@ -8,8 +8,8 @@ from typing import Any
 from rich.markup import escape
 
 from whimbrel.cli import terminal
+from whimbrel.doctor.diagnosis import Diagnosis
 from whimbrel.doctor.doctor_finding import TITLES, Command, Finding, InFlight
-from whimbrel.doctor.looks import Diagnosis
 
 WIDTH = 80
 SQL = (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whimbrel.cli.client import Api, Login, find_login
+from whimbrel.doctor.diagnosis import Checks
 from whimbrel.doctor.guest_checks import GuestChecks
-from whimbrel.doctor.looks import Checks
 from whimbrel.doctor.port_checks import PortChecks
 from whimbrel.doctor.volume_checks import VolumeChecks
 from whimbrel.domain.errors import Invalid

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from whimbrel.cli import SAYS_NO
-from whimbrel.doctor.looks import Diagnosis
+from whimbrel.doctor.diagnosis import Diagnosis
 from whimbrel.domain.errors import Refused, Unavailable
 
 if TYPE_CHECKING:

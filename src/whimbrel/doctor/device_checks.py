@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from whimbrel.doctor import mending
+from whimbrel.doctor import repairs
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.nova_records import Device, Subject, VolumeUse
 
@@ -25,9 +25,9 @@ def pci_devices(devices: Sequence[tuple[Device, Subject | None]], now: float, se
             free = (
                 "UPDATE pci_devices SET status = 'available', instance_uuid = NULL, request_id = NULL WHERE"
                 f" compute_node_id = {each.node_id} AND address = '{each.address}' AND status = '{each.status}' AND"
-                f" instance_uuid = '{each.server}' AND {mending.no_server(each.server)};"
+                f" instance_uuid = '{each.server}' AND {repairs.no_server(each.server)};"
             )
-            yield _device("pci_of_gone_server", each, "which is gone", [mending.sql(each.cell, free)])
+            yield _device("pci_of_gone_server", each, "which is gone", [repairs.sql(each.cell, free)])
         elif (
             (server := subject.server)
             and not server.is_worked_on
@@ -63,8 +63,8 @@ def volumes(uses: Iterable[tuple[VolumeUse, bool]], now: float, settle_s: float)
             kind, text = "volume_of_gone_server", "names a server that is gone"
             cause = "the delete was interrupted before the volume was detached; Cinder may still call it in use"
             is_own = each.attachment not in (None, *named_twice)  # otherwise a live server may use it
-            commands = [mending.drop_mapping(each, mending.no_server(each.server))]
-            commands += [mending.delete_attachment(each.attachment or "")] * is_own
+            commands = [repairs.drop_mapping(each, repairs.no_server(each.server))]
+            commands += [repairs.delete_attachment(each.attachment or "")] * is_own
         yield Finding(
             kind=kind,
             subject=f"{each.server}/{each.volume}",

@@ -1,4 +1,4 @@
-"""Findings of the doctor: one thing that is wrong, with evidence, probable cause and the commands that mend it."""
+"""Findings of the doctor: one thing that is wrong, with evidence, probable cause and the commands that repair it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

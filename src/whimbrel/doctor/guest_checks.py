@@ -5,12 +5,12 @@ Only the hosts that are given are asked. What is found nowhere may be on another
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from whimbrel.doctor import mending
+from whimbrel.doctor import repairs
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.guest_records import Guest, GuestRecords
 from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject
-from whimbrel.doctor.record_words import evidence_of
 from whimbrel.doctor.rest import at_rest, is_gone
+from whimbrel.doctor.server_findings import evidence_of
 from whimbrel.doctor.stuck_limits import StuckLimits
 from whimbrel.domain.batches import batches
 from whimbrel.domain.errors import Invalid
@@ -23,7 +23,7 @@ Places = Mapping[str, Sequence[tuple[str, Guest]]]
 
 
 class GuestChecks:
-    """Implements looks.Checks."""
+    """Implements diagnosis.Checks."""
 
     title = "guests on the hypervisors"
     kinds = frozenset({"guest_twice", "guest_elsewhere", "guest_nowhere", "guest_left_over", "guest_of_no_server"})
@@ -91,7 +91,7 @@ class GuestChecks:
         running = [host for host, guest in elsewhere if guest.is_active]
         waiting = {each.source for each in subject.open_migrations}
         stop = [Command(f"virsh -c {self._guests.address(host)} destroy {server.uuid}") for host in running]
-        reboot = mending.hard_reboot(server.uuid)
+        reboot = repairs.hard_reboot(server.uuid)
         if running and any(guest.is_active for guest in here):
             yield _finding(
                 "guest_twice", subject, server, there, records,

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from whimbrel.doctor import mending
+from whimbrel.doctor import repairs
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.nova_records import CellMapping, Fleet, Held, Instance, Owner, Subject
-from whimbrel.doctor.record_words import evidence_of
+from whimbrel.doctor.server_findings import evidence_of
 
 
 def owner(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
@@ -49,12 +49,15 @@ def _words(owner: Owner) -> str:
 
 
 def _map_to(server: Instance, mapping: CellMapping) -> Command:
-    seen = (mending.equals("project_id", mapping.owner.project), mending.equals("user_id", mapping.owner.user))
+    seen = (
+        repairs.equals("project_id", mapping.owner.project),
+        repairs.equals("user_id", mapping.owner.user),
+    )
     where = " AND ".join((f"instance_uuid = '{server.uuid}'", *seen))
     to = f"project_id = '{server.owner.project}', user_id = '{server.owner.user}'"
-    return mending.sql(mending.API, f"UPDATE instance_mappings SET {to} WHERE {where};")
+    return repairs.sql(repairs.API, f"UPDATE instance_mappings SET {to} WHERE {where};")
 
 
 def _heal(server: Instance, held: Held | None) -> list[Command]:
     """A consumer that Placement has no record of is made anew, with all that it holds; else only its owner changes."""
-    return mending.heal(server.uuid, held if held and held.generation is None else None)
+    return repairs.heal(server.uuid, held if held and held.generation is None else None)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from whimbrel.doctor import mending
+from whimbrel.doctor import repairs
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject
-from whimbrel.doctor.record_words import evidence_of
 from whimbrel.doctor.rest import at_rest, is_gone
+from whimbrel.doctor.server_findings import evidence_of
 from whimbrel.doctor.service_records import Port, PortRecords
 from whimbrel.doctor.stuck_limits import StuckLimits
 from whimbrel.domain.batches import batches
@@ -20,7 +20,7 @@ GUEST_MAY_BE_THERE = "; in a live migration the port follows the guest"
 
 
 class PortChecks:
-    """Implements looks.Checks."""
+    """Implements diagnosis.Checks."""
 
     title = "ports and their bindings"
     kinds = frozenset({"port_of_gone_server", "port_on_other_host", "port_binding_failed", "port_bound_twice", WRONG})
@@ -86,7 +86,7 @@ class PortChecks:
                 f"is bound to {each.host}, and still has a binding to {', '.join(others)}, while no move of server"
                 f" {subject.id} ({server.name}) goes on",
                 "a live migration or a move between cells was interrupted before the other binding was deleted",
-                [*(mending.ask_host(host, server.uuid) for host in others),
+                [*(repairs.ask_host(host, server.uuid) for host in others),
                  *(_delete_binding(each.id, host) for host in others)],
                 bindings=[[binding.host, binding.status] for binding in bindings],
             )  # fmt: skip
@@ -96,7 +96,7 @@ class PortChecks:
     ) -> Iterator[Finding]:
         if is_gone(subject, now, limits):
             known = subject.is_known
-            ask = [mending.ask_host(port.host, subject.id)] if port.host and not known else []
+            ask = [repairs.ask_host(port.host, subject.id)] if port.host and not known else []
             yield _finding(
                 "port_of_gone_server", port, subject, None, records,
                 f"belongs to server {subject.id}, which {'is deleted' if known else 'no cell knows'}",
@@ -116,14 +116,14 @@ class PortChecks:
             bindings = self._ports.bindings(port.id)
             both = [_activate_binding(port.id, server.host), _delete_binding(port.id, port.host)]
             rebind = both if any(each.host == server.host for each in bindings) else [move]
-            ask = [mending.ask_host(port.host, server.uuid)] if port.host else []
+            ask = [repairs.ask_host(port.host, server.uuid)] if port.host else []
             yield _finding(
                 "port_on_other_host", port, subject, server, records,
                 f"is bound to {port.host or 'no host'}, and its server {server.uuid} ({server.name}) is on"
                 f" {server.host}",
                 "a move was interrupted between the change of the server's host and that of the port, or back"
                 + GUEST_MAY_BE_THERE * bool(port.host),
-                [*ask, *([] if server.vm_state == "shelved" else rebind), *mending.replug(server)],
+                [*ask, *([] if server.vm_state == "shelved" else rebind), *repairs.replug(server)],
                 bindings=[[each.host, each.status] for each in bindings],
             )  # fmt: skip
         elif port.vif_type == FAILED:
@@ -133,7 +133,7 @@ class PortChecks:
                 "the host's network agent was down, or does not reach the network, when the port was bound",
                 [Command(f"openstack network agent list --host {port.host}"),
                  Command(f"openstack port unset --host {port.id}"), move,
-                 *mending.replug(server)],
+                 *repairs.replug(server)],
             )  # fmt: skip
 
 
@@ -154,9 +154,9 @@ def _bandwidth(subject: Subject, server: Instance, ports: Sequence[Port], record
         " server's allocation was made anew without its ports",
         evidence={"ports": {each.id: each.revision for each in ports}, "server": evidence_of(subject, records.fleet)},
         commands=[
-            *[mending.release(server.uuid)] * too_much,
-            mending.forget_providers(server.uuid),
-            *mending.heal(server.uuid),
+            *[repairs.release(server.uuid)] * too_much,
+            repairs.forget_providers(server.uuid),
+            *repairs.heal(server.uuid),
         ],
     )
 
@@ -193,8 +193,8 @@ def _activate_binding(port: str, host: str) -> Command:
 def _of_bindings(verb: str, port: str, path: str) -> Command:
     """The client has no command for bindings. Neutron's default policy asks for the role service."""
     return Command(
-        f"curl --fail-with-body -X {verb} {mending.TOKEN}"
-        f' "{mending.endpoint("network")}/v2.0/ports/{port}/bindings/{path}"'
+        f"curl --fail-with-body -X {verb} {repairs.TOKEN}"
+        f' "{repairs.endpoint("network")}/v2.0/ports/{port}/bindings/{path}"'
         "  # as a user with the role service"
     )
 
@@ -224,5 +224,5 @@ def _finding(
             **evidence,
         },
         commands=commands,
-        note=mending.not_rebooted(server) if server and kind in REPLUGGED else "",
+        note=repairs.not_rebooted(server) if server and kind in REPLUGGED else "",
     )

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from whimbrel.doctor import mending, unsticking
+from whimbrel.doctor import repairs, stuck_server_commands
 from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
 from whimbrel.doctor.nova_records import Fleet, Instance, Migration, Subject
-from whimbrel.doctor.record_words import evidence_of, held_words
+from whimbrel.doctor.server_findings import evidence_of, held_words
 from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
 
 CAUSES: Mapping[str, str] = {
@@ -51,7 +51,7 @@ def stuck_server(
         f" {f'task state {task}' if task else NO_TASK}; it holds {held_words(subject.held, fleet)}{moves}",
         cause="".join(_causes(subject, server, task, down=down)),
         evidence=evidence_of(subject, fleet),
-        commands=list(unsticking.commands(subject, server, fleet)),
+        commands=list(stuck_server_commands.commands(subject, server, fleet)),
         note="" if down else _at_work(subject),
     )
 
@@ -105,7 +105,7 @@ def waits_for_nothing(subject: Subject, server: Instance, fleet: Fleet) -> Itera
         " finished: Nova refuses both",
         cause="nova-compute of the source died at the end of the confirmation, or the migration record was changed",
         evidence=evidence_of(subject, fleet),
-        commands=[mending.reset(server.uuid)],
+        commands=[repairs.reset(server.uuid)],
     )
 
 
@@ -127,7 +127,7 @@ def _confirm(
         " confirm and to revert",
         evidence=evidence_of(subject, fleet),
         commands=[
-            mending.end_migration(migration, "finished"),
+            repairs.end_migration(migration, "finished"),
             Command(f"openstack server resize confirm {server.uuid}"),
         ],
     )
@@ -144,10 +144,10 @@ def _stale(subject: Subject, server: Instance, migration: Migration, fleet: Flee
         cause = "the evacuation was not carried out" + DESTROYS.format(migration.source)
     commands = []
     if migration.type == "live-migration" and migration.target and migration.target != server.host:
-        commands.append(mending.ask_host(migration.target, server.uuid))
-    commands.append(mending.end_move(migration, server))
+        commands.append(repairs.ask_host(migration.target, server.uuid))
+    commands.append(repairs.end_move(migration, server))
     if migration.uuid in subject.held_by:
-        commands.append(mending.release(migration.uuid))
+        commands.append(repairs.release(migration.uuid))
     return Finding(
         kind="stale_migration",
         subject=server.uuid,

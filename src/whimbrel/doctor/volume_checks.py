@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from whimbrel.doctor import mending
+from whimbrel.doctor import repairs
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject, VolumeUse
-from whimbrel.doctor.record_words import evidence_of
 from whimbrel.doctor.rest import at_rest, is_gone
+from whimbrel.doctor.server_findings import evidence_of
 from whimbrel.doctor.service_records import Attachment, Volume, VolumeRecords
 from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
 from whimbrel.doctor.volume_commands import attach_again, drop, look_first, record_instead, stop_first, undo
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class VolumeChecks:
-    """Implements looks.Checks."""
+    """Implements diagnosis.Checks."""
 
     title = "volumes and attachments"
     kinds = frozenset(
@@ -120,7 +120,7 @@ class VolumeChecks:
         else:
             return
         host = volume.hosts.get(each.id)
-        commands = [*look_first(each, host, subject, server), mending.delete_attachment(each.id)]
+        commands = [*look_first(each, host, subject, server), repairs.delete_attachment(each.id)]
         own = next((use for use in recorded if server and _is_used(each, use, volume, server)), None)
         if own and server:
             text = (
@@ -129,7 +129,7 @@ class VolumeChecks:
             )
             cause = "a live migration was interrupted after the target's attachment had been recorded"
             other = volume.hosts.get(own.attachment or "")
-            commands = [mending.ask_host(other, server.uuid)] if other else []
+            commands = [repairs.ask_host(other, server.uuid)] if other else []
             commands += record_instead(each, own, self._volumes.attachments_of(volume.id))
         yield Finding(
             kind=kind,
@@ -205,7 +205,7 @@ class VolumeChecks:
         subjects = records.some(sorted({each.server for each in uses}))
         servers = [at_rest(each, now, limits) for each in subjects]
         evidence = [evidence_of(each, records.fleet) for each in subjects]
-        reset = mending.end_volume_migration(volume.id)
+        reset = repairs.end_volume_migration(volume.id)
         if not volume.migrates:
             source = self._volumes.volume(volume.migration.removeprefix(TARGET))
             if not attachments and not uses and not (source and source.migrates):

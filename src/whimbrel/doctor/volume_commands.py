@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from whimbrel.doctor import mending
+from whimbrel.doctor import repairs
 from whimbrel.doctor.doctor_finding import Command
 from whimbrel.doctor.nova_records import Instance, Subject, VolumeUse
 from whimbrel.doctor.service_records import Attachment
@@ -26,7 +26,7 @@ def look_first(
     if not host or (server is None and subject.is_known):
         return
     if server is None or server.host != host:
-        yield mending.ask_host(host, subject.id)
+        yield repairs.ask_host(host, subject.id)
     else:
         xml = f"virsh -c qemu+ssh://{host}/system dumpxml {server.uuid} | grep {attachment.volume}"
         yield Command(f"{xml}  # if it prints a line, the guest has the volume: stop here")
@@ -37,7 +37,7 @@ def undo(use: VolumeUse, server: Instance, undone: Sequence[Attachment]) -> list
     if use.is_root or use.was_connected:
         return attach_again(use, server)
     own = [each for each in undone if each.server == use.server and use.attachment in (each.id, None)]
-    return [drop(use), *(mending.delete_attachment(each.id) for each in own)]
+    return [drop(use), *(repairs.delete_attachment(each.id) for each in own)]
 
 
 def attach_again(use: VolumeUse, server: Instance) -> list[Command]:
@@ -75,14 +75,14 @@ def stop_first(server: Instance | None, commands: Sequence[Command]) -> str:
 def record_instead(attachment: Attachment, use: VolumeUse, others: Sequence[Attachment]) -> Iterator[Command]:
     """Record the attachment that the guest has. Without this a reboot or a delete uses that of another host."""
     row = f"instance_uuid = '{use.server}' AND volume_id = '{use.volume}' AND deleted = 0"
-    yield mending.sql(
+    yield repairs.sql(
         use.cell,
         f"UPDATE block_device_mapping SET attachment_id = '{attachment.id}' WHERE {row}"
         + (f" AND attachment_id = '{use.attachment}';" if use.attachment else " AND attachment_id IS NULL;"),
     )
-    yield from (mending.delete_attachment(other.id) for other in others if other.id == use.attachment)
+    yield from (repairs.delete_attachment(other.id) for other in others if other.id == use.attachment)
 
 
 def drop(use: VolumeUse) -> Command:
     never_used = "" if use.was_connected else " AND COALESCE(connection_info, 'null') = 'null'"
-    return mending.drop_mapping(use, f"(boot_index IS NULL OR boot_index <> 0){never_used}")
+    return repairs.drop_mapping(use, f"(boot_index IS NULL OR boot_index <> 0){never_used}")

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 
+from whimbrel.doctor.diagnosis import Diagnosis
 from whimbrel.doctor.doctor_finding import TITLES
-from whimbrel.doctor.looks import Diagnosis
 
 
 class DoctorFigures:

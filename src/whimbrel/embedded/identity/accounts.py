@@ -9,7 +9,6 @@ import msgspec
 from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import extras, passwords, project_tags, views
-from whimbrel.embedded.identity.answers import in_path, listed, shown
 from whimbrel.embedded.identity.bodies import (
     ChangedNamed,
     ChangedTaggedProject,
@@ -20,6 +19,7 @@ from whimbrel.embedded.identity.bodies import (
     OwnPassword,
 )
 from whimbrel.embedded.identity.initial_accounts import ROLES, new_id
+from whimbrel.embedded.identity.record_replies import in_path, listed, shown
 from whimbrel.embedded.identity.request import UNAUTHORIZED, Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply

@@ -14,8 +14,8 @@ from whimbrel.embedded.identity import (
     tokens,
     versions,
 )
-from whimbrel.embedded.identity.answers import removing, showing
 from whimbrel.embedded.identity.attempts import Attempts
+from whimbrel.embedded.identity.record_replies import removing, showing
 from whimbrel.embedded.identity.request import (
     SHAPE,
     Context,

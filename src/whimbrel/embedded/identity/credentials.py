@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.accounts import changes_of
-from whimbrel.embedded.identity.answers import in_path, listed, shown
 from whimbrel.embedded.identity.bodies import ChangedCredential, Ec2Body, NewCredential
 from whimbrel.embedded.identity.initial_accounts import new_id
+from whimbrel.embedded.identity.record_replies import in_path, listed, shown
 from whimbrel.embedded.identity.request import FORBIDDEN, Ask, admin
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply

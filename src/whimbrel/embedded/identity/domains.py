@@ -2,9 +2,9 @@
 
 from whimbrel.domain.errors import Refused
 from whimbrel.embedded.identity.accounts import changes_of, unique_name
-from whimbrel.embedded.identity.answers import in_path, listed, shown
 from whimbrel.embedded.identity.bodies import ChangedProject, NewDomain
 from whimbrel.embedded.identity.initial_accounts import DEFAULT_DOMAIN, new_id
+from whimbrel.embedded.identity.record_replies import in_path, listed, shown
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import Domain

@@ -1,9 +1,9 @@
 """Groups of users: read and change, with their members."""
 
 from whimbrel.embedded.identity.accounts import changes_of, domain_of, unique_name
-from whimbrel.embedded.identity.answers import in_path, listed, shown
 from whimbrel.embedded.identity.bodies import ChangedNamed, NewNamed
 from whimbrel.embedded.identity.initial_accounts import new_id
+from whimbrel.embedded.identity.record_replies import in_path, listed, shown
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply

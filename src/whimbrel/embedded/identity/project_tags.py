@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from whimbrel.domain.errors import NotFound
-from whimbrel.embedded.identity.answers import in_path
 from whimbrel.embedded.identity.bodies import Tag, TagsBody
+from whimbrel.embedded.identity.record_replies import in_path
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply

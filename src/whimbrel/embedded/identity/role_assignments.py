@@ -7,7 +7,7 @@ import msgspec
 
 from whimbrel.domain.errors import Refused
 from whimbrel.embedded.identity import views
-from whimbrel.embedded.identity.answers import in_path, listed
+from whimbrel.embedded.identity.record_replies import in_path, listed
 from whimbrel.embedded.identity.request import Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply

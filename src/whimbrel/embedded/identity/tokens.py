@@ -7,7 +7,6 @@ import secrets
 
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.embedded.identity import catalog_resources, views
-from whimbrel.embedded.identity.answers import listed
 from whimbrel.embedded.identity.bodies import (
     Auth,
     CredentialProof,
@@ -15,6 +14,7 @@ from whimbrel.embedded.identity.bodies import (
     Ref,
     RefInDomain,
 )
+from whimbrel.embedded.identity.record_replies import listed
 from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Ask
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply

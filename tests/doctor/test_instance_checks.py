@@ -3,7 +3,7 @@
 import pytest
 
 from tests.doctor.nova_copy import OLD, NovaCopy, migration, server
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 
 
 def test_mappings(copy: NovaCopy) -> None:

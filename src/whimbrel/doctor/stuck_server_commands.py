@@ -6,9 +6,9 @@ its state.
 
 from collections.abc import Iterator, Mapping
 
-from whimbrel.doctor import mending
+from whimbrel.doctor import repairs
+from whimbrel.doctor.allocation_checks import holds_its_flavor
 from whimbrel.doctor.doctor_finding import Command
-from whimbrel.doctor.held_checks import holds_its_flavor
 from whimbrel.doctor.nova_records import Fleet, Instance, Migration, Subject
 
 KEPT = ("shelved_offloaded", "shelved", "suspended", "paused", "rescued", "soft-delete")
@@ -36,16 +36,16 @@ GUEST_UNTOUCHED = (
 
 
 def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Command]:
-    yield mending.show(server.uuid)
+    yield repairs.show(server.uuid)
     if state := DELETES.get(server.task_state or ""):
-        yield mending.reset(server.uuid, state)
-        yield mending.delete(server.uuid, RECLAIMED * (state == "active"))
+        yield repairs.reset(server.uuid, state)
+        yield repairs.delete(server.uuid, RECLAIMED * (state == "active"))
     elif server.vm_state in ("building", "deleted"):
         if all(each.cell != server.cell for each in subject.mappings):
-            yield mending.map_to_cell(server, subject.mappings)  # Nova finds by it what it deletes
+            yield repairs.map_to_cell(server, subject.mappings)  # Nova finds by it what it deletes
         if subject.build_request is not None:
-            yield mending.delete_request(server.uuid)  # the delete may leave it, and lists would have the server still
-        yield mending.delete(server.uuid)
+            yield repairs.delete_request(server.uuid)  # the delete may leave it, and lists would have the server still
+        yield repairs.delete(server.uuid)
     elif server.task_state == "restoring":
         yield from _restore(subject, server)
     elif not subject.open_migrations and server.vm_state in KEPT:
@@ -53,17 +53,17 @@ def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Comma
     elif undone := [
         each for each in (*subject.open_migrations, *subject.ended) if _is_reverted_on(each, server, subject)
     ]:
-        yield mending.clear_task(server)
-        yield from (mending.end_migration(each, "finished") for each in undone)
+        yield repairs.clear_task(server)
+        yield from (repairs.end_migration(each, "finished") for each in undone)
         yield Command(f"openstack server resize revert {server.uuid}")
     elif made := _copy_that_runs(subject, server):
-        yield mending.show_copy(made)
-        yield mending.map_to_cell(made, subject.mappings)
-        yield mending.hide_copy(server)
+        yield repairs.show_copy(made)
+        yield repairs.map_to_cell(made, subject.mappings)
+        yield repairs.hide_copy(server)
         if made.task_state:
-            yield mending.clear_task(made)
+            yield repairs.clear_task(made)
             yield from (
-                mending.end_migration(each, "finished") for each in subject.migrations if each.cell == made.cell
+                repairs.end_migration(each, "finished") for each in subject.migrations if each.cell == made.cell
             )
             yield Command(f"openstack server resize revert {server.uuid}")
     else:
@@ -77,9 +77,9 @@ def _restore(subject: Subject, server: Instance) -> Iterator[Command]:
     deletion is NULL, and API.restore, which has set it to that.
     """
     if any(each.is_queued_for_delete for each in subject.mappings):
-        yield mending.keep_mapping(server.uuid)
-    yield mending.reset(server.uuid)
-    yield mending.hard_reboot(server.uuid)
+        yield repairs.keep_mapping(server.uuid)
+    yield repairs.reset(server.uuid)
+    yield repairs.hard_reboot(server.uuid)
 
 
 def _copy_that_runs(subject: Subject, server: Instance) -> Instance | None:
@@ -103,15 +103,15 @@ def _again(subject: Subject, server: Instance) -> Iterator[Command]:
     """Ask for an operation again. The guest of an unshelve that came as far as a host is made anew from the image."""
     is_offloaded = server.vm_state == "shelved_offloaded"
     if is_offloaded and server.host:
-        yield mending.ask_host(server.host, server.uuid)  # an unshelve elsewhere would be a second guest
+        yield repairs.ask_host(server.host, server.uuid)  # an unshelve elsewhere would be a second guest
     if is_offloaded and subject.held:
-        yield mending.release(server.uuid)
-    yield mending.clear_task(server, and_host=is_offloaded and server.host is not None)
+        yield repairs.release(server.uuid)
+    yield repairs.clear_task(server, and_host=is_offloaded and server.host is not None)
     verb = "unshelve" if is_offloaded else AGAIN.get(server.task_state or "")
     if verb == REBOOT:
-        yield mending.hard_reboot(server.uuid)
+        yield repairs.hard_reboot(server.uuid)
     elif verb == OFFLOAD:
-        yield mending.offload(server.uuid)
+        yield repairs.offload(server.uuid)
     elif verb:
         yield Command(f"openstack server {verb} {server.uuid}")
 
@@ -135,25 +135,25 @@ def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Ite
     moves = subject.open_migrations
     if server.task_state == "migrating":
         targets = sorted({each.target for each in moves if each.target} - {server.host})
-        yield from (mending.ask_host(each, server.uuid) for each in targets)
-    yield from (mending.end_move(each, server) for each in moves)  # first: the record of an evacuation is dangerous
-    yield mending.reset(server.uuid)
-    yield from map(mending.release, subject.held_by)
+        yield from (repairs.ask_host(each, server.uuid) for each in targets)
+    yield from (repairs.end_move(each, server) for each in moves)  # first: the record of an evacuation is dangerous
+    yield repairs.reset(server.uuid)
+    yield from map(repairs.release, subject.held_by)
     node = fleet.node_of(server)
     wrong = bool(subject.held) and (
         any(root != node for root in fleet.roots(subject.held)) or not holds_its_flavor(subject, server)
     )
     if wrong:
-        yield mending.release(server.uuid)
+        yield repairs.release(server.uuid)
     if node and (wrong or subject.held is None):
-        yield from mending.heal(server.uuid, subject.held, *subject.held_by.values())
+        yield from repairs.heal(server.uuid, subject.held, *subject.held_by.values())
     for copy in subject.instances:
         if copy.is_hidden:
             there = {copy.host, *(each.target for each in moves if each.crosses_cells)} - {server.host}
             hosts = sorted(filter(None, there))
             yield from (Command(f"virsh -c qemu+ssh://{host}/system destroy {copy.uuid}  # if it runs there, too")
                         for host in hosts)  # fmt: skip
-            yield from mending.delete_copy(copy)
+            yield from repairs.delete_copy(copy)
     yield from _start(subject, server)
 
 
@@ -161,19 +161,19 @@ def _start(subject: Subject, server: Instance) -> Iterator[Command]:
     moves = subject.open_migrations
     wait = " --wait" * (server.vm_state == "stopped")
     if any(each.has_evacuated(server) for each in moves):
-        yield mending.hard_reboot(server.uuid, wait, "if its disk was shared; otherwise rebuild")
+        yield repairs.hard_reboot(server.uuid, wait, "if its disk was shared; otherwise rebuild")
     elif any(each.type == "evacuation" for each in moves):
         yield Command(f"openstack server evacuate {server.uuid}  # if {server.host} is down; otherwise reboot --hard")
     elif server.task_state in OF_REBUILDS:
         if subject.action and subject.action.name == "rebuild" and not server.boots_from_volume:
             yield Command(f"openstack server rebuild{wait} {server.uuid}  # erases its disk, as was asked for")
         else:  # evacuated, its record has ended because the source came back; its actions are gone; or Nova refuses it
-            yield mending.hard_reboot(server.uuid, wait, "if its disk was shared or is a volume; otherwise rebuild")
+            yield repairs.hard_reboot(server.uuid, wait, "if its disk was shared or is a volume; otherwise rebuild")
     elif server.task_state == "migrating":
-        yield mending.hard_reboot(server.uuid, wait, f"if virsh shows it neither on {server.host} nor elsewhere")
+        yield repairs.hard_reboot(server.uuid, wait, f"if virsh shows it neither on {server.host} nor elsewhere")
     elif server.task_state not in GUEST_UNTOUCHED:
         if server.task_state == "resize_migrating":
             yield Command(f"ls -d /var/lib/nova/instances/{server.uuid}*  # {DISKS_AWAY.format(server.host)}")
-        yield mending.hard_reboot(server.uuid, wait)
+        yield repairs.hard_reboot(server.uuid, wait)
     if server.vm_state == "stopped":
         yield Command(f"openstack server stop {server.uuid}")

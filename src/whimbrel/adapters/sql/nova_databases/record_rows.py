@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.nova_books import nova_tables as tables
+from whimbrel.adapters.sql.nova_databases import nova_tables as tables
 from whimbrel.doctor.nova_records import Instance, Migration, Owner, Spec
 
 _i, _m = tables.instances.c, tables.migrations.c

@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from tests.contracts.databases import own_postgres, postgres
 from tests.doctor.nova_copy import OLD, YOUNG, NovaCopy, server
-from whimbrel.adapters.sql.nova_books import nova_tables as nova
-from whimbrel.adapters.sql.nova_books.read_only import reading
+from whimbrel.adapters.sql.nova_databases import nova_tables as nova
+from whimbrel.adapters.sql.nova_databases.read_only import reading
 from whimbrel.doctor.stuck_limits import StuckLimits
 from whimbrel.domain.errors import Refused, Unavailable
 

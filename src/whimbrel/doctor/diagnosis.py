@@ -11,9 +11,9 @@ from typing import Protocol
 
 from whimbrel.doctor import command_guards, device_checks, group_checks, provider_checks
 from whimbrel.doctor.doctor_finding import TITLES, Finding, InFlight
-from whimbrel.doctor.judging import judged
 from whimbrel.doctor.nova_records import Fleet, NovaRecords, Subject
 from whimbrel.doctor.stuck_limits import StuckLimits
+from whimbrel.doctor.subject_checks import judged
 from whimbrel.domain.batches import batches
 
 Look = Callable[[], AbstractContextManager[NovaRecords]]

@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.nova_books.record_rows import seconds_of
+from whimbrel.adapters.sql.nova_databases.record_rows import seconds_of
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as tables
 from whimbrel.doctor.nova_records import OF_PORTS, Fleet, Held, LostProvider, Owner, Part
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.nova_books import nova_tables as tables
-from whimbrel.adapters.sql.nova_books import placement_holdings, record_rows
-from whimbrel.adapters.sql.nova_books.record_rows import INSTANCES, MIGRATIONS, seconds_of
-from whimbrel.doctor.held_checks import cpus_and_memory
+from whimbrel.adapters.sql.nova_databases import nova_tables as tables
+from whimbrel.adapters.sql.nova_databases import placement_holdings, record_rows
+from whimbrel.adapters.sql.nova_databases.record_rows import INSTANCES, MIGRATIONS, seconds_of
+from whimbrel.doctor.allocation_checks import cpus_and_memory
 from whimbrel.doctor.nova_records import (
     ENDED,
     SWAP,

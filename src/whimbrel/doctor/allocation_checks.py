@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from whimbrel.doctor import mending
+from whimbrel.doctor import repairs
 from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
 from whimbrel.doctor.nova_records import Fleet, Held, Instance, Node, Subject
-from whimbrel.doctor.record_words import evidence_of, held_words
+from whimbrel.doctor.server_findings import evidence_of, held_words
 from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
 
 CPU_CLASSES = ("VCPU", "PCPU")
@@ -26,13 +26,13 @@ def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
             yield _finding("allocation_elsewhere", subject, server, fleet,
                            f"has no host and holds {held_words(subject.held, fleet)}",
                            "a create or an offload was interrupted before the allocation was deleted",
-                           [mending.release(server.uuid)])  # fmt: skip
+                           [repairs.release(server.uuid)])  # fmt: skip
     elif server.vm_state == "shelved_offloaded":
-        release = [mending.release(server.uuid)] * bool(subject.held)
+        release = [repairs.release(server.uuid)] * bool(subject.held)
         yield _finding("offloaded_on_host", subject, server, fleet,
                        f"is offloaded, is still recorded on {server.host}, and holds {held_words(subject.held, fleet)}",
                        "nova-compute of the host died at the end of the offload",
-                       [*release, mending.clear_task(server, and_host=True)])  # fmt: skip
+                       [*release, repairs.clear_task(server, and_host=True)])  # fmt: skip
     elif node is None:
         return  # its compute node is gone: not judged
     elif not roots and cpus_and_memory(subject.held) == (0, 0):
@@ -42,8 +42,8 @@ def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
         yield _finding("allocation_elsewhere", subject, server, fleet,
                        f"is on {server.host} and holds {held_words(subject.held, fleet)}",
                        "a move was interrupted between the change of its host and the change of its allocation",
-                       [*(mending.ask_host(root.host, server.uuid) for root in roots),
-                        mending.release(server.uuid), *mending.heal(server.uuid, subject.held)])  # fmt: skip
+                       [*(repairs.ask_host(root.host, server.uuid) for root in roots),
+                        repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
     elif len(roots) > 1:
         yield from _several(subject, server, fleet, node, roots)
     else:
@@ -59,7 +59,7 @@ def consumer(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Findi
         yield _finding("consumer_left", subject, server, fleet,
                        "holds nothing, and Placement has a record of its consumer: it refuses to claim for it",
                        "Placement died while it wrote an allocation",
-                       [mending.forget_consumer(server.uuid)])  # fmt: skip
+                       [repairs.forget_consumer(server.uuid)])  # fmt: skip
 
 
 def of_source(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def _nothing(subject: Subject, server: Instance, fleet: Fleet) -> Finding:
     held = [id for id in subject.held_by if id]
     holder = f"; its migration {held[0]} holds {held_words(subject.held_by[held[0]], fleet)}" if held else ""
     cause = "a move died after it had given the allocation to its migration record, or somebody deleted it"
-    commands = [*map(mending.release, held), *mending.heal(server.uuid, *subject.held_by.values())]
+    commands = [*map(repairs.release, held), *repairs.heal(server.uuid, *subject.held_by.values())]
     return _finding("no_allocation", subject, server, fleet,
                     f"is on {server.host} and holds nothing in Placement{holder}", cause, commands)  # fmt: skip
 
@@ -96,8 +96,8 @@ def _several(subject: Subject, server: Instance, fleet: Fleet, node: Node, roots
     yield _finding("doubled_allocation", subject, server, fleet,
                    f"is on {server.host} and holds {held_words(subject.held, fleet)}",
                    "a move or an evacuation ended without releasing the other host",
-                   [*(mending.ask_host(root.host, server.uuid) for root in roots if root != node),
-                    mending.release(server.uuid), *mending.heal(server.uuid, subject.held)])  # fmt: skip
+                   [*(repairs.ask_host(root.host, server.uuid) for root in roots if root != node),
+                    repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
 
 
 def _amounts(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
@@ -107,7 +107,7 @@ def _amounts(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Findi
                    f"has a flavor of {server.vcpus} VCPU and {server.memory_mb} MEMORY_MB and holds"
                    f" {held_words(subject.held, fleet)}",
                    "a resize failed or was reset after its new allocation was made",
-                   [mending.release(server.uuid), *mending.heal(server.uuid, subject.held)])  # fmt: skip
+                   [repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
 
 
 def holds_its_flavor(subject: Subject, server: Instance) -> bool:
@@ -168,7 +168,10 @@ def of_other(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) ->
             cause="the process that ended the move died, or could not reach Placement, before it released this"
             + GUEST_MAY_BE_ON_TARGET * left,
             evidence=evidence_of(subject, fleet),
-            commands=[*([mending.ask_host(may_run_on, row.server)] if may_run_on else []), mending.release(subject.id)],
+            commands=[
+                *([repairs.ask_host(may_run_on, row.server)] if may_run_on else []),
+                repairs.release(subject.id),
+            ],
         )
     elif subject.deleted and now - subject.touched <= limits.message_s and _is_freed(subject, fleet, now):
         text = "deleted, and nova-compute frees what it holds"
@@ -181,7 +184,7 @@ def of_other(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) ->
             text=f"server {subject.id} is deleted and holds {held}",
             cause="the delete ended before the allocation was released, or a move claimed it again meanwhile",
             evidence=evidence_of(subject, fleet),
-            commands=[mending.release(subject.id)],
+            commands=[repairs.release(subject.id)],
         )
     elif fleet.roots(subject.held):  # otherwise of another user of Placement
         yield Finding(
@@ -191,7 +194,7 @@ def of_other(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) ->
             text=f"consumer {subject.id} holds {held}, and no cell has a server or a migration of that id",
             cause="the record was purged while this was still held, or another program holds it",
             evidence=evidence_of(subject, fleet),
-            commands=[Command("nova-manage placement audit --verbose"), mending.release(subject.id)],
+            commands=[Command("nova-manage placement audit --verbose"), repairs.release(subject.id)],
         )
 
 

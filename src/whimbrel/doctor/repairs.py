@@ -1,4 +1,4 @@
-"""The commands that mend a finding. Commands of Nova and OpenStack first; SQL only where neither has one.
+"""The commands that repair what a finding names. Commands of Nova and OpenStack first; SQL only where neither has one.
 
 The SQL is such that MariaDB, MySQL and PostgreSQL take it. What was seen is in its WHERE clause: it changes nothing
 once the state has changed.

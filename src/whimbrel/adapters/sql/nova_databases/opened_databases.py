@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.nova_books import nova_tables as tables
-from whimbrel.adapters.sql.nova_books.read_only import reading
-from whimbrel.adapters.sql.nova_books.record_reader import RecordReader
+from whimbrel.adapters.sql.nova_databases import nova_tables as tables
+from whimbrel.adapters.sql.nova_databases.read_only import reading
+from whimbrel.adapters.sql.nova_databases.record_reader import RecordReader
 from whimbrel.adapters.sql.placement_transfer.openstack_tables import KNOWN_VERSIONS
 from whimbrel.domain.errors import Refused
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from whimbrel.doctor import mending
+from whimbrel.doctor import repairs
 from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
 from whimbrel.doctor.nova_records import Fleet, Instance, Subject
-from whimbrel.doctor.record_words import evidence_of
+from whimbrel.doctor.server_findings import evidence_of
 from whimbrel.doctor.stuck_limits import StuckLimits
 
 DELETED_OR_FAILED = ("soft-delete", "deleted", "building", "error")
@@ -34,7 +34,7 @@ def rows(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Ite
         yield _finding(
             "server_in_two_cells", subject, fleet, f"has a visible record in {cells}" + MOVES * moves,
             "a move between cells was interrupted, or a database was restored",
-            [mending.hide_copy(each) for each in others] if moves and len(others) == 1 else [])  # fmt: skip
+            [repairs.hide_copy(each) for each in others] if moves and len(others) == 1 else [])  # fmt: skip
     for each in subject.instances:
         if each.is_hidden:
             mapped = _is_mapped(subject, each)
@@ -42,7 +42,7 @@ def rows(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Ite
             yield _finding(
                 "hidden_copy", subject, fleet, text + ", and its mapping names that cell" * mapped,
                 "a move between cells, its confirmation or its revert died before the copy was deleted",
-                [] if mapped or not seen else list(mending.delete_copy(each)))  # fmt: skip
+                [] if mapped or not seen else list(repairs.delete_copy(each)))  # fmt: skip
 
 
 def _is_mapped(subject: Subject, row: Instance) -> bool:
@@ -60,7 +60,7 @@ def mappings(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Findi
         yield _finding("mapping_to_wrong_cell", subject, fleet,
                        f"is in {server.cell}, and its mapping names {named or 'no cell'}",
                        "the conductor died before it had written the cell, or a move between cells was interrupted",
-                       [mending.map_to_cell(server, subject.mappings)])  # fmt: skip
+                       [repairs.map_to_cell(server, subject.mappings)])  # fmt: skip
     elif server.task_state is None and server.vm_state not in DELETED_OR_FAILED:
         yield from _queued(subject, server, fleet)
 
@@ -71,13 +71,13 @@ def compute_node(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[F
         return
     there = [node for node in fleet.nodes if (node.cell, node.host) == (server.cell, server.host)]
     renamed = there[0].name if len(there) == 1 else None
-    where = f"{mending.as_seen(server)} AND {mending.equals('node', server.node)}"
+    where = f"{repairs.as_seen(server)} AND {repairs.equals('node', server.node)}"
     line = f"UPDATE instances SET node = '{renamed}' WHERE {where};"
     names = ", ".join(node.name for node in there) or "none"
     found = _finding("no_compute_node", subject, fleet,
                      f"is on {server.host} and node {server.node}, which no host has; {server.host} has {names}",
                      "the compute node or its service was deleted, or the host or its hypervisor was renamed",
-                     [mending.sql(server.cell, line)] if renamed else [])  # fmt: skip
+                     [repairs.sql(server.cell, line)] if renamed else [])  # fmt: skip
     yield msgspec.structs.replace(found, note=RENAMED if renamed else NO_HOST.format(server.host))
 
 
@@ -88,7 +88,7 @@ def _queued(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Findin
                        f"is {server.vm_state}, and its mapping says that it is being deleted: quotas do not count it,"
                        " and it is not found while its cell is down",
                        "a restore or a delete of it was interrupted, or its state was reset after a delete",
-                       [mending.keep_mapping(server.uuid)])  # fmt: skip
+                       [repairs.keep_mapping(server.uuid)])  # fmt: skip
 
 
 def build_request(
@@ -100,7 +100,7 @@ def build_request(
     yield _finding("stuck_create", subject, fleet,
                    f"is {server.vm_state} in {server.cell}, with its build request: lists show it as being built",
                    "the conductor died before it deleted the request",
-                   [mending.delete_request(server.uuid)])  # fmt: skip
+                   [repairs.delete_request(server.uuid)])  # fmt: skip
 
 
 def request_of_gone(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding]:
@@ -111,7 +111,7 @@ def request_of_gone(subject: Subject, fleet: Fleet, now: float, limits: StuckLim
     yield _finding("stuck_create", subject, fleet,
                    "is deleted, with its build request: lists show it as being built, and it cannot be deleted",
                    "the conductor died before it deleted the request, and the server was deleted in its cell",
-                   [mending.delete_request(subject.id)])  # fmt: skip
+                   [repairs.delete_request(subject.id)])  # fmt: skip
 
 
 def nowhere(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding | InFlight]:
@@ -123,15 +123,15 @@ def nowhere(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> 
     elif subject.build_request is not None:
         yield _finding("stuck_create", subject, fleet, "has a build request and is in no cell",
                        "the conductor died before it wrote the record, or the message to it was lost",
-                       [mending.delete(subject.id)])  # fmt: skip
+                       [repairs.delete(subject.id)])  # fmt: skip
     else:
         cell = subject.mappings[0].cell
-        where = f"instance_uuid = '{subject.id}' AND {mending.names_cell(subject.mappings)}"
+        where = f"instance_uuid = '{subject.id}' AND {repairs.names_cell(subject.mappings)}"
         line = f"DELETE FROM instance_mappings WHERE {where};"
         yield _finding("mapping_of_nothing", subject, fleet,
                        f"has a mapping to {cell or 'no cell'}, and no cell has a record of it",
                        "its create or its purge was interrupted",
-                       [mending.sql(mending.API, line)])  # fmt: skip
+                       [repairs.sql(repairs.API, line)])  # fmt: skip
 
 
 def spec(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
@@ -149,7 +149,7 @@ def spec(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
                        f"has flavor {server.flavor_id}, and its request spec has {found.flavor_id} (numbers of rows):"
                        " the next move places it by the wrong flavor",
                        "a resize failed after the conductor had saved the new flavor, or a revert after the old one",
-                       [mending.reset(server.uuid), mending.hard_reboot(server.uuid, only=LOOK_AGAIN)]
+                       [repairs.reset(server.uuid), repairs.hard_reboot(server.uuid, only=LOOK_AGAIN)]
                        if server.vm_state == "error" else [Command(resize), Command(revert)])  # fmt: skip
     zone = fleet.zones.get(server.host, fleet.default_zone)
     if found.zone is not None and found.zone != zone:
