@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from whimbrel.doctor import repairs
+from whimbrel.doctor.check_context import CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
 from whimbrel.doctor.nova_records import Fleet, Held, Instance, Node, Subject
-from whimbrel.doctor.server_findings import evidence_of, held_words
-from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
+from whimbrel.doctor.server_findings import evidence_of, finding, held_words
 
 CPU_CLASSES = ("VCPU", "PCPU")
 OTHER_RULES = ("resources", "hw:emulator_threads_policy", "hw:cpu_policy")
@@ -23,27 +23,27 @@ def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
     node, roots = fleet.node_of(server), fleet.roots(subject.held)
     if server.host is None:
         if subject.held:
-            yield _finding("allocation_elsewhere", subject, server, fleet,
-                           f"has no host and holds {held_words(subject.held, fleet)}",
-                           "a create or an offload was interrupted before the allocation was deleted",
-                           [repairs.release(server.uuid)])  # fmt: skip
+            yield finding("allocation_elsewhere", subject, fleet,
+                          f"has no host and holds {held_words(subject.held, fleet)}",
+                          "a create or an offload was interrupted before the allocation was deleted",
+                          [repairs.release(server.uuid)])  # fmt: skip
     elif server.vm_state == "shelved_offloaded":
         release = [repairs.release(server.uuid)] * bool(subject.held)
-        yield _finding("offloaded_on_host", subject, server, fleet,
-                       f"is offloaded, is still recorded on {server.host}, and holds {held_words(subject.held, fleet)}",
-                       "nova-compute of the host died at the end of the offload",
-                       [*release, repairs.clear_task(server, and_host=True)])  # fmt: skip
+        yield finding("offloaded_on_host", subject, fleet,
+                      f"is offloaded, is still recorded on {server.host}, and holds {held_words(subject.held, fleet)}",
+                      "nova-compute of the host died at the end of the offload",
+                      [*release, repairs.clear_task(server, and_host=True)])  # fmt: skip
     elif node is None:
         return  # its compute node is gone: not judged
     elif not roots and cpus_and_memory(subject.held) == (0, 0):
         if subject.held is None and server.is_launched and not _asks_for_nothing(subject):
             yield _nothing(subject, server, fleet)
     elif node not in roots:
-        yield _finding("allocation_elsewhere", subject, server, fleet,
-                       f"is on {server.host} and holds {held_words(subject.held, fleet)}",
-                       "a move was interrupted between the change of its host and the change of its allocation",
-                       [*(repairs.ask_host(root.host, server.uuid) for root in roots),
-                        repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
+        yield finding("allocation_elsewhere", subject, fleet,
+                      f"is on {server.host} and holds {held_words(subject.held, fleet)}",
+                      "a move was interrupted between the change of its host and the change of its allocation",
+                      [*(repairs.ask_host(root.host, server.uuid) for root in roots),
+                       repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
     elif len(roots) > 1:
         yield from _several(subject, server, fleet, node, roots)
     else:
@@ -56,10 +56,10 @@ def consumer(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Findi
     Source: placement.handlers.util.ensure_consumer, which makes it in a transaction of its own.
     """
     if subject.consumer_left is not None:
-        yield _finding("consumer_left", subject, server, fleet,
-                       "holds nothing, and Placement has a record of its consumer: it refuses to claim for it",
-                       "Placement died while it wrote an allocation",
-                       [repairs.forget_consumer(server.uuid)])  # fmt: skip
+        yield finding("consumer_left", subject, fleet,
+                      "holds nothing, and Placement has a record of its consumer: it refuses to claim for it",
+                      "Placement died while it wrote an allocation",
+                      [repairs.forget_consumer(server.uuid)])  # fmt: skip
 
 
 def of_source(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
@@ -70,13 +70,13 @@ def of_source(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
     lost = [each for each in subject.open_migrations if each.status == "finished" and each.uuid not in subject.held_by]
     if server.vm_state != "resized" or not lost or not fleet.roots(subject.held):
         return
-    yield _finding("source_not_held", subject, server, fleet,
-                   f"waits to be confirmed or reverted, and its migration {lost[0].uuid} holds nothing on"
-                   f" {lost[0].source}: other servers can take its room there, and after a revert it would hold"
-                   f" {held_words(subject.held, fleet)}",
-                   "somebody deleted the allocation of the migration, or the database of Placement was restored",
-                   [Command(f"openstack server resize confirm {server.uuid}  # or revert, if {lost[0].source} has room;"
-                            " look again then")])  # fmt: skip
+    yield finding("source_not_held", subject, fleet,
+                  f"waits to be confirmed or reverted, and its migration {lost[0].uuid} holds nothing on"
+                  f" {lost[0].source}: other servers can take its room there, and after a revert it would hold"
+                  f" {held_words(subject.held, fleet)}",
+                  "somebody deleted the allocation of the migration, or the database of Placement was restored",
+                  [Command(f"openstack server resize confirm {server.uuid}  # or revert, if {lost[0].source} has room;"
+                           " look again then")])  # fmt: skip
 
 
 def _nothing(subject: Subject, server: Instance, fleet: Fleet) -> Finding:
@@ -84,8 +84,8 @@ def _nothing(subject: Subject, server: Instance, fleet: Fleet) -> Finding:
     holder = f"; its migration {held[0]} holds {held_words(subject.held_by[held[0]], fleet)}" if held else ""
     cause = "a move died after it had given the allocation to its migration record, or somebody deleted it"
     commands = [*map(repairs.release, held), *repairs.heal(server.uuid, *subject.held_by.values())]
-    return _finding("no_allocation", subject, server, fleet,
-                    f"is on {server.host} and holds nothing in Placement{holder}", cause, commands)  # fmt: skip
+    return finding("no_allocation", subject, fleet,
+                   f"is on {server.host} and holds nothing in Placement{holder}", cause, commands)  # fmt: skip
 
 
 def _several(subject: Subject, server: Instance, fleet: Fleet, node: Node, roots: Sequence[Node]) -> Iterator[Finding]:
@@ -93,21 +93,21 @@ def _several(subject: Subject, server: Instance, fleet: Fleet, node: Node, roots
     waiting = {each.source_node for each in subject.evacuations}
     if all(root == node or root.name in waiting for root in roots):
         return
-    yield _finding("doubled_allocation", subject, server, fleet,
-                   f"is on {server.host} and holds {held_words(subject.held, fleet)}",
-                   "a move or an evacuation ended without releasing the other host",
-                   [*(repairs.ask_host(root.host, server.uuid) for root in roots if root != node),
-                    repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
+    yield finding("doubled_allocation", subject, fleet,
+                  f"is on {server.host} and holds {held_words(subject.held, fleet)}",
+                  "a move or an evacuation ended without releasing the other host",
+                  [*(repairs.ask_host(root.host, server.uuid) for root in roots if root != node),
+                   repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
 
 
 def _amounts(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
     if holds_its_flavor(subject, server):
         return
-    yield _finding("wrong_amounts", subject, server, fleet,
-                   f"has a flavor of {server.vcpus} VCPU and {server.memory_mb} MEMORY_MB and holds"
-                   f" {held_words(subject.held, fleet)}",
-                   "a resize failed or was reset after its new allocation was made",
-                   [repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
+    yield finding("wrong_amounts", subject, fleet,
+                  f"has a flavor of {server.vcpus} VCPU and {server.memory_mb} MEMORY_MB and holds"
+                  f" {held_words(subject.held, fleet)}",
+                  "a resize failed or was reset after its new allocation was made",
+                  [repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
 
 
 def holds_its_flavor(subject: Subject, server: Instance) -> bool:
@@ -131,23 +131,9 @@ def _has_other_rules(specs: object) -> bool:
     return isinstance(specs, dict) and any(str(name).startswith(OTHER_RULES) for name in specs)
 
 
-def _finding(
-    kind: str, subject: Subject, server: Instance, fleet: Fleet, text: str, cause: str, commands: list[Command]
-) -> Finding:
-    return Finding(
-        kind=kind,
-        subject=server.uuid,
-        name=server.name,
-        since=subject.touched,
-        text=f"server {server.uuid} ({server.name}) {text}",
-        cause=cause,
-        evidence=evidence_of(subject, fleet),
-        commands=commands,
-    )
-
-
-def of_other(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding | InFlight]:
+def of_other(subject: Subject, context: CheckContext) -> Iterator[Finding | InFlight]:
     """Judge a consumer that is no live server and is not being created."""
+    fleet = context.fleet
     held = held_words(subject.held, fleet)
     if subject.migration:
         of = subject.of
@@ -173,7 +159,7 @@ def of_other(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) ->
                 repairs.release(subject.id),
             ],
         )
-    elif subject.deleted and now - subject.touched <= limits.message_s and _is_freed(subject, fleet, now):
+    elif subject.deleted and context.awaits_message(subject) and _is_freed(subject, context):
         text = "deleted, and nova-compute frees what it holds"
         yield InFlight(subject=subject.id, name=subject.deleted[0].name, text=text, since=subject.touched)
     elif subject.deleted or subject.mappings:
@@ -198,10 +184,10 @@ def of_other(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) ->
         )
 
 
-def _is_freed(subject: Subject, fleet: Fleet, now: float) -> bool:
+def _is_freed(subject: Subject, context: CheckContext) -> bool:
     """Check whether a nova-compute that lives releases what a deleted server holds: a move may claim after the delete.
 
     Source: ResourceTracker._remove_deleted_instances_allocations, each minute, on the compute nodes of its own.
     """
-    roots = fleet.roots(subject.held)
-    return bool(roots) and not any(fleet.is_down(each.cell, each.host, now, DOWN_S) for each in roots)
+    roots = context.fleet.roots(subject.held)
+    return bool(roots) and not any(context.is_down(each.cell, each.host) for each in roots)

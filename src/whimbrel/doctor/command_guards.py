@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from whimbrel.doctor.check_context import BATCH
 from whimbrel.doctor.doctor_finding import AskHost, Command, Finding, Reboot
 from whimbrel.doctor.guest_checks import GuestChecks
 from whimbrel.doctor.nova_records import Instance, NovaRecords, VolumeUse
 from whimbrel.doctor.volume_checks import VolumeChecks
 from whimbrel.domain.batches import batches
 
-PIECE = 500
 LOOK_FIRST = (
     "go on after virsh domstate only if {} answers shut off, or that it has no such domain. If the guest runs there,"
     " run nothing of this: its record is wrong, as after a live migration that died or a restored database. Then write"
@@ -86,7 +86,7 @@ def _without_reboots(finding: Finding, reasons: Mapping[str, str]) -> Finding:
 def _reasons(ids: Sequence[str], records: NovaRecords, volumes: VolumeChecks | None) -> dict[str, str]:
     """Return the servers that must not be rebooted yet, with the reason."""
     found = dict.fromkeys(ids, NOT_READ)
-    for piece in batches(ids, PIECE):
+    for piece in batches(ids, BATCH):
         uses: dict[tuple[str, str], list[VolumeUse]] = {}
         for each in records.uses_of_servers(piece):
             uses.setdefault((each.cell, each.server.lower()), []).append(each)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from whimbrel.doctor import repairs
+from whimbrel.doctor.check_context import CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.nova_records import Device, Subject, VolumeUse
 
@@ -11,11 +12,11 @@ KINDS = frozenset(
 )
 
 
-def pci_devices(devices: Sequence[tuple[Device, Subject | None]], now: float, settle_s: float) -> Iterator[Finding]:
+def pci_devices(devices: Sequence[tuple[Device, Subject | None]], context: CheckContext) -> Iterator[Finding]:
     """Judge devices that are claimed or allocated. Those of servers that are worked on are left out."""
     used = {(each.cell, each.node_id, each.address) for each, _ in devices}
     for each, subject in devices:
-        if now - max(each.touched, subject.touched if subject else 0.0) < settle_s:
+        if context.has_changed(each.touched, subject.touched if subject else 0.0):
             continue
         if each.parent and (each.cell, each.node_id, each.parent) in used:
             yield _device("pci_claimed_twice", each, f"and the whole function {each.parent} is claimed too", [])
@@ -50,11 +51,11 @@ def _device(kind: str, each: Device, text: str, commands: list[Command]) -> Find
     )
 
 
-def volumes(uses: Iterable[tuple[VolumeUse, bool]], now: float, settle_s: float) -> Iterator[Finding]:
+def volumes(uses: Iterable[tuple[VolumeUse, bool]], context: CheckContext) -> Iterator[Finding]:
     found = list(uses)
     named_twice = {each.attachment for each, shared in found if shared}
     for each, shared in found:
-        if now - each.touched < settle_s:
+        if context.has_changed(each.touched):
             continue
         if shared:
             kind, text = "attachment_shared", "is named by more than one server"

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from whimbrel.doctor import command_guards, device_checks, group_checks, provider_checks
+from whimbrel.doctor.check_context import BATCH, CheckContext
 from whimbrel.doctor.doctor_finding import TITLES, Finding, InFlight
-from whimbrel.doctor.nova_records import Fleet, NovaRecords, Subject
+from whimbrel.doctor.nova_records import NovaRecords, Subject
 from whimbrel.doctor.stuck_limits import StuckLimits
 from whimbrel.doctor.subject_checks import judged
 from whimbrel.domain.batches import batches
@@ -20,7 +21,6 @@ Look = Callable[[], AbstractContextManager[NovaRecords]]
 """Opens a new snapshot of all databases."""
 Show = Callable[[str, int, int], None]
 """Receives the operation, and the servers done of all."""
-PIECE = 500
 OF_DATABASES = device_checks.KINDS | group_checks.KINDS | provider_checks.KINDS
 """Kinds that are about no single server, and are looked for anew in the second look."""
 
@@ -34,12 +34,10 @@ class Checks(Protocol):
     title: str
     kinds: frozenset[str]
 
-    def all(self, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+    def all(self, context: CheckContext) -> Iterator[Finding]:
         """Look at everything."""
 
-    def some(
-        self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
-    ) -> Iterator[Finding]:
+    def some(self, before: Sequence[Finding], context: CheckContext) -> Iterator[Finding]:
         """Look again at what seemed wrong."""
 
 
@@ -70,12 +68,12 @@ def diagnose(
         found, in_flight, servers = _everything(records, now, limits, show)
         for checks in beside:
             show(f"looking at {checks.title}", servers, servers)
-            found.update({each.key: each for each in checks.all(records, now(), limits)})
+            found.update({each.key: each for each in checks.all(CheckContext(records, now(), limits))})
     if found:
         show(f"looking again in {again_s:g} s", servers, servers)
         wait(again_s)
         with look() as records:
-            confirmed = _again(records, found, in_flight, now(), limits, beside)
+            confirmed = _again(CheckContext(records, now(), limits), found, in_flight, beside)
     else:
         confirmed = []
     order = list(TITLES)
@@ -93,55 +91,51 @@ def _everything(
     in_flight: dict[str, InFlight] = {}
     for subjects in records.all():
         servers += sum(bool(each.instances) for each in subjects)
-        _sort(subjects, records.fleet, now(), limits, found, in_flight)
+        _sort(subjects, CheckContext(records, now(), limits), found, in_flight)
         show("looking at servers", servers, max(total, servers))
-    for each in _of_several(records, now(), limits):
-        found[each.key] = each
+    found.update({each.key: each for each in _of_several(CheckContext(records, now(), limits))})
     return found, in_flight, servers
 
 
 def _again(
-    records: NovaRecords,
+    context: CheckContext,
     before: dict[tuple[str, str], Finding],
     in_flight: dict[str, InFlight],
-    now: float,
-    limits: StuckLimits,
     beside: Sequence[Checks],
 ) -> list[Finding]:
     found: dict[tuple[str, str], Finding] = {}
     others = OF_DATABASES.union(*(checks.kinds for checks in beside))
     ids = sorted({each.subject for each in before.values() if each.kind not in others})
-    for some in batches(ids, PIECE):
-        _sort(records.some(some), records.fleet, now, limits, found, in_flight)
+    for some in batches(ids, BATCH):
+        _sort(context.records.some(some), context, found, in_flight)
     if any(each.kind in OF_DATABASES for each in before.values()):
-        found.update({each.key: each for each in _of_several(records, now, limits)})
+        found.update({each.key: each for each in _of_several(context)})
     for checks in beside:
         if own := [each for each in before.values() if each.kind in checks.kinds]:
-            found.update({each.key: each for each in checks.some(own, records, now, limits)})
+            found.update({each.key: each for each in checks.some(own, context)})
     confirmed = [each for key, each in found.items() if key in before and each.evidence == before[key].evidence]
-    return command_guards.guarded(confirmed, records, beside)
+    return command_guards.guarded(confirmed, context.records, beside)
 
 
 def _sort(
     subjects: Sequence[Subject],
-    fleet: Fleet,
-    now: float,
-    limits: StuckLimits,
+    context: CheckContext,
     found: dict[tuple[str, str], Finding],
     in_flight: dict[str, InFlight],
 ) -> None:
     for subject in subjects:
-        for each in judged(subject, fleet, now, limits):
+        for each in judged(subject, context):
             if isinstance(each, Finding):
                 found[each.key] = each
             else:
                 in_flight[each.subject] = each
 
 
-def _of_several(records: NovaRecords, now: float, limits: StuckLimits) -> list[Finding]:
+def _of_several(context: CheckContext) -> list[Finding]:
+    records = context.records
     return [
-        *device_checks.pci_devices(records.devices(), now, limits.settle_s),
-        *device_checks.volumes(records.volume_uses(), now, limits.settle_s),
-        *group_checks.groups(records.groups(), now, limits.settle_s),
-        *provider_checks.lost(records.lost_providers(), now, limits.settle_s),
+        *device_checks.pci_devices(records.devices(), context),
+        *device_checks.volumes(records.volume_uses(), context),
+        *group_checks.groups(records.groups(), context),
+        *provider_checks.lost(records.lost_providers(), context),
     ]

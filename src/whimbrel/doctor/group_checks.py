@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from whimbrel.doctor.check_context import CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.nova_records import Group, Instance
 
@@ -9,33 +10,31 @@ KINDS = frozenset({"group_violated"})
 RUNNING = ("active", "paused")
 MOVABLE = (*RUNNING, "stopped")
 NOWHERE = ("shelved_offloaded", "building")
-Place = tuple[str, str]
+Host = tuple[str, str]
 """A cell and a host."""
 
 
-def groups(found: Iterable[Group], now: float, settle_s: float) -> Iterator[Finding]:
+def groups(found: Iterable[Group], context: CheckContext) -> Iterator[Finding]:
     """Judge groups with a policy that must be followed. One with a server that is worked on is left out."""
     for group in found:
-        members = [
-            each for each in group.members if each.host and each.vm_state not in ("shelved_offloaded", "building")
-        ]
-        if any(each.is_worked_on or now - each.touched < settle_s for each in group.members):
+        members = [each for each in group.members if each.host and each.vm_state not in NOWHERE]
+        if any(each.is_worked_on or context.has_changed(each.touched) for each in group.members):
             continue
-        places: dict[Place, list[Instance]] = {}
+        by_host: dict[Host, list[Instance]] = {}
         for each in sorted(members, key=lambda each: each.uuid):
-            places.setdefault((each.cell, each.host or ""), []).append(each)
-        if surplus := _surplus(group, places):
+            by_host.setdefault((each.cell, each.host or ""), []).append(each)
+        if surplus := _surplus(group, by_host):
             yield _violated(group, members, surplus)
 
 
-def _surplus(group: Group, places: dict[Place, list[Instance]]) -> list[Instance]:
+def _surplus(group: Group, by_host: dict[Host, list[Instance]]) -> list[Instance]:
     """Return the servers that have to move."""
     if group.policy == "anti-affinity":
-        return [each for servers in places.values() for each in servers[group.max_per_host :]]
-    if group.policy != "affinity" or len(places) < 2:
+        return [each for servers in by_host.values() for each in servers[group.max_per_host :]]
+    if group.policy != "affinity" or len(by_host) < 2:
         return []
-    most = max(sorted(places), key=lambda place: len(places[place]))
-    return [each for place in sorted(places) if place != most for each in places[place]]
+    most = max(sorted(by_host), key=lambda host: len(by_host[host]))
+    return [each for host in sorted(by_host) if host != most for each in by_host[host]]
 
 
 def _violated(group: Group, members: Sequence[Instance], surplus: Sequence[Instance]) -> Finding:

@@ -3,19 +3,17 @@
 Only the hosts that are given are asked. What is found nowhere may be on another host.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whimbrel.doctor import repairs
+from whimbrel.doctor.check_context import BATCH, CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.guest_records import Guest, GuestRecords
-from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject
-from whimbrel.doctor.rest import at_rest, is_gone
+from whimbrel.doctor.nova_records import Fleet, Instance, Subject
 from whimbrel.doctor.server_findings import evidence_of
-from whimbrel.doctor.stuck_limits import StuckLimits
 from whimbrel.domain.batches import batches
 from whimbrel.domain.errors import Invalid
 
-PIECE = 500
 WITHOUT_GUEST = ("building", "error", "shelved_offloaded", "deleted")
 
 Places = Mapping[str, Sequence[tuple[str, Guest]]]
@@ -31,29 +29,22 @@ class GuestChecks:
     def __init__(self, guests: GuestRecords) -> None:
         self._guests = guests
 
-    def all(self, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
-        known = {node.host for node in records.fleet.nodes}
+    def all(self, context: CheckContext) -> Iterator[Finding]:
+        known = {node.host for node in context.fleet.nodes}
         if unknown := sorted(set(self._guests.hosts) - known):
             raise Invalid(f"--libvirt names {', '.join(unknown)}, and no cell has a nova-compute of that name")
         places = self._places()
         for host in self._guests.hosts:
-            for ids in records.servers_on(host):
-                yield from self._judged(records.some(ids), places, records, now, limits)
-        for ids in batches(sorted(places), PIECE):
-            known_here = {each.id: each for each in records.some(ids)}
-            others = [known_here.get(id) or Subject(id=id) for id in ids]
-            yield from self._judged(
-                [each for each in others if not self._is_asked(each.server)], places, records, now, limits
-            )
+            for ids in context.records.servers_on(host):
+                yield from self._judged(context.records.some(ids), places, context)
+        for ids in batches(sorted(places), BATCH):
+            others = context.subjects(ids).values()
+            yield from self._judged([each for each in others if not self._is_asked(each.server)], places, context)
 
-    def some(
-        self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
-    ) -> Iterator[Finding]:
+    def some(self, before: Sequence[Finding], context: CheckContext) -> Iterator[Finding]:
         places = self._places()
-        for ids in batches(sorted({each.subject for each in before}), PIECE):
-            known = {each.id: each for each in records.some(ids)}
-            subjects = [known.get(id) or Subject(id=id) for id in ids]
-            yield from self._judged(subjects, places, records, now, limits)
+        for ids in batches(sorted({each.subject for each in before}), BATCH):
+            yield from self._judged(context.subjects(ids).values(), places, context)
 
     def running(self) -> Mapping[str, frozenset[str]]:
         """Return the ids of the guests that run, or are paused, by the hosts that are asked."""
@@ -72,19 +63,17 @@ class GuestChecks:
                 found.setdefault(each.id.lower(), []).append((host, each))
         return found
 
-    def _judged(
-        self, subjects: Sequence[Subject], places: Places, records: NovaRecords, now: float, limits: StuckLimits
-    ) -> Iterator[Finding]:
+    def _judged(self, subjects: Iterable[Subject], places: Places, context: CheckContext) -> Iterator[Finding]:
         for subject in subjects:
             there = places.get(subject.id, ())
-            server = at_rest(subject, now, limits)
+            server = context.at_rest(subject)
             if server is not None and not subject.waits_between_cells:
-                yield from self._of_server(subject, server, there, records)
-            elif any(guest.is_of_nova for _, guest in there) and is_gone(subject, now, limits):
-                yield self._unknown(subject, there, records)
+                yield from self._of_server(subject, server, there, context.fleet)
+            elif any(guest.is_of_nova for _, guest in there) and context.is_gone(subject):
+                yield self._unknown(subject, there, context.fleet)
 
     def _of_server(
-        self, subject: Subject, server: Instance, there: Sequence[tuple[str, Guest]], records: NovaRecords
+        self, subject: Subject, server: Instance, there: Sequence[tuple[str, Guest]], fleet: Fleet
     ) -> Iterator[Finding]:
         here = [guest for host, guest in there if host == server.host]
         elsewhere = [(host, guest) for host, guest in there if host != server.host]
@@ -94,12 +83,12 @@ class GuestChecks:
         reboot = repairs.hard_reboot(server.uuid)
         if running and any(guest.is_active for guest in here):
             yield _finding(
-                "guest_twice", subject, server, there, records,
+                "guest_twice", subject, server, there, fleet,
                 f"runs on {server.host}, where it belongs, and on {', '.join(running)}: its disks may be damaged",
                 "a move or an evacuation went on while the guest of the source was running", stop)  # fmt: skip
         elif running:
             yield _finding(
-                "guest_elsewhere", subject, server, there, records,
+                "guest_elsewhere", subject, server, there, fleet,
                 f"is on {server.host or 'no host'}, and its guest runs on {', '.join(running)}",
                 "a move was interrupted after the guest had moved, or before the record was put back",
                 [Command(f"virsh -c {self._guests.address(host)} shutdown {server.uuid}  # and wait until it is off")
@@ -109,7 +98,7 @@ class GuestChecks:
                 " has no copy of what it wrote on local ones")  # fmt: skip
         elif not here and self._is_asked(server) and server.is_launched and server.vm_state not in WITHOUT_GUEST:
             yield _finding(
-                "guest_nowhere", subject, server, there, records,
+                "guest_nowhere", subject, server, there, fleet,
                 f"is {server.vm_state} on {server.host}, whose hypervisor has no guest of it",
                 "the guest was undefined by hand or by an interrupted move, or the host was installed anew: see that"
                 " its disks are there",
@@ -118,18 +107,18 @@ class GuestChecks:
         undefine = [self._undefine(host, server.uuid) for host in left]
         if left and not running:
             yield _finding(
-                "guest_left_over", subject, server, there, records,
+                "guest_left_over", subject, server, there, fleet,
                 f"is on {server.host or 'no host'}, and {', '.join(left)} still has a guest of it, which is off",
                 "a move or an evacuation was interrupted before the source was cleaned up",
                 undefine if here else [],
                 "" if here else f"it was not seen on {server.host}, and this may be all that is left of it: see where"
                 " its disks are before you undefine anything")  # fmt: skip
 
-    def _unknown(self, subject: Subject, there: Sequence[tuple[str, Guest]], records: NovaRecords) -> Finding:
+    def _unknown(self, subject: Subject, there: Sequence[tuple[str, Guest]], fleet: Fleet) -> Finding:
         hosts = ", ".join(f"{host} ({guest.state})" for host, guest in there)
         if not subject.is_known:
             return _finding(
-                "guest_of_no_server", subject, None, there, records,
+                "guest_of_no_server", subject, None, there, fleet,
                 f"is in no cell, not even as deleted, and has a guest on {hosts}",
                 "it was purged before its guest was removed, or the database was restored to a time before its create",
                 [Command(f"virsh -c {self._guests.address(host)} dumpxml {subject.id}") for host, _ in there],
@@ -141,7 +130,7 @@ class GuestChecks:
                 commands.append(Command(f"virsh -c {self._guests.address(host)} destroy {subject.id}"))
             commands.append(self._undefine(host, subject.id))
         return _finding(
-            "guest_of_no_server", subject, None, there, records,
+            "guest_of_no_server", subject, None, there, fleet,
             f"is in no cell, and has a guest on {hosts}",
             "its delete was interrupted, or the host was down meanwhile; nova-compute removes such guests when"
             " [DEFAULT] running_deleted_instance_action is reap", commands)  # fmt: skip
@@ -151,7 +140,7 @@ class GuestChecks:
 
 
 def _finding(
-    kind: str, subject: Subject, server: Instance | None, there: Sequence[tuple[str, Guest]], records: NovaRecords,
+    kind: str, subject: Subject, server: Instance | None, there: Sequence[tuple[str, Guest]], fleet: Fleet,
     text: str, cause: str, commands: list[Command], note: str = "",
 ) -> Finding:  # fmt: skip
     return Finding(
@@ -163,7 +152,7 @@ def _finding(
         cause=cause,
         evidence={
             "guests": {host: f"{guest.name}, {guest.state}" for host, guest in there},
-            "server": evidence_of(subject, records.fleet),
+            "server": evidence_of(subject, fleet),
         },
         commands=commands,
         note=note,

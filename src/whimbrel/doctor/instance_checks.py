@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 
-import msgspec
-
 from whimbrel.doctor import repairs
+from whimbrel.doctor.check_context import CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
 from whimbrel.doctor.nova_records import Fleet, Instance, Subject
-from whimbrel.doctor.server_findings import evidence_of
-from whimbrel.doctor.stuck_limits import StuckLimits
+from whimbrel.doctor.server_findings import finding, in_flight
 
 DELETED_OR_FAILED = ("soft-delete", "deleted", "building", "error")
 """States of servers whose mapping may say that they are being deleted: a delete that fails leaves one in error."""
@@ -22,25 +20,25 @@ NO_HOST = (
 MOVES = ", and an open move between them: what stands still is named when one of the two is hidden"
 
 
-def rows(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding]:
+def rows(subject: Subject, context: CheckContext) -> Iterator[Finding]:
     """Judge in which cells there are rows of a server, unless a move between cells goes on or waits for its verdict."""
     moves = any(each.is_open and each.crosses_cells for each in subject.migrations)
-    if subject.waits_between_cells or (moves and now - subject.touched <= limits.message_s):
+    if subject.waits_between_cells or (moves and context.awaits_message(subject)):
         return
     seen = subject.visible
     if len(seen) > 1:
         cells = " and ".join(sorted(each.cell for each in seen))
         others = [each for each in seen if not _is_mapped(subject, each)]
-        yield _finding(
-            "server_in_two_cells", subject, fleet, f"has a visible record in {cells}" + MOVES * moves,
+        yield finding(
+            "server_in_two_cells", subject, context.fleet, f"has a visible record in {cells}" + MOVES * moves,
             "a move between cells was interrupted, or a database was restored",
             [repairs.hide_copy(each) for each in others] if moves and len(others) == 1 else [])  # fmt: skip
     for each in subject.instances:
         if each.is_hidden:
             mapped = _is_mapped(subject, each)
             text = f"has a hidden copy in {each.cell} and no move between cells that goes on"
-            yield _finding(
-                "hidden_copy", subject, fleet, text + ", and its mapping names that cell" * mapped,
+            yield finding(
+                "hidden_copy", subject, context.fleet, text + ", and its mapping names that cell" * mapped,
                 "a move between cells, its confirmation or its revert died before the copy was deleted",
                 [] if mapped or not seen else list(repairs.delete_copy(each)))  # fmt: skip
 
@@ -52,15 +50,15 @@ def _is_mapped(subject: Subject, row: Instance) -> bool:
 def mappings(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
     if not subject.mappings:
         uuid = fleet.cells[server.cell]
-        yield _finding("no_mapping", subject, fleet, f"is in {server.cell} and has no instance mapping",
-                       "the mapping was deleted, or the create died before it was written",
-                       [Command(f"nova-manage cell_v2 map_instances --cell_uuid {uuid} --reset")])  # fmt: skip
+        yield finding("no_mapping", subject, fleet, f"is in {server.cell} and has no instance mapping",
+                      "the mapping was deleted, or the create died before it was written",
+                      [Command(f"nova-manage cell_v2 map_instances --cell_uuid {uuid} --reset")])  # fmt: skip
     elif all(each.cell != server.cell for each in subject.mappings):
         named = subject.mappings[0].cell
-        yield _finding("mapping_to_wrong_cell", subject, fleet,
-                       f"is in {server.cell}, and its mapping names {named or 'no cell'}",
-                       "the conductor died before it had written the cell, or a move between cells was interrupted",
-                       [repairs.map_to_cell(server, subject.mappings)])  # fmt: skip
+        yield finding("mapping_to_wrong_cell", subject, fleet,
+                      f"is in {server.cell}, and its mapping names {named or 'no cell'}",
+                      "the conductor died before it had written the cell, or a move between cells was interrupted",
+                      [repairs.map_to_cell(server, subject.mappings)])  # fmt: skip
     elif server.task_state is None and server.vm_state not in DELETED_OR_FAILED:
         yield from _queued(subject, server, fleet)
 
@@ -74,64 +72,62 @@ def compute_node(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[F
     where = f"{repairs.as_seen(server)} AND {repairs.equals('node', server.node)}"
     line = f"UPDATE instances SET node = '{renamed}' WHERE {where};"
     names = ", ".join(node.name for node in there) or "none"
-    found = _finding("no_compute_node", subject, fleet,
-                     f"is on {server.host} and node {server.node}, which no host has; {server.host} has {names}",
-                     "the compute node or its service was deleted, or the host or its hypervisor was renamed",
-                     [repairs.sql(server.cell, line)] if renamed else [])  # fmt: skip
-    yield msgspec.structs.replace(found, note=RENAMED if renamed else NO_HOST.format(server.host))
+    yield finding("no_compute_node", subject, fleet,
+                  f"is on {server.host} and node {server.node}, which no host has; {server.host} has {names}",
+                  "the compute node or its service was deleted, or the host or its hypervisor was renamed",
+                  [repairs.sql(server.cell, line)] if renamed else [],
+                  RENAMED if renamed else NO_HOST.format(server.host))  # fmt: skip
 
 
 def _queued(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
     """Judge a server that is in use, and whose mapping says that it is being deleted."""
     if any(each.is_queued_for_delete for each in subject.mappings):
-        yield _finding("mapping_queued_for_delete", subject, fleet,
-                       f"is {server.vm_state}, and its mapping says that it is being deleted: quotas do not count it,"
-                       " and it is not found while its cell is down",
-                       "a restore or a delete of it was interrupted, or its state was reset after a delete",
-                       [repairs.keep_mapping(server.uuid)])  # fmt: skip
+        yield finding("mapping_queued_for_delete", subject, fleet,
+                      f"is {server.vm_state}, and its mapping says that it is being deleted: quotas do not count it,"
+                      " and it is not found while its cell is down",
+                      "a restore or a delete of it was interrupted, or its state was reset after a delete",
+                      [repairs.keep_mapping(server.uuid)])  # fmt: skip
 
 
-def build_request(
-    subject: Subject, server: Instance, fleet: Fleet, now: float, limits: StuckLimits
-) -> Iterator[Finding]:
+def build_request(subject: Subject, server: Instance, context: CheckContext) -> Iterator[Finding]:
     """Judge a build request that is still there though a cell has the server, and nothing works on it."""
-    if subject.build_request is None or now - subject.touched <= limits.message_s:
+    if subject.build_request is None or context.awaits_message(subject):
         return
-    yield _finding("stuck_create", subject, fleet,
-                   f"is {server.vm_state} in {server.cell}, with its build request: lists show it as being built",
-                   "the conductor died before it deleted the request",
-                   [repairs.delete_request(server.uuid)])  # fmt: skip
+    yield finding("stuck_create", subject, context.fleet,
+                  f"is {server.vm_state} in {server.cell}, with its build request: lists show it as being built",
+                  "the conductor died before it deleted the request",
+                  [repairs.delete_request(server.uuid)])  # fmt: skip
 
 
-def request_of_gone(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding]:
+def request_of_gone(subject: Subject, context: CheckContext) -> Iterator[Finding]:
     """Judge a build request of a deleted server. Lists have that server, and Nova does not find it to delete it."""
     is_gone = bool(subject.deleted) or any(each.is_queued_for_delete for each in subject.mappings)
-    if subject.build_request is None or not is_gone or now - subject.touched <= limits.message_s:
+    if subject.build_request is None or not is_gone or context.awaits_message(subject):
         return
-    yield _finding("stuck_create", subject, fleet,
-                   "is deleted, with its build request: lists show it as being built, and it cannot be deleted",
-                   "the conductor died before it deleted the request, and the server was deleted in its cell",
-                   [repairs.delete_request(subject.id)])  # fmt: skip
+    yield finding("stuck_create", subject, context.fleet,
+                  "is deleted, with its build request: lists show it as being built, and it cannot be deleted",
+                  "the conductor died before it deleted the request, and the server was deleted in its cell",
+                  [repairs.delete_request(subject.id)])  # fmt: skip
 
 
-def nowhere(subject: Subject, fleet: Fleet, now: float, limits: StuckLimits) -> Iterator[Finding | InFlight]:
+def nowhere(subject: Subject, context: CheckContext) -> Iterator[Finding | InFlight]:
     """Judge a mapping whose server no cell has."""
     if not subject.mappings or subject.deleted or subject.mappings[0].is_queued_for_delete:
         return
-    if now - subject.touched <= limits.message_s:
-        yield InFlight(subject=subject.id, name="", text="being created or deleted", since=subject.touched)
+    if context.awaits_message(subject):
+        yield in_flight(subject, "being created or deleted")
     elif subject.build_request is not None:
-        yield _finding("stuck_create", subject, fleet, "has a build request and is in no cell",
-                       "the conductor died before it wrote the record, or the message to it was lost",
-                       [repairs.delete(subject.id)])  # fmt: skip
+        yield finding("stuck_create", subject, context.fleet, "has a build request and is in no cell",
+                      "the conductor died before it wrote the record, or the message to it was lost",
+                      [repairs.delete(subject.id)])  # fmt: skip
     else:
         cell = subject.mappings[0].cell
         where = f"instance_uuid = '{subject.id}' AND {repairs.names_cell(subject.mappings)}"
         line = f"DELETE FROM instance_mappings WHERE {where};"
-        yield _finding("mapping_of_nothing", subject, fleet,
-                       f"has a mapping to {cell or 'no cell'}, and no cell has a record of it",
-                       "its create or its purge was interrupted",
-                       [repairs.sql(repairs.API, line)])  # fmt: skip
+        yield finding("mapping_of_nothing", subject, context.fleet,
+                      f"has a mapping to {cell or 'no cell'}, and no cell has a record of it",
+                      "its create or its purge was interrupted",
+                      [repairs.sql(repairs.API, line)])  # fmt: skip
 
 
 def spec(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
@@ -139,37 +135,23 @@ def spec(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
         return
     found = subject.spec
     if found is None:
-        yield _finding("spec_missing", subject, fleet, "has no request spec: it cannot be moved",
-                       "its row was deleted, or the server is from before Newton", [])  # fmt: skip
+        yield finding("spec_missing", subject, fleet, "has no request spec: it cannot be moved",
+                      "its row was deleted, or the server is from before Newton", [])  # fmt: skip
         return
     if None not in (found.flavor_id, server.flavor_id) and found.flavor_id != server.flavor_id:
         resize = f"openstack server resize --wait --flavor {found.flavor or 'FLAVOR'} {server.uuid}  # turns it off"
         revert = f"openstack server resize revert {server.uuid}  # or confirm, to keep that flavor"
-        yield _finding("spec_flavor", subject, fleet,
-                       f"has flavor {server.flavor_id}, and its request spec has {found.flavor_id} (numbers of rows):"
-                       " the next move places it by the wrong flavor",
-                       "a resize failed after the conductor had saved the new flavor, or a revert after the old one",
-                       [repairs.reset(server.uuid), repairs.hard_reboot(server.uuid, only=LOOK_AGAIN)]
-                       if server.vm_state == "error" else [Command(resize), Command(revert)])  # fmt: skip
+        yield finding("spec_flavor", subject, fleet,
+                      f"has flavor {server.flavor_id}, and its request spec has {found.flavor_id} (numbers of rows):"
+                      " the next move places it by the wrong flavor",
+                      "a resize failed after the conductor had saved the new flavor, or a revert after the old one",
+                      [repairs.reset(server.uuid), repairs.hard_reboot(server.uuid, only=LOOK_AGAIN)]
+                      if server.vm_state == "error" else [Command(resize), Command(revert)])  # fmt: skip
     zone = fleet.zones.get(server.host, fleet.default_zone)
     if found.zone is not None and found.zone != zone:
-        yield _finding("spec_zone", subject, fleet,
-                       f"is on {server.host} in zone {zone}, and its request spec names zone {found.zone}",
-                       "its host was put into another zone, it was moved with a forced host, or an unshelve to a zone"
-                       " failed",
-                       [Command(f"openstack server migrate {server.uuid}  # turns it off, and waits to be confirmed;"
-                            " --live-migration does not")])  # fmt: skip
-
-
-def _finding(kind: str, subject: Subject, fleet: Fleet, text: str, cause: str, commands: list[Command]) -> Finding:
-    name = next((each.name for each in subject.instances), "")
-    return Finding(
-        kind=kind,
-        subject=subject.id,
-        name=name,
-        since=subject.touched,
-        text=f"server {subject.id}{f' ({name})' if name else ''} {text}",
-        cause=cause,
-        evidence=evidence_of(subject, fleet),
-        commands=commands,
-    )
+        yield finding("spec_zone", subject, fleet,
+                      f"is on {server.host} in zone {zone}, and its request spec names zone {found.zone}",
+                      "its host was put into another zone, it was moved with a forced host, or an unshelve to a zone"
+                      " failed",
+                      [Command(f"openstack server migrate {server.uuid}  # turns it off, and waits to be confirmed;"
+                           " --live-migration does not")])  # fmt: skip

@@ -201,6 +201,12 @@ class Subject(msgspec.Struct, kw_only=True):
         return seen[0] if len(seen) == 1 else None
 
     @property
+    def name(self) -> str:
+        """Return the name of the server; "": no cell has it."""
+        rows = [self.server] if self.server else self.instances
+        return rows[0].name if rows else ""
+
+    @property
     def is_known(self) -> bool:
         """Check whether Nova has a trace of it. Without one it was purged, or is newer than a restored database."""
         return bool(self.instances or self.deleted or self.mappings)
@@ -295,10 +301,6 @@ class Fleet:
         """Check whether a cell has a compute node of this name, on any host."""
         return (cell, name) in self._names
 
-    def is_down(self, cell: str, host: str | None, now: float, after_s: float) -> bool:
-        seen = self.seen.get((cell, host or ""))
-        return seen is not None and now - seen > after_s
-
     def roots(self, held: Held | None) -> list[Node]:
         """Return the compute nodes that a consumer holds something of, by name."""
         found = {part.root for part in held.parts} if held else set()
@@ -324,7 +326,6 @@ class NovaRecords(Protocol):
 
     def lost_providers(self) -> Sequence[LostProvider]:
         """Return the providers of compute nodes that are gone."""
-        ...
 
     def groups(self) -> Iterator[Group]:
         """Yield the server groups with a policy that must be followed, and more than one server."""

@@ -1,20 +1,21 @@
 """Ports of servers, as Neutron has them: whose server is gone, and those that are bound elsewhere or twice."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from whimbrel.doctor import repairs
+from whimbrel.doctor.check_context import CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding
-from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject
-from whimbrel.doctor.rest import at_rest, is_gone
+from whimbrel.doctor.nova_records import Fleet, Instance, Subject
 from whimbrel.doctor.server_findings import evidence_of
 from whimbrel.doctor.service_records import Port, PortRecords
-from whimbrel.doctor.stuck_limits import StuckLimits
 from whimbrel.domain.batches import batches
 
 FAILED = "binding_failed"
 WRONG = "wrong_bandwidth"
 REPLUGGED = ("port_on_other_host", "port_binding_failed")
-PIECE = 200
+BATCH = 200
+"""How many ports or servers one request to Neutron names."""
 GUEST_MAY_BE_THERE = "; in a live migration the port follows the guest"
 """Source: ComputeManager._post_live_migration, which activates the target's binding once the guest has moved."""
 
@@ -28,52 +29,46 @@ class PortChecks:
     def __init__(self, ports: PortRecords) -> None:
         self._ports = ports
 
-    def all(self, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
-        asking = set(records.bandwidth_holders())
+    def all(self, context: CheckContext) -> Iterator[Finding]:
+        asking = set(context.records.bandwidth_holders())
         for page in self._ports.all():
-            yield from self._judged(page, records, now, limits)
+            yield from self._judged(page, context)
             asking.update(each.server for each in page if each.wants)
-        yield from self._of_bandwidth(sorted(asking), records, now, limits)
-        for host in sorted({node.host for node in records.fleet.nodes}):
+        yield from self._of_bandwidth(sorted(asking), context)
+        for host in sorted({node.host for node in context.fleet.nodes}):
             for ids in self._ports.also_bound_to(host):
-                for some in batches(ids, PIECE):
-                    yield from self._twice(self._ports.some(some), records, now, limits)
+                for some in batches(ids, BATCH):
+                    yield from self._twice(self._ports.some(some), context)
 
-    def some(
-        self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
-    ) -> Iterator[Finding]:
+    def some(self, before: Sequence[Finding], context: CheckContext) -> Iterator[Finding]:
         servers = sorted({each.subject for each in before if each.kind == WRONG})
-        yield from self._of_bandwidth(servers, records, now, limits)
-        for ids in batches(sorted({each.subject for each in before} - set(servers)), PIECE):
+        yield from self._of_bandwidth(servers, context)
+        for ids in batches(sorted({each.subject for each in before} - set(servers)), BATCH):
             found = self._ports.some(ids)
-            yield from self._judged(found, records, now, limits)
+            yield from self._judged(found, context)
             twice = {each.subject for each in before if each.kind == "port_bound_twice"}
-            yield from self._twice([each for each in found if each.id in twice], records, now, limits)
+            yield from self._twice([each for each in found if each.id in twice], context)
 
-    def _judged(
-        self, ports: Sequence[Port], records: NovaRecords, now: float, limits: StuckLimits
-    ) -> Iterator[Finding]:
-        for each, subject in _with_servers(ports, records):
-            if now - each.touched >= limits.settle_s:
-                yield from self._judge(each, subject, records, now, limits)
+    def _judged(self, ports: Sequence[Port], context: CheckContext) -> Iterator[Finding]:
+        for each, subject in _with_servers(ports, context):
+            if not context.has_changed(each.touched):
+                yield from self._judge(each, subject, context)
 
-    def _of_bandwidth(
-        self, servers: Sequence[str], records: NovaRecords, now: float, limits: StuckLimits
-    ) -> Iterator[Finding]:
+    def _of_bandwidth(self, servers: Sequence[str], context: CheckContext) -> Iterator[Finding]:
         """Compare what servers hold for their ports with what these ask for."""
-        for ids in batches(servers, PIECE):
+        for ids in batches(servers, BATCH):
             ports: dict[str, list[Port]] = {}
             for port in self._ports.of_servers(ids):
                 ports.setdefault(port.server, []).append(port)
-            for subject in records.some(ids):
-                server, own = at_rest(subject, now, limits), ports.get(subject.id, [])
-                if server and all(now - each.touched >= limits.settle_s for each in own):
-                    yield from _bandwidth(subject, server, own, records)
+            for subject in context.records.some(ids):
+                server, own = context.at_rest(subject), ports.get(subject.id, [])
+                if server and not any(context.has_changed(each.touched) for each in own):
+                    yield from _bandwidth(subject, server, own, context.fleet)
 
-    def _twice(self, ports: Sequence[Port], records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
-        for each, subject in _with_servers(ports, records):
-            server = at_rest(subject, now, limits)
-            if server is None or subject.waits_between_cells or now - each.touched < limits.settle_s:
+    def _twice(self, ports: Sequence[Port], context: CheckContext) -> Iterator[Finding]:
+        for each, subject in _with_servers(ports, context):
+            server = context.at_rest(subject)
+            if server is None or subject.waits_between_cells or context.has_changed(each.touched):
                 continue
             if server.host not in (each.host, None):
                 continue  # it is bound to another host: a finding by itself
@@ -82,7 +77,7 @@ class PortChecks:
             if not others:
                 continue
             yield _finding(
-                "port_bound_twice", each, subject, server, records,
+                "port_bound_twice", each, subject, server, context.fleet,
                 f"is bound to {each.host}, and still has a binding to {', '.join(others)}, while no move of server"
                 f" {subject.id} ({server.name}) goes on",
                 "a live migration or a move between cells was interrupted before the other binding was deleted",
@@ -91,14 +86,12 @@ class PortChecks:
                 bindings=[[binding.host, binding.status] for binding in bindings],
             )  # fmt: skip
 
-    def _judge(
-        self, port: Port, subject: Subject, records: NovaRecords, now: float, limits: StuckLimits
-    ) -> Iterator[Finding]:
-        if is_gone(subject, now, limits):
+    def _judge(self, port: Port, subject: Subject, context: CheckContext) -> Iterator[Finding]:
+        if context.is_gone(subject):
             known = subject.is_known
             ask = [repairs.ask_host(port.host, subject.id)] if port.host and not known else []
             yield _finding(
-                "port_of_gone_server", port, subject, None, records,
+                "port_of_gone_server", port, subject, None, context.fleet,
                 f"belongs to server {subject.id}, which {'is deleted' if known else 'no cell knows'}",
                 "the delete of the server, or its create, was interrupted before the port was released"
                 + ("" if known else "; or another program than Nova made it"),
@@ -106,7 +99,7 @@ class PortChecks:
                          f" --device-owner --host {port.id}")],
             )  # fmt: skip
             return
-        server = at_rest(subject, now, limits)
+        server = context.at_rest(subject)
         if server is None or server.host is None or server.vm_state == "shelved_offloaded":
             return  # an offloaded server's ports may be bound to its last host
         if server.vm_state == "error" and not server.is_launched:
@@ -118,7 +111,7 @@ class PortChecks:
             rebind = both if any(each.host == server.host for each in bindings) else [move]
             ask = [repairs.ask_host(port.host, server.uuid)] if port.host else []
             yield _finding(
-                "port_on_other_host", port, subject, server, records,
+                "port_on_other_host", port, subject, server, context.fleet,
                 f"is bound to {port.host or 'no host'}, and its server {server.uuid} ({server.name}) is on"
                 f" {server.host}",
                 "a move was interrupted between the change of the server's host and that of the port, or back"
@@ -128,7 +121,7 @@ class PortChecks:
             )  # fmt: skip
         elif port.vif_type == FAILED:
             yield _finding(
-                "port_binding_failed", port, subject, server, records,
+                "port_binding_failed", port, subject, server, context.fleet,
                 f"could not be bound to {port.host}: server {server.uuid} ({server.name}) has no network by it",
                 "the host's network agent was down, or does not reach the network, when the port was bound",
                 [Command(f"openstack network agent list --host {port.host}"),
@@ -137,13 +130,15 @@ class PortChecks:
             )  # fmt: skip
 
 
-def _bandwidth(subject: Subject, server: Instance, ports: Sequence[Port], records: NovaRecords) -> Iterator[Finding]:
+def _bandwidth(subject: Subject, server: Instance, ports: Sequence[Port], fleet: Fleet) -> Iterator[Finding]:
     """Judge one server, unless it holds another host than its own: a finding by itself."""
-    node, roots = records.fleet.node_of(server), records.fleet.roots(subject.held)
-    held, wanted = _sums(subject), _sums_of(ports)
+    node, roots = fleet.node_of(server), fleet.roots(subject.held)
+    parts = subject.held.parts if subject.held else ()
+    held = _sums((part.resource_class, part.used) for part in parts if part.of_port)
+    wanted = _sums(amount for each in ports for amount in each.wants.items())
     if server.vm_state == "shelved_offloaded" or subject.held is None or roots != [node] or held == wanted:
         return
-    too_much = any(held[name] > wanted.get(name, 0) for name in held)
+    too_much = any(held[name] > wanted[name] for name in held)
     yield Finding(
         kind=WRONG,
         subject=server.uuid,
@@ -152,7 +147,7 @@ def _bandwidth(subject: Subject, server: Instance, ports: Sequence[Port], record
         text=f"server {server.uuid} ({server.name}) holds {_words(held)} for its ports, which ask for {_words(wanted)}",
         cause="an attach or a detach of a port was interrupted, a port was deleted, its policy was changed, or the"
         " server's allocation was made anew without its ports",
-        evidence={"ports": {each.id: each.revision for each in ports}, "server": evidence_of(subject, records.fleet)},
+        evidence={"ports": {each.id: each.revision for each in ports}, "server": evidence_of(subject, fleet)},
         commands=[
             *[repairs.release(server.uuid)] * too_much,
             repairs.forget_providers(server.uuid),
@@ -161,19 +156,10 @@ def _bandwidth(subject: Subject, server: Instance, ports: Sequence[Port], record
     )
 
 
-def _sums(subject: Subject) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for part in subject.held.parts if subject.held else ():
-        if part.of_port:
-            found[part.resource_class] = found.get(part.resource_class, 0) + part.used
-    return found
-
-
-def _sums_of(ports: Sequence[Port]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for each in ports:
-        for name, amount in each.wants.items():
-            found[name] = found.get(name, 0) + amount
+def _sums(amounts: Iterable[tuple[str, int]]) -> Counter[str]:
+    found = Counter[str]()
+    for name, amount in amounts:
+        found[name] += amount
     return found
 
 
@@ -199,16 +185,14 @@ def _of_bindings(verb: str, port: str, path: str) -> Command:
     )
 
 
-def _with_servers(ports: Sequence[Port], records: NovaRecords) -> Iterator[tuple[Port, Subject]]:
-    subjects: dict[str, Subject] = {}
-    for ids in batches(sorted({each.server for each in ports}), PIECE):
-        subjects.update({each.id: each for each in records.some(ids)})
+def _with_servers(ports: Sequence[Port], context: CheckContext) -> Iterator[tuple[Port, Subject]]:
+    subjects = context.subjects(each.server for each in ports)
     for each in ports:
-        yield each, subjects.get(each.server) or Subject(id=each.server)
+        yield each, subjects[each.server]
 
 
 def _finding(
-    kind: str, port: Port, subject: Subject, server: Instance | None, records: NovaRecords, text: str, cause: str,
+    kind: str, port: Port, subject: Subject, server: Instance | None, fleet: Fleet, text: str, cause: str,
     commands: list[Command], **evidence: object,
 ) -> Finding:  # fmt: skip
     return Finding(
@@ -220,7 +204,7 @@ def _finding(
         cause=cause,
         evidence={
             "port": {"host": port.host, "vif_type": port.vif_type, "status": port.status, "revision": port.revision},
-            "server": evidence_of(subject, records.fleet),
+            "server": evidence_of(subject, fleet),
             **evidence,
         },
         commands=commands,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from whimbrel.doctor.check_context import CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.nova_records import LostProvider
 
@@ -10,14 +11,14 @@ SHOWN = 10
 """How many consumers are named in a text."""
 
 
-def lost(found: Iterable[LostProvider], now: float, settle_s: float) -> Iterator[Finding]:
+def lost(found: Iterable[LostProvider], context: CheckContext) -> Iterator[Finding]:
     """Judge providers whose compute node is gone.
 
     Names of providers are unique: while one is left, a new compute node of that name cannot have its own, and
     nova-compute cannot report there. Source: SchedulerReportClient._create_resource_provider.
     """
     for each in found:
-        if now - each.touched < settle_s:
+        if context.has_changed(each.touched):
             continue
         text = f"resource provider {each.uuid} ({each.name}) is of no compute node"
         if each.namesake:

@@ -1,7 +1,12 @@
-"""Records as evidence: plain values, with the times that show whether anything changed between two looks."""
+"""Findings about servers, with their records as evidence.
 
+Evidence is plain values, with the times that show whether anything changed between two looks.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
+from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
 from whimbrel.doctor.nova_records import Fleet, Held, Instance, Migration, Subject
 
 
@@ -14,6 +19,27 @@ def held_words(held: Held | None, fleet: Fleet) -> str:
         node = fleet.node(part.root)
         places.setdefault(node.name if node else part.provider, []).append(f"{part.used} {part.resource_class}")
     return "; ".join(f"{', '.join(parts)} on {place}" for place, parts in sorted(places.items()))
+
+
+def finding(
+    kind: str, subject: Subject, fleet: Fleet, text: str, cause: str, commands: Sequence[Command] = (), note: str = ""
+) -> Finding:
+    """Return a finding about a server. text: what follows the server's id and name."""
+    return Finding(
+        kind=kind,
+        subject=subject.id,
+        name=subject.name,
+        since=subject.touched,
+        text=f"server {subject.id}{f' ({subject.name})' if subject.name else ''} {text}",
+        cause=cause,
+        evidence=evidence_of(subject, fleet),
+        commands=commands,
+        note=note,
+    )
+
+
+def in_flight(subject: Subject, text: str) -> InFlight:
+    return InFlight(subject=subject.id, name=subject.name, text=text, since=subject.touched)
 
 
 def evidence_of(subject: Subject, fleet: Fleet) -> dict[str, Any]:

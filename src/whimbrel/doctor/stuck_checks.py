@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from whimbrel.doctor import repairs, stuck_server_commands
+from whimbrel.doctor.check_context import CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
 from whimbrel.doctor.nova_records import Fleet, Instance, Migration, Subject
-from whimbrel.doctor.server_findings import evidence_of, held_words
-from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
+from whimbrel.doctor.server_findings import evidence_of, finding, held_words, in_flight
 
 CAUSES: Mapping[str, str] = {
     "building": "the nova-compute of the host died while it claimed room for the server",
@@ -29,31 +29,23 @@ DESTROYS = (
 """What an evacuation that was not carried out does later. Source: ComputeManager._destroy_evacuated_instances."""
 
 
-def stuck_server(
-    subject: Subject, server: Instance, fleet: Fleet, now: float, limits: StuckLimits
-) -> Iterator[Finding | InFlight]:
+def stuck_server(subject: Subject, server: Instance, context: CheckContext) -> Iterator[Finding | InFlight]:
     """Judge a server that is worked on."""
-    down = fleet.is_down(server.cell, server.host, now, DOWN_S)
-    since, task = subject.touched, server.task_state or ""
-    if now - since <= limits.limit_s(task, host_is_down=down):
-        yield InFlight(subject=server.uuid, name=server.name, text=f"{server.vm_state}, {task or NO_TASK}", since=since)
+    fleet, task = context.fleet, server.task_state or ""
+    down = context.is_down(server.cell, server.host)
+    if context.now - subject.touched <= context.limits.limit_s(task, host_is_down=down):
+        yield in_flight(subject, f"{server.vm_state}, {task or NO_TASK}")
         return
     moves = "".join(
         f"; its {each.type} {each.uuid} is {each.status} and holds {held_words(subject.held_by.get(each.uuid), fleet)}"
         for each in (*subject.open_migrations, *subject.ended)
     )
-    yield Finding(
-        kind="stuck_server",
-        subject=server.uuid,
-        name=server.name,
-        since=since,
-        text=f"server {server.uuid} ({server.name}) on {server.host or 'no host'} is {server.vm_state} with"
-        f" {f'task state {task}' if task else NO_TASK}; it holds {held_words(subject.held, fleet)}{moves}",
-        cause="".join(_causes(subject, server, task, down=down)),
-        evidence=evidence_of(subject, fleet),
-        commands=list(stuck_server_commands.commands(subject, server, fleet)),
-        note="" if down else _at_work(subject),
-    )
+    yield finding(
+        "stuck_server", subject, fleet,
+        f"on {server.host or 'no host'} is {server.vm_state} with {f'task state {task}' if task else NO_TASK}; it holds"
+        f" {held_words(subject.held, fleet)}{moves}",
+        "".join(_causes(subject, server, task, down=down)),
+        list(stuck_server_commands.commands(subject, server, fleet)), "" if down else _at_work(subject))  # fmt: skip
 
 
 def _at_work(subject: Subject) -> str:
@@ -75,62 +67,45 @@ def _causes(subject: Subject, server: Instance, task: str, *, down: bool) -> Ite
         yield f"; nova-compute of {server.host} is down: start it, it may end this itself"
 
 
-def open_migrations(
-    subject: Subject, server: Instance, fleet: Fleet, now: float, limits: StuckLimits
-) -> Iterator[Finding | InFlight]:
+def open_migrations(subject: Subject, server: Instance, context: CheckContext) -> Iterator[Finding | InFlight]:
     """Judge the open migrations of a server that has no task state. Those that wait for a verdict are fine."""
     for each in subject.open_migrations:
         waits = server.vm_state == "resized"
         if waits and each.status == "finished":
             continue
         if waits and each.status == "confirming":
-            yield _confirm(subject, server, each, fleet, now, limits)
-        elif now - subject.touched <= limits.message_s:
-            text = f"{server.vm_state}, {each.type} {each.status}"
-            yield InFlight(subject=server.uuid, name=server.name, text=text, since=subject.touched)
+            yield _confirm(subject, each, context)
+        elif context.awaits_message(subject):
+            yield in_flight(subject, f"{server.vm_state}, {each.type} {each.status}")
         else:
-            yield _stale(subject, server, each, fleet)
+            yield _stale(subject, server, each, context.fleet)
 
 
 def waits_for_nothing(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
     """Judge a server that waits for a verdict, and has no migration that a verdict could be about."""
     if server.vm_state != "resized" or subject.open_migrations:
         return
-    yield Finding(
-        kind="stuck_verify",
-        subject=server.uuid,
-        name=server.name,
-        since=subject.touched,
-        text=f"server {server.uuid} ({server.name}) waits to be confirmed or reverted, and no migration of it is"
-        " finished: Nova refuses both",
-        cause="nova-compute of the source died at the end of the confirmation, or the migration record was changed",
-        evidence=evidence_of(subject, fleet),
-        commands=[repairs.reset(server.uuid)],
-    )
+    yield finding(
+        "stuck_verify", subject, fleet,
+        "waits to be confirmed or reverted, and no migration of it is finished: Nova refuses both",
+        "nova-compute of the source died at the end of the confirmation, or the migration record was changed",
+        [repairs.reset(server.uuid)])  # fmt: skip
 
 
-def _confirm(
-    subject: Subject, server: Instance, migration: Migration, fleet: Fleet, now: float, limits: StuckLimits
-) -> Finding | InFlight:
+def _confirm(subject: Subject, migration: Migration, context: CheckContext) -> Finding | InFlight:
+    fleet, limits = context.fleet, context.limits
     works = subject.action is not None and subject.action.open_event is not None
-    down = fleet.is_down(migration.cell, migration.source, now, DOWN_S)
-    if now - subject.touched <= (limits.work_s if works and not down else limits.message_s):
-        return InFlight(subject=server.uuid, name=server.name, text="resized, confirming", since=subject.touched)
-    return Finding(
-        kind="stuck_confirm",
-        subject=server.uuid,
-        name=server.name,
-        since=subject.touched,
-        text=f"server {server.uuid} ({server.name}) waits for its confirmation to end: migration {migration.uuid} is"
-        f" confirming and holds {held_words(subject.held_by.get(migration.uuid), fleet)}",
-        cause=f"the message to nova-compute of {migration.source} was lost, or that process died; Nova then refuses to"
+    down = context.is_down(migration.cell, migration.source)
+    if context.now - subject.touched <= (limits.work_s if works and not down else limits.message_s):
+        return in_flight(subject, "resized, confirming")
+    return finding(
+        "stuck_confirm", subject, fleet,
+        f"waits for its confirmation to end: migration {migration.uuid} is confirming and holds"
+        f" {held_words(subject.held_by.get(migration.uuid), fleet)}",
+        f"the message to nova-compute of {migration.source} was lost, or that process died; Nova then refuses to"
         " confirm and to revert",
-        evidence=evidence_of(subject, fleet),
-        commands=[
-            repairs.end_migration(migration, "finished"),
-            Command(f"openstack server resize confirm {server.uuid}"),
-        ],
-    )
+        [repairs.end_migration(migration, "finished"),
+         Command(f"openstack server resize confirm {subject.id}")])  # fmt: skip
 
 
 def _stale(subject: Subject, server: Instance, migration: Migration, fleet: Fleet) -> Finding:

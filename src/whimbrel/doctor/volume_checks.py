@@ -1,15 +1,13 @@
 """Volumes and attachments: Cinder's beside the block device mappings of Nova, both ways."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
 
 from whimbrel.doctor import repairs
+from whimbrel.doctor.check_context import BATCH, CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding
-from whimbrel.doctor.nova_records import Instance, NovaRecords, Subject, VolumeUse
-from whimbrel.doctor.rest import at_rest, is_gone
+from whimbrel.doctor.nova_records import Instance, Subject, VolumeUse
 from whimbrel.doctor.server_findings import evidence_of
 from whimbrel.doctor.service_records import Attachment, Volume, VolumeRecords
-from whimbrel.doctor.stuck_limits import DOWN_S, StuckLimits
 from whimbrel.doctor.volume_commands import attach_again, drop, look_first, record_instead, stop_first, undo
 from whimbrel.domain.batches import batches
 
@@ -18,9 +16,6 @@ MESSAGE_STATES = ("reserved", "attaching", "detaching")
 """States of volumes that last as long as an attach or a detach; a shelved server reserves its volumes."""
 DETACHED_S = 24 * 3600.0
 """How long the copy of a volume that no server uses may take: nothing tells whether cinder-volume still writes it."""
-PIECE = 500
-
-T = TypeVar("T")
 
 
 class VolumeChecks:
@@ -34,32 +29,30 @@ class VolumeChecks:
     def __init__(self, volumes: VolumeRecords) -> None:
         self._volumes = volumes
 
-    def all(self, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+    def all(self, context: CheckContext) -> Iterator[Finding]:
         known: set[str] = set()
         for page in self._volumes.attachments():
             known.update(each.id for each in page)
-            yield from self._unmapped(page, records, now, limits)
-        for uses in batches(records.volume_mappings(), PIECE):
-            yield from self._missing([each for each in uses if each.attachment not in known], records, now, limits)
+            yield from self._unmapped(page, context)
+        for uses in batches(context.records.volume_mappings(), BATCH):
+            yield from self._missing([each for each in uses if each.attachment not in known], context)
         del known
         for volumes in self._volumes.volumes():
             for each in volumes:
-                yield from self._stuck(each, records, now, limits)
+                yield from self._stuck(each, context)
 
-    def some(
-        self, before: Sequence[Finding], records: NovaRecords, now: float, limits: StuckLimits
-    ) -> Iterator[Finding]:
+    def some(self, before: Sequence[Finding], context: CheckContext) -> Iterator[Finding]:
         for each in before:
             if each.kind == "stuck_volume":
                 volume = self._volumes.volume(each.subject)
-                yield from self._stuck(volume, records, now, limits) if volume else ()
+                yield from self._stuck(volume, context) if volume else ()
             elif each.kind == "mapping_without_attachment":
                 server, _, of = each.subject.partition("/")
-                uses = [use for use in records.uses_of_volumes([of]) if use.server == server]
-                yield from self._missing(uses, records, now, limits)
+                uses = [use for use in context.records.uses_of_volumes([of]) if use.server == server]
+                yield from self._missing(uses, context)
             else:
                 found = self._volumes.attachment(each.subject)
-                yield from self._unmapped([found], records, now, limits) if found else ()
+                yield from self._unmapped([found], context) if found else ()
 
     def unsettled(self, server: Instance, uses: Sequence[VolumeUse]) -> str:
         """Return the first attachment of a server on which Nova and Cinder do not agree, in words; "": there is none.
@@ -82,33 +75,28 @@ class VolumeChecks:
 
     # Attachments without a mapping
 
-    def _unmapped(
-        self, page: Sequence[Attachment], records: NovaRecords, now: float, limits: StuckLimits
-    ) -> Iterator[Finding]:
+    def _unmapped(self, page: Sequence[Attachment], context: CheckContext) -> Iterator[Finding]:
         """Judge attachments that Nova does not record."""
         of_servers = [each for each in page if each.server]
         uses: dict[str, list[VolumeUse]] = {}
-        for ids in batches(sorted({each.volume for each in of_servers}), PIECE):
-            for use in records.uses_of_volumes(ids):
+        for ids in batches(sorted({each.volume for each in of_servers}), BATCH):
+            for use in context.records.uses_of_volumes(ids):
                 uses.setdefault(use.volume, []).append(use)
         alone = [each for each in of_servers if not _is_recorded(each, uses.get(each.volume, ()))]
-        subjects: dict[str, Subject] = {}
-        for ids in batches(sorted({each.server for each in alone if each.server}), PIECE):
-            subjects.update({each.id: each for each in records.some(ids)})
+        subjects = context.subjects(each.server or "" for each in alone)
         for each in alone:
-            subject = subjects.get(each.server or "") or Subject(id=each.server or "")
+            subject = subjects[each.server or ""]
             volume = self._volumes.volume(each.volume)
-            if volume and now - volume.touched >= limits.settle_s:
+            if volume and not context.has_changed(volume.touched):
                 recorded = [use for use in uses.get(each.volume, ()) if use.server == each.server]
-                yield from self._alone(each, volume, recorded, subject, records, now, limits)
+                yield from self._alone(each, volume, recorded, subject, context)
 
     def _alone(
-        self, each: Attachment, volume: Volume, recorded: Sequence[VolumeUse], subject: Subject, records: NovaRecords,
-        now: float, limits: StuckLimits,
+        self, each: Attachment, volume: Volume, recorded: Sequence[VolumeUse], subject: Subject, context: CheckContext,
     ) -> Iterator[Finding]:  # fmt: skip
-        gone = is_gone(subject, now, limits)
-        server = at_rest(subject, now, limits)
-        if server and _goes_on(records, server, now, limits):
+        gone = context.is_gone(subject)
+        server = context.at_rest(subject)
+        if server and _goes_on(server, context):
             return  # Nova records the volume that a swap copies to once it has been copied
         if gone:
             kind, text = "attachment_of_gone_server", f"is for server {subject.id}, which no cell has"
@@ -139,30 +127,26 @@ class VolumeChecks:
             text=f"attachment {each.id} of volume {volume.id}, which is {volume.status}, {text}",
             cause=cause,
             evidence={
-                "attachment": each.status, "volume": _evidence(volume), "server": evidence_of(subject, records.fleet),
+                "attachment": each.status, "volume": _evidence(volume), "server": evidence_of(subject, context.fleet),
             },
             commands=commands,
         )  # fmt: skip
 
     # Mappings without an attachment
 
-    def _missing(
-        self, uses: Sequence[VolumeUse], records: NovaRecords, now: float, limits: StuckLimits
-    ) -> Iterator[Finding]:
+    def _missing(self, uses: Sequence[VolumeUse], context: CheckContext) -> Iterator[Finding]:
         """Judge block device mappings of servers whose attachment Cinder does not have.
 
         A server whose create failed keeps its mappings until it is deleted; what it did not attach is fine.
         """
-        candidates = [each for each in uses if now - each.touched >= limits.settle_s]
-        subjects: dict[str, Subject] = {}
-        for ids in batches(sorted({each.server for each in candidates}), PIECE):
-            subjects.update({each.id: each for each in records.some(ids)})
+        candidates = [each for each in uses if not context.has_changed(each.touched)]
+        subjects = context.subjects(each.server for each in candidates)
         for each in candidates:
-            server = at_rest(subjects[each.server], now, limits) if each.server in subjects else None
+            server = context.at_rest(subjects[each.server])
             if server is None or (server.vm_state == "error" and not server.is_launched) or self._has(each):
                 continue
             volume = self._volumes.volume(each.volume)
-            if volume and now - volume.touched < limits.settle_s:
+            if volume and context.has_changed(volume.touched):
                 continue
             if volume and any(
                 _is_used(other, each, volume, server) for other in self._volumes.attachments_of(volume.id)
@@ -182,7 +166,7 @@ class VolumeChecks:
                 " was deleted, or somebody deleted it in Cinder; another server can take the volume meanwhile",
                 evidence={
                     "cell": each.cell, "written": each.touched, "volume": _evidence(volume),
-                    "server": evidence_of(subjects[each.server], records.fleet),
+                    "server": evidence_of(subjects[each.server], context.fleet),
                 },
                 commands=commands,
                 note=stop_first(server, commands) if volume else "",
@@ -196,15 +180,15 @@ class VolumeChecks:
 
     # Volumes that Cinder migrates
 
-    def _migration(self, volume: Volume, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+    def _migration(self, volume: Volume, context: CheckContext) -> Iterator[Finding]:
         """Judge a volume that is copied, or its copy. What the guest may use is judged first, by its attachment."""
-        if now - volume.touched <= limits.work_s:
+        if context.now - volume.touched <= context.limits.work_s:
             return
         attachments = self._volumes.attachments_of(volume.id)
-        uses = list(records.uses_of_volumes([volume.id]))
-        subjects = records.some(sorted({each.server for each in uses}))
-        servers = [at_rest(each, now, limits) for each in subjects]
-        evidence = [evidence_of(each, records.fleet) for each in subjects]
+        uses = list(context.records.uses_of_volumes([volume.id]))
+        subjects = context.records.some(sorted({each.server for each in uses}))
+        servers = [context.at_rest(each) for each in subjects]
+        evidence = [evidence_of(each, context.fleet) for each in subjects]
         reset = repairs.end_volume_migration(volume.id)
         if not volume.migrates:
             source = self._volumes.volume(volume.migration.removeprefix(TARGET))
@@ -222,12 +206,12 @@ class VolumeChecks:
                     ],
                     "if you have reset the migration by hand when it was completing, this may be the only copy",
                 )
-        elif all(each and not self._is_copied(each, records, now, limits) for each in servers):
+        elif all(each and not self._is_copied(each, context) for each in servers):
             note = ""
             if volume.migration == "completing":
                 note = "the source may be deleted already: see in the log of cinder-volume how far it came"
             elif not servers:
-                if now - volume.touched <= DETACHED_S:
+                if context.now - volume.touched <= DETACHED_S:
                     return
                 note = (
                     "cinder-volume copies a volume that no server uses, and records nothing meanwhile: see in its log"
@@ -245,23 +229,26 @@ class VolumeChecks:
                 note,
             )
 
-    def _is_copied(self, server: Instance, records: NovaRecords, now: float, limits: StuckLimits) -> bool:
+    def _is_copied(self, server: Instance, context: CheckContext) -> bool:
         """Check whether a host copies a volume of a server, or has left an attachment of the copy."""
-        recorded = {each.attachment for each in records.uses_of_servers([server.uuid])}
+        recorded = {each.attachment for each in context.records.uses_of_servers([server.uuid])}
         others = any(each.id not in recorded for each in self._volumes.attachments_for(server.uuid))
-        return others or _goes_on(records, server, now, limits)
+        return others or _goes_on(server, context)
 
     # Volumes that stay in a state
 
-    def _stuck(self, volume: Volume, records: NovaRecords, now: float, limits: StuckLimits) -> Iterator[Finding]:
+    def _stuck(self, volume: Volume, context: CheckContext) -> Iterator[Finding]:
         if volume.migrates or volume.migration.startswith(TARGET):
-            yield from self._migration(volume, records, now, limits)
+            yield from self._migration(volume, context)
             return
         used_by_none = volume.status == "in-use" and not volume.is_attached
-        if not (volume.status in MESSAGE_STATES or used_by_none) or now - volume.touched <= limits.message_s:
+        if (
+            not (volume.status in MESSAGE_STATES or used_by_none)
+            or context.now - volume.touched <= context.limits.message_s
+        ):
             return
         attachments = self._volumes.attachments_of(volume.id)
-        uses = list(records.uses_of_volumes([volume.id]))
+        uses = list(context.records.uses_of_volumes([volume.id]))
         if any(not _is_recorded(each, uses) for each in attachments):
             return  # the attachment is a finding, or of something that is no server
         if not uses:
@@ -271,15 +258,15 @@ class VolumeChecks:
                 [Command(f"openstack volume set --state available --detached {volume.id}  # if no guest has it as a"
                          " disk, as after a restore of Nova's database")])  # fmt: skip
             return
-        subjects = records.some(sorted({each.server for each in uses}))
-        servers = [at_rest(each, now, limits) for each in subjects]
+        subjects = context.records.some(sorted({each.server for each in uses}))
+        servers = [context.at_rest(each) for each in subjects]
         if len(servers) < len({each.server for each in uses}) or None in servers:
             return  # a server is gone, or worked on: judged with it
         if used_by_none:
             return  # the mapping is a finding
-        if any(each and _goes_on(records, each, now, limits) for each in servers):
+        if any(each and _goes_on(each, context) for each in servers):
             return
-        evidence = [evidence_of(each, records.fleet) for each in subjects]
+        evidence = [evidence_of(each, context.fleet) for each in subjects]
         if volume.status == "detaching":
             remove = [Command(f"openstack server remove volume {each.server} {each.volume}") for each in uses]
             yield _stuck(
@@ -315,12 +302,12 @@ def _names(servers: Iterable[Instance | None]) -> str:
     return ", ".join(f"{each.uuid} ({each.name})" for each in servers if each)
 
 
-def _goes_on(records: NovaRecords, server: Instance, now: float, limits: StuckLimits) -> bool:
+def _goes_on(server: Instance, context: CheckContext) -> bool:
     """Check whether a host attaches, detaches or copies a volume of a server: it has no task state meanwhile."""
-    work = records.volume_work(server)
-    if work is None or work.open_event is None or now - work.touched > limits.work_s:
+    work = context.records.volume_work(server)
+    if work is None or work.open_event is None or context.now - work.touched > context.limits.work_s:
         return False
-    return not records.fleet.is_down(server.cell, server.host, now, DOWN_S)
+    return not context.is_down(server.cell, server.host)
 
 
 def _is_recorded(attachment: Attachment, uses: Sequence[VolumeUse]) -> bool:
