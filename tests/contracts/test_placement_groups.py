@@ -203,13 +203,13 @@ async def test_a_move_that_came_to_nothing_is_ended_later(group: Grouped) -> Non
     for server in (A, B):
         await group.claim(server, HOST, "affinity")
     await group.store.move_group(GROUP, OTHER, 5.0)
-    await group.store.rest_groups(before=5.0)
+    await group.store.end_group_moves(before=5.0)
     assert (await group.store.group_places(GROUP)).is_moving
     await group.claim(A, OTHER, "affinity")
-    await group.store.rest_groups(before=6.0)
+    await group.store.end_group_moves(before=6.0)
     assert (await group.store.group_places(GROUP)).is_moving, "it is on two hosts"
     await group.store.release(order(40), A)
-    await group.store.rest_groups(before=6.0)
+    await group.store.end_group_moves(before=6.0)
     assert (await group.store.group_places(GROUP)).moving_to is None
 
 

@@ -20,7 +20,7 @@ from whimbrel.maintenance.budget_use import BudgetUse, HostLocations, locations_
 from whimbrel.maintenance.operator_requests import disable_hosts, return_hosts
 from whimbrel.moves import live_requests, requests
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.ports.cloud import Cloud, Requester
+from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import ItemStart
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
@@ -171,7 +171,7 @@ async def _confirm(cloud: Cloud, engine: Engine, found: Maintenance, run: Run) -
     """Confirm a cold move. Return why that is not possible now."""
     try:
         moved = await lookup.record(cloud, run.subject)
-        await requests.confirm(cloud, engine, _requester(cloud, found), moved.server, moved.locked_by)
+        await requests.confirm(cloud, engine, cloud.on_behalf_of(found), moved.server, moved.locked_by)
     except (Refused, Conflict, NotFound, Unavailable) as no:
         return f"it has arrived and is not confirmed yet: {no.reason}"
     return None
@@ -303,7 +303,7 @@ class Round:
             target=item.target,
             reason=item.reason,
         )
-        asked = (cloud, self._engine, _requester(cloud, found), server, item.target)
+        asked = (cloud, self._engine, cloud.on_behalf_of(found), server, item.target)
         leaves = found.options.leaves_cell
         run: Run
         try:
@@ -338,9 +338,3 @@ class Round:
         self._items[item.position] = item
         self._items += added
         self._unended |= {each.position for each in added}
-
-
-def _requester(cloud: Cloud, found: Maintenance) -> Requester:
-    """Return the operator who planned the maintenance, with a request id of its own for each move."""
-    request_id = f"req-{cloud.ids.uuid()}"
-    return Requester(user_id=found.user_id, project_id=found.project_id, request_id=request_id, is_admin=True)

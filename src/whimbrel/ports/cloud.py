@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -51,6 +51,16 @@ class Requester(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     is_admin: bool = False
     grant: str = ""  # for what is done in the user's name: see ports.services.user_grants
+
+
+class Owned(Protocol):
+    """A server, a run or a maintenance: what belongs to a user and a project."""
+
+    @property
+    def user_id(self) -> UserId: ...
+
+    @property
+    def project_id(self) -> ProjectId: ...
 
 
 ZonePolicy = Literal["keep", "prefer", "free"]
@@ -152,6 +162,12 @@ class Cloud:
             return self.cells[name]
         except KeyError:
             raise Unavailable(f"cell {name} is not open here") from None
+
+    def on_behalf_of(self, owner: Owned, *, is_admin: bool = True) -> Requester:
+        """Return a requester for what the cloud does by itself to what belongs to this user, with a new request id."""
+        return Requester(
+            user_id=owner.user_id, project_id=owner.project_id, request_id=f"req-{self.ids.uuid()}", is_admin=is_admin
+        )
 
     def agent(self, cell: CellName, host: HostName) -> Agent:
         return self.cell(cell).agents.at(host)

@@ -13,13 +13,13 @@ import structlog
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.host import Host
 from whimbrel.domain.server import Server
-from whimbrel.ports.cloud import Cloud, Requester
+from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.paged_reads import each
+from whimbrel.reconcilers import reachable
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup.late_effects import detach_lost
 from whimbrel.servers.devices import interfaces
-from whimbrel.servers.listing import cell_fanout
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ MOST_LOST = 10
 
 async def follow_changed_ports(cloud: Cloud, engine: Engine) -> int:
     """Compare the servers of this round's hosts with their ports; return the number of those that are changed."""
-    answers = await cell_fanout.ask_all(cloud, lambda cell: cell.hosts.all())  # the others: in ten minutes
+    hosts = await reachable.hosts(cloud)
     turn = int(cloud.clock.now() / ROUND_S) % ROUNDS
     stale, lost = list[Server](), list[Server]()
 
@@ -42,9 +42,7 @@ async def follow_changed_ports(cloud: Cloud, engine: Engine) -> int:
         stale.extend(found[0])
         lost.extend(found[1])
 
-    await each(
-        [host for hosts in answers.of.values() for host in hosts if crc32(host.name.encode()) % ROUNDS == turn], look
-    )
+    await each([host for host in hosts if crc32(host.name.encode()) % ROUNDS == turn], look)
     if len(lost) > MOST_LOST:
         log.warning("many ports of servers are gone, and are not detached; see whimbrel prove", servers=len(lost))
         lost = []
@@ -86,10 +84,7 @@ async def _refresh(cloud: Cloud, server: Server) -> int:
 
 
 async def _detach(cloud: Cloud, engine: Engine, server: Server) -> int:
-    requester = Requester(
-        user_id=server.user_id, project_id=server.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True
-    )
     try:
-        return int(await detach_lost(cloud, engine, requester, server))
+        return int(await detach_lost(cloud, engine, cloud.on_behalf_of(server), server))
     except (Conflict, NotFound, Refused, Unavailable):
         return 0  # it is busy, or a service does not answer

@@ -14,9 +14,9 @@ from whimbrel.domain.host import SERVICE_DOWN_S, Host
 from whimbrel.domain.ids import HostName, ProjectId, UserId
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.catalog import zones_by_host
+from whimbrel.reconcilers import reachable
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.host_evacuation import evacuate_host
-from whimbrel.servers.listing import cell_fanout
 
 log = structlog.get_logger(__name__)
 
@@ -30,8 +30,7 @@ async def evacuate_dead_hosts(cloud: Cloud, engine: Engine) -> int:
     rules, now = cloud.rules, cloud.clock.now()
     if not rules.evacuate_dead_hosts:
         return 0
-    answers = await cell_fanout.ask_all(cloud, lambda cell: cell.hosts.all())
-    hosts = [host for found in answers.of.values() for host in found]
+    hosts = await reachable.hosts(cloud)
     zones = zones_by_host(await cloud.aggregates.all())
     guarded = guarded_zones(hosts, zones, rules.default_availability_zone, now, rules.most_hosts_lost)
     dead = [host for host in hosts if not host.is_up(now) and now - host.seen_at > rules.evacuate_after_s]

@@ -4,7 +4,7 @@ from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
 from whimbrel.domain.run import Run
 from whimbrel.moves import requests
 from whimbrel.moves.migration_status import MOVE_SAGAS
-from whimbrel.ports.cloud import Cloud, Requester
+from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 
@@ -19,9 +19,7 @@ async def confirm_expired(cloud: Cloud, engine: Engine) -> int:
 
 
 async def _confirm(cloud: Cloud, engine: Engine, run: Run) -> int:
-    requester = Requester(
-        user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True
-    )
+    requester = cloud.on_behalf_of(run)
     try:
         found = await lookup.record(cloud, run.subject)
         await requests.confirm(cloud, engine, requester, found.server, found.locked_by)

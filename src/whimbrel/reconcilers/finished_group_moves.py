@@ -10,5 +10,5 @@ LONGEST_S = 600.0
 """By then the moves of the servers have their claims. A later claim is refused, and its move undone."""
 
 
-async def rest_groups(cloud: Cloud, engine: Engine) -> None:
-    await cloud.placement.rest_groups(cloud.clock.now() - LONGEST_S)
+async def end_group_moves(cloud: Cloud, engine: Engine) -> None:
+    await cloud.placement.end_group_moves(cloud.clock.now() - LONGEST_S)

@@ -9,7 +9,7 @@ from whimbrel.domain.server import Server
 from whimbrel.moves.evacuation_facts import CLEARED, NAME
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.shelved import OFFLOADED
-from whimbrel.ports.cloud import Cloud, Requester
+from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
@@ -72,8 +72,7 @@ async def _look_after(cloud: Cloud, engine: Engine, run: Run) -> bool | None:
     try:
         if server is None:
             return await clean_up_after_delete(run.subject, cloud)
-        requester = Requester(user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}")
-        return await clean_up(cloud, engine, requester, server)
+        return await clean_up(cloud, engine, cloud.on_behalf_of(run, is_admin=False), server)
     except (Conflict, Unavailable, Refused):
         return None  # it is busy, or the use by its guest is unknown
 

@@ -7,23 +7,22 @@ Source: Nova's periodic _sync_power_states, without resume_guests_state_on_host_
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable, WrongState
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
-from whimbrel.ports.cloud import Cloud, Requester
+from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.paged_reads import each
+from whimbrel.reconcilers import reachable
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import power
-from whimbrel.servers.listing import cell_fanout
 
 
 async def follow_lost_power(cloud: Cloud, engine: Engine) -> int:
     """Check the guests of every host that is up; return the number of records to update."""
-    answers = await cell_fanout.ask_all(cloud, lambda cell: cell.hosts.all())  # the others: next round
     now, found = cloud.clock.now(), list[int]()
 
     async def look(host: Host) -> None:
         found.append(await _look_at(cloud, engine, host))
 
-    await each([host for hosts in answers.of.values() for host in hosts if host.is_up(now)], look)
+    await each([host for host in await reachable.hosts(cloud) if host.is_up(now)], look)
     return sum(found)
 
 
@@ -40,10 +39,7 @@ async def _follow(cloud: Cloud, engine: Engine, host: Host, guest: Guest) -> int
         server = await lookup.find(cloud, guest.key.server)
         if (server.host, server.slot) != (host.name, guest.key.slot) or server.task_state is not None:
             return 0
-        requester = Requester(
-            user_id=server.user_id, project_id=server.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True
-        )
-        await power.follow(cloud, engine, requester, server)
+        await power.follow(cloud, engine, cloud.on_behalf_of(server), server)
     except (Conflict, NotFound, Unavailable, WrongState):
         return 0  # it is meant to be off, or busy, or its cell is unreachable
     return 1

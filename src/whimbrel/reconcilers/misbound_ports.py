@@ -9,7 +9,7 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import moves_of, moves_ports, target_of
 from whimbrel.moves.migration_status import MOVE_SAGAS
-from whimbrel.ports.cloud import Cloud, Requester
+from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.reconcilers.late_effects_round import EARLIEST_S
 from whimbrel.saga.engine import Engine
@@ -29,8 +29,7 @@ async def rebind_misbound(cloud: Cloud, engine: Engine) -> int:
 
 
 async def _give_back(cloud: Cloud, engine: Engine, move: Run) -> int:
-    requester = Requester(user_id=move.user_id, project_id=move.project_id, request_id=f"req-{cloud.ids.uuid()}")
     try:
-        return int(await clean_up_waiting(cloud, engine, requester, move))
+        return int(await clean_up_waiting(cloud, engine, cloud.on_behalf_of(move, is_admin=False), move))
     except (Conflict, NotFound, Refused, Unavailable):
         return 0  # its owner was faster, or a service is unreachable: retry in the next round

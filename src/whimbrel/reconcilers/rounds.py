@@ -11,7 +11,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.changed_ports import follow_changed_ports
 from whimbrel.reconcilers.dead_hosts import evacuate_dead_hosts
 from whimbrel.reconcilers.expired_resizes import confirm_expired
-from whimbrel.reconcilers.finished_group_moves import rest_groups
+from whimbrel.reconcilers.finished_group_moves import end_group_moves
 from whimbrel.reconcilers.late_effects_round import release_late_effects
 from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
 from whimbrel.reconcilers.lost_power import follow_lost_power
@@ -26,9 +26,9 @@ from whimbrel.restore.watch import watch
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.lifecycle.delete import follow_up
 
-Look = Callable[[Cloud, Engine], Awaitable[object]]
+Round = Callable[[Cloud, Engine], Awaitable[object]]
 
-ROUNDS: Sequence[Look] = (
+ROUNDS: Sequence[Round] = (
     follow_up,  # deletes that waited for a run to end
     confirm_expired,  # resizes that were not confirmed in time
     carry_on_all,  # maintenances
@@ -36,7 +36,7 @@ ROUNDS: Sequence[Look] = (
 )
 """Once a second."""
 
-SLOW_ROUNDS: Sequence[Look] = (
+SLOW_ROUNDS: Sequence[Round] = (
     release_late_effects,  # bindings and attachments of stale requests
     rebind_misbound,  # ports of servers that wait for a verdict, activated elsewhere by stale requests
     drop_transfer_images,  # transfer images of stale requests
@@ -47,7 +47,7 @@ SLOW_ROUNDS: Sequence[Look] = (
     evacuate_dead_hosts,  # if a rule says so
     follow_lost_power,  # servers recorded as running with guests that are off
     follow_changed_ports,  # nics whose ports were deleted or have other addresses, without news of it
-    rest_groups,  # failed moves of server groups
+    end_group_moves,  # failed moves of server groups
     repair_zones,  # failed changes of hosts' zones
 )
 """Once a minute, by one conductor."""
@@ -56,20 +56,20 @@ SLOW_ROUNDS: Sequence[Look] = (
 async def reconcile(cloud: Cloud, engine: Engine) -> None:
     """Run the first list. Raises: the first error, after all have run."""
     if not (await cloud.restores.state()).hold:  # what looks wrong may be newer than a restored database
-        await _go_round(ROUNDS, cloud, engine)
+        await _run(ROUNDS, cloud, engine)
 
 
 async def reconcile_slowly(cloud: Cloud, engine: Engine) -> None:
     """Run the second list. Raises: as `reconcile`."""
     if not await watch(cloud):
-        await _go_round(SLOW_ROUNDS, cloud, engine)
+        await _run(SLOW_ROUNDS, cloud, engine)
 
 
-async def _go_round(looks: Sequence[Look], cloud: Cloud, engine: Engine) -> None:
+async def _run(rounds: Sequence[Round], cloud: Cloud, engine: Engine) -> None:
     troubles = []
-    for look in looks:
+    for run in rounds:
         try:
-            await look(cloud, engine)
+            await run(cloud, engine)
         except WorldError as trouble:
             troubles.append(trouble)
     if troubles:

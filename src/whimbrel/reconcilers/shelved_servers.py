@@ -6,12 +6,11 @@ Source: Nova's periodic _poll_shelved_instances.
 from whimbrel.domain.errors import Conflict, NotFound, Unavailable
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
-from whimbrel.ports.cloud import Cloud, Requester
-from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.ports.cloud import Cloud
+from whimbrel.reconcilers import reachable
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import shelve
-from whimbrel.servers.listing import cell_fanout
 
 
 async def offload_shelved(cloud: Cloud, engine: Engine) -> int:
@@ -19,10 +18,8 @@ async def offload_shelved(cloud: Cloud, engine: Engine) -> int:
     after_s = cloud.rules.shelved_offload_time_s
     if after_s < 0:
         return 0
-    query = ServerQuery(vm_states=["shelved"])
-    answers = await cell_fanout.ask_all(cloud, lambda cell: cell.servers.find(query))  # the others: next round
     due = cloud.clock.now() - after_s
-    found = [server.id for servers in answers.of.values() for server in servers if _is_due(server, due)]
+    found = [server.id for server in await reachable.servers(cloud, "shelved") if _is_due(server, due)]
     return sum([await _offload(cloud, engine, server_id) for server_id in found])
 
 
@@ -33,10 +30,7 @@ def _is_due(server: Server, due: float) -> bool:
 async def _offload(cloud: Cloud, engine: Engine, server_id: ServerId) -> int:
     try:
         server = await lookup.find(cloud, server_id)
-        requester = Requester(
-            user_id=server.user_id, project_id=server.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True
-        )
-        await shelve.offload(cloud, engine, requester, server)
+        await shelve.offload(cloud, engine, cloud.on_behalf_of(server), server)
     except (Conflict, NotFound, Unavailable):
         return 0  # it is busy or unshelved, or its cell is unreachable
     return 1

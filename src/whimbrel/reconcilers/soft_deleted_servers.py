@@ -7,12 +7,11 @@ from whimbrel.domain.errors import Conflict, NotFound, Unavailable, WrongState
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_states import SOFT_DELETED
-from whimbrel.ports.cloud import Cloud, Requester
-from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.ports.cloud import Cloud
+from whimbrel.reconcilers import reachable
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import delete
-from whimbrel.servers.listing import cell_fanout
 
 
 async def reclaim_soft_deleted(cloud: Cloud, engine: Engine) -> int:
@@ -20,10 +19,8 @@ async def reclaim_soft_deleted(cloud: Cloud, engine: Engine) -> int:
     after_s = cloud.rules.reclaim_instance_interval_s
     if not after_s:
         return 0
-    query = ServerQuery(vm_states=[SOFT_DELETED])
-    answers = await cell_fanout.ask_all(cloud, lambda cell: cell.servers.find(query))  # the others: next round
     due = cloud.clock.now() - after_s
-    found = [server.id for servers in answers.of.values() for server in servers if _is_due(server, due)]
+    found = [server.id for server in await reachable.servers(cloud, SOFT_DELETED) if _is_due(server, due)]
     return sum([await _reclaim(cloud, engine, server_id, due) for server_id in found])
 
 
@@ -37,10 +34,7 @@ async def _reclaim(cloud: Cloud, engine: Engine, server_id: ServerId, due: float
         server = await lookup.find(cloud, server_id)
         if not _is_due(server, due):
             return 0  # it was restored meanwhile
-        requester = Requester(
-            user_id=server.user_id, project_id=server.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True
-        )
-        await delete.reclaim(cloud, engine, requester, server)
+        await delete.reclaim(cloud, engine, cloud.on_behalf_of(server), server)
     except (Conflict, NotFound, Unavailable, WrongState):
         return 0  # it is being restored, or gone, or its cell is unreachable
     return 1

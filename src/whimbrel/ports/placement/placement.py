@@ -152,7 +152,7 @@ class Placement(Consumers, Protocol):
         None: cancel the move.
         """
 
-    async def rest_groups(self, before: float) -> None:
+    async def end_group_moves(self, before: float) -> None:
         """End group moves that began before this time and are on one host by now, whichever it is."""
 
     async def forget_group(self, group: GroupId) -> None:

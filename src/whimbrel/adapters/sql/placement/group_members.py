@@ -88,7 +88,7 @@ async def move(tx: Tx, group: GroupId, to: ProviderId | None, now: float) -> Non
     await tx.tell(_MOVE[tx.dialect], {"group_id": group, "moving_to": to, "moving_since": since})
 
 
-async def rest(tx: Tx, before: float) -> None:
+async def end_moves(tx: Tx, before: float) -> None:
     """End old moves of groups that are on one host."""
     for (group,) in await tx.rows(_OLD_MOVES, {"before": before}):
         roots = {root for _, root in await tx.rows(_PLACES, {"group": group})}

@@ -149,7 +149,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
 
     group_places = reads(group_members.read)
     move_group = writes(group_members.move)
-    rest_groups = writes(group_members.rest)
+    end_group_moves = writes(group_members.end_moves)
     forget_group = writes(group_members.forget)
     zone_hosts = writes(host_zones.put)
     zoned_hosts = reads(host_zones.read)
