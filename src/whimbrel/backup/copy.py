@@ -14,11 +14,12 @@ from pathlib import Path
 
 from whimbrel.adapters.sql.engine.sqlite_snapshot import Snapshot, snapshot
 from whimbrel.backup import destination
-from whimbrel.backup.manifest import FORMAT, Entry, Manifest, complete, sha256, sync
+from whimbrel.backup.manifest import FORMAT, Entry, Manifest, complete, sha256
 from whimbrel.backup.progress import Progress
 from whimbrel.domain.errors import Unavailable
 from whimbrel.embedded.volume.file_store import PART
 from whimbrel.ports.clock import Clock
+from whimbrel.ports.disk_sync import sync
 from whimbrel.settings.datadir import BACKUP_DRAFT, DataDir, Running
 
 DATABASES = "db"

@@ -12,6 +12,7 @@ import msgspec
 
 from whimbrel.adapters import file_modes
 from whimbrel.domain.errors import Refused
+from whimbrel.ports.disk_sync import sync
 from whimbrel.settings.datadir import BACKUP_DRAFT
 
 FORMAT = 1
@@ -90,12 +91,3 @@ def read(directory: Path) -> Manifest:
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sync(path: Path) -> None:
-    """Sync a file, or the names in a directory, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.host import BEAT_STORED_AFTER_S
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.ports.abandoned_tasks import retrieve
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.control_plane import Beat, BeatAnswer
 from whimbrel.ports.stores.hosts import LastBeat
@@ -34,7 +35,7 @@ class Beats:
         if cell not in self._waiting:
             arrived: list[Arrived] = []
             task = asyncio.ensure_future(self._gathered(cell, arrived))
-            task.add_done_callback(_retrieve)
+            task.add_done_callback(retrieve)
             self._waiting[cell] = arrived, task
         arrived, answers = self._waiting[cell]
         place = len(arrived)
@@ -64,12 +65,6 @@ class Beats:
         if self._keeps_metrics:
             await hosts.tell({host: newest[host].metrics for host in due if newest[host].metrics != last[host].metrics})
         return _answers(arrived, last)
-
-
-def _retrieve(task: asyncio.Task[list[BeatAnswer | None]]) -> None:
-    """Retrieve the error, which asyncio reports otherwise if every caller was cancelled."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _answers(arrived: Sequence[Arrived], last: Mapping[HostName, LastBeat]) -> list[BeatAnswer | None]:

@@ -6,6 +6,7 @@ Invariant: a value that its schema refuses does not reach a handler.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 import jsonschema_rs
 
@@ -15,6 +16,14 @@ Schema = Mapping[str, Any]
 Formats = Mapping[str, Callable[[str], bool]]
 Explain = Callable[[Schema, Iterable[jsonschema_rs.ValidationError]], str]
 """Returns the sentence of a refusal for the schema and its errors, of which there is at least one."""
+
+
+def is_uuid(text: str) -> bool:
+    """Check whether a text is a uuid, with dashes or without."""
+    try:
+        return UUID(text).hex == text.replace("-", "").lower()
+    except ValueError:
+        return False
 
 
 class Checker:

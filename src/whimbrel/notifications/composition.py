@@ -272,8 +272,7 @@ def _of_snapshot(event: Event, run: Run, server: Server, setting: Setting) -> di
 
 
 def _of_volume(event: Event, run: Run, server: Server, setting: Setting) -> dict[str, Any]:
-    assert isinstance(run.facts, VolumeFacts), "only operations on volumes announce one"
-    return {"volume_id": run.facts.device.volume_id}
+    return _volume_id(run)
 
 
 def _of_volume_swap(event: Event, run: Run, server: Server, setting: Setting) -> dict[str, Any]:

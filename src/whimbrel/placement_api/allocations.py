@@ -8,11 +8,11 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
+from whimbrel.http.schema import is_uuid
 from whimbrel.placement.errors import UnknownName
 from whimbrel.placement.provider import ANY_GENERATION, Claim, Held
 from whimbrel.placement_api.call import Call
 from whimbrel.placement_api.problems import introducing
-from whimbrel.placement_api.schemas import is_uuid
 from whimbrel.ports.placement.placement import Owner
 
 # The owner of an allocation that an old client wrote without one.

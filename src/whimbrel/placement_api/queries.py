@@ -12,12 +12,12 @@ from urllib.parse import parse_qs
 
 from whimbrel.domain.ids import ProviderId
 from whimbrel.http.problem import Problem
-from whimbrel.http.schema import Checker, Schema
+from whimbrel.http.schema import Checker, Schema, is_uuid
 from whimbrel.placement.resource_names import STANDARD_CLASSES, standard_traits
 from whimbrel.placement.search import Wanted
 from whimbrel.placement.store import Store
 from whimbrel.placement_api.call import Call
-from whimbrel.placement_api.schemas import checker, is_uuid
+from whimbrel.placement_api.schemas import checker
 
 MOST_FIELDS = 500
 MOST = 2**63 - 1

@@ -6,21 +6,12 @@ errors: the outermost, among those the last.
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from uuid import UUID
 
 import jsonschema_rs
 
-from whimbrel.http.schema import Checker, Schema
+from whimbrel.http.schema import Checker, Schema, is_uuid
 
 LONGEST_SENTENCE = 400
-
-
-def is_uuid(text: str) -> bool:
-    """Check whether a text is a uuid, with dashes or without."""
-    try:
-        return UUID(text).hex == text.replace("-", "").lower()
-    except ValueError:
-        return False
 
 
 def is_dashed_uuid(text: str) -> bool:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
+from whimbrel.ports.abandoned_tasks import retrieve
+
 Result = TypeVar("Result")
 
 
@@ -26,16 +28,10 @@ class SingleFlight(Generic[Result]):
         # Another waiting caller may have started the next one, which may be over already.
         if self._task is None or (self._task is before and before.done()):
             self._task = asyncio.ensure_future(_run(work))
-            self._task.add_done_callback(_retrieve)
+            self._task.add_done_callback(retrieve)
             self._version = version
         return await asyncio.shield(self._task)
 
 
 async def _run(work: Callable[[], Awaitable[Result]]) -> Result:
     return await work()
-
-
-def _retrieve(task: asyncio.Task[Result]) -> None:
-    """Retrieve the error, which asyncio reports otherwise if every caller was cancelled."""
-    if not task.cancelled():
-        task.exception()

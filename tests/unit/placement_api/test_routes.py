@@ -3,12 +3,12 @@
 import pytest
 
 from whimbrel.http.problem import Problem
+from whimbrel.http.schema import is_uuid
 from whimbrel.placement_api import resource_classes
 from whimbrel.placement_api.app import ROUTE_TABLE
 from whimbrel.placement_api.dispatch import Route
 from whimbrel.placement_api.microversions import LAST
 from whimbrel.placement_api.routes import ROUTES
-from whimbrel.placement_api.schemas import is_uuid
 
 
 def find(method: str, path: str, minor: int) -> tuple[Route, dict[str, str]]:

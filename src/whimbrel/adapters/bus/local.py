@@ -8,6 +8,7 @@ from whimbrel.adapters.bus.remote_agent import granted_s
 from whimbrel.adapters.bus.verbs import VERBS
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import HostName
+from whimbrel.ports.abandoned_tasks import retrieve
 from whimbrel.ports.hosts.agent import Agent
 
 
@@ -40,19 +41,13 @@ class _Impatient:
         async def call(*arguments: Any, **named: Any) -> Any:
             question = VERBS[verb].question(*arguments, **named)
             work = asyncio.ensure_future(method(*arguments, **named))
-            work.add_done_callback(_look)  # nothing waits for it if the caller is cancelled
+            work.add_done_callback(retrieve)  # nothing waits for it if the caller is cancelled
             done, _ = await asyncio.wait((work,), timeout=self._timeout_s + granted_s(question))
             if not done:
                 raise Unavailable(f"no answer from host {self._host} to {verb}")
             return work.result()
 
         return call
-
-
-def _look(work: "asyncio.Future[Any]") -> None:
-    """Retrieve the exception of an abandoned order, so that asyncio does not log it as never retrieved."""
-    if not work.cancelled():
-        work.exception()
 
 
 class _Nobody:

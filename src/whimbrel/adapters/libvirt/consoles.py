@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 
 from whimbrel.domain.console import ConsoleKind
 from whimbrel.domain.errors import Refused, Unavailable
-from whimbrel.ports.hosts.consoles import MOST_BYTES, ConsoleStream, SocketConsole
+from whimbrel.ports.hosts.consoles import ConsoleStream, SocketConsole
 
 SCREEN = "devices/graphics[@type='vnc']"
 SERIAL = "devices/serial[@type='pty']/source"
@@ -57,8 +57,8 @@ class Consoles:
         return terminal
 
 
-class Terminal:
-    """Implements ports.hosts.consoles.ConsoleStream on a terminal."""
+class Terminal(SocketConsole):
+    """A console on a terminal. A read fails with EIO once the guest has ended."""
 
     def __init__(self, path: str) -> None:
         """Raises: OSError: it cannot be opened."""
@@ -78,16 +78,6 @@ class Terminal:
         self._writer = asyncio.StreamWriter(self._writing, flow, None, loop)
         if self._is_closed:  # meanwhile
             self.close()
-
-    async def read(self) -> bytes:
-        try:
-            return await self._reader.read(MOST_BYTES)
-        except OSError:  # EIO: the guest has ended
-            return b""
-
-    async def write(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
 
     def close(self) -> None:
         self._is_closed = True

@@ -31,6 +31,7 @@ from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import ServerId, Slot
 from whimbrel.domain.rescue_disk import RescueDisk
+from whimbrel.ports.disk_sync import sync
 
 CONSOLE_KEPT_BYTES = 1 << 20
 
@@ -124,14 +125,14 @@ class SlotDirectory:
             return False
 
     def sync_memory(self) -> None:
-        durable_files.sync(self.memory)
-        durable_files.sync(self.path)
+        sync(self.memory)
+        sync(self.path)
 
     def remove_memory(self) -> None:
         """Delete the memory durably. Idempotent."""
         if self.memory.exists():
             self.memory.unlink(missing_ok=True)
-            durable_files.sync(self.path)
+            sync(self.path)
 
     @property
     def rescue_disk(self) -> Path:

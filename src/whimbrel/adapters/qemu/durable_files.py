@@ -14,6 +14,7 @@ import msgspec
 
 from whimbrel.adapters import file_modes
 from whimbrel.domain.errors import Refused, Unavailable, WorldError
+from whimbrel.ports.disk_sync import sync
 
 T = TypeVar("T")
 
@@ -88,12 +89,3 @@ def read(path: Path, kind: type[T]) -> T | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
-
-
-def sync(path: Path) -> None:
-    """Write a file or a directory to its disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from unicodedata import category
-from uuid import UUID
 
 import jsonschema_rs
+
+from whimbrel.http.schema import is_uuid
 
 
 def _is_printable(text: str) -> bool:
@@ -25,13 +26,6 @@ def _is_name(text: str) -> bool:
 def _is_wider_name(text: str) -> bool:
     """Check for printable characters, of which one is not blank."""
     return bool(text.strip()) and _is_printable(text)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return UUID(text).hex == text.replace("-", "").lower()
-    except ValueError:
-        return False
 
 
 def _is_time(text: str) -> bool:
@@ -78,7 +72,7 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "name": _is_name,
     "wider-name": _is_wider_name,
     "printable": _is_printable,
-    "any-uuid": _is_uuid,
+    "any-uuid": is_uuid,
     "iso-time": _is_time,
     "base-64": _is_base_64,
     "safe-pattern": _is_pattern,

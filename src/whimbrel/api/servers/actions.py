@@ -105,7 +105,7 @@ async def migrate(call: Call) -> None:
     requested = call.body["migrate"]
     host = requested.get("host") if call.minor >= 56 and isinstance(requested, dict) else None
     if host is not None:
-        call.check("os_compute_api:os-migrate-server:migrate:host", _target(call))
+        call.check("os_compute_api:os-migrate-server:migrate:host", action_states.owner_of(call))
     target, crosses = None if host is None else HostName(host), action_states.may_leave_cell(call)
     await requests.migrate(call.cloud, call.engine, call.requester, call.server, target, leaves_cell=crosses)
 
@@ -145,7 +145,7 @@ async def lock(call: Call) -> None:
 async def unlock(call: Call) -> None:
     by = "owner" if call.server.project_id == call.principal.project_id else "admin"
     if call.server.locked_by not in (None, by) and not call.may(
-        "os_compute_api:os-lock-server:unlock:unlock_override", _target(call)
+        "os_compute_api:os-lock-server:unlock:unlock_override", action_states.owner_of(call)
     ):
         raise Forbidden(f"Instance {call.server.id} was locked by an administrator.")
     await edit.change(call.cloud, call.server, {"locked_by": None, "locked_reason": None})
@@ -170,10 +170,6 @@ async def _remember(call: Call, name: str) -> None:
         updated_at=now,
     )
     await call.cloud.journal.add_action(action)
-
-
-def _target(call: Call) -> dict[str, str]:
-    return {"project_id": call.server.project_id, "user_id": call.server.user_id}
 
 
 # Consoles

@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.embedded.free_space import FreeSpace
+from whimbrel.ports.disk_sync import sync
 from whimbrel.ports.services.images import StoredFile
 
 CHUNK_BYTES = 1 << 20
@@ -171,11 +172,7 @@ def _finish(file: BinaryIO, part: Path, path: Path) -> None:
     file.flush()
     os.fsync(file.fileno())
     part.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync(path.parent)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.embedded.free_space import FreeSpace
+from whimbrel.ports.disk_sync import sync
 
 PART = ".part"
 BLOCK_BYTES = 1 << 20
@@ -219,7 +220,7 @@ def _finish(part: Path, path: Path, size_bytes: int) -> None:
             file.truncate(size_bytes)
         os.fsync(file.fileno())
     part.rename(path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def _grow(path: Path, size_bytes: int) -> None:
@@ -233,15 +234,7 @@ def _remove(path: Path) -> None:
     for each in (path, _part(path)):
         each.unlink(missing_ok=True)
     with suppress(FileNotFoundError):
-        _sync(path.parent)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(path.parent)
 
 
 @contextmanager

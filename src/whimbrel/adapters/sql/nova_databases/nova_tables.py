@@ -7,6 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from whimbrel.adapters.sql.placement_transfer.openstack_tables import written
+
 API_VERSIONS = ("b30f573d3377", "cdeec0c85668")
 CELL_VERSIONS = (
     "960aac0e09ea",
@@ -22,13 +24,9 @@ CELL_VERSIONS = (
 metadata = sa.MetaData()
 
 
-def _written() -> tuple[sa.Column[object], ...]:
-    return sa.Column("created_at", sa.DateTime), sa.Column("updated_at", sa.DateTime)
-
-
 def _table(named: str, /, **columns: type[sa.types.TypeEngine[Any]]) -> sa.Table:
     made = (sa.Column(column, kind) for column, kind in columns.items())
-    return sa.Table(named, metadata, *_written(), sa.Column("id", sa.Integer, primary_key=True), *made)
+    return sa.Table(named, metadata, *written(), sa.Column("id", sa.Integer, primary_key=True), *made)
 
 
 S, N, B, T, D = sa.String, sa.Integer, sa.Boolean, sa.Text, sa.DateTime

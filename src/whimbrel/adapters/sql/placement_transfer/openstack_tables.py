@@ -14,12 +14,13 @@ FIRST_CUSTOM_CLASS = 10_000
 metadata = sa.MetaData()
 
 
-def _written() -> tuple[sa.Column[object], ...]:
+def written() -> tuple[sa.Column[object], ...]:
+    """Return the columns of the times at which OpenStack wrote a row."""
     return sa.Column("created_at", sa.DateTime), sa.Column("updated_at", sa.DateTime)
 
 
 def _numbered(name: str, *columns: sa.schema.SchemaItem) -> sa.Table:
-    return sa.Table(name, metadata, *_written(), sa.Column("id", sa.Integer, primary_key=True), *columns)
+    return sa.Table(name, metadata, *written(), sa.Column("id", sa.Integer, primary_key=True), *columns)
 
 
 def _names(name: str, column: str = "name", length: int = 255) -> sa.Table:
@@ -60,7 +61,7 @@ inventories = _numbered(
 provider_traits = sa.Table(
     "resource_provider_traits",
     metadata,
-    *_written(),
+    *written(),
     sa.Column("trait_id", sa.ForeignKey("traits.id"), primary_key=True),
     sa.Column("resource_provider_id", sa.ForeignKey("resource_providers.id"), primary_key=True),
 )
@@ -68,7 +69,7 @@ provider_traits = sa.Table(
 provider_aggregates = sa.Table(
     "resource_provider_aggregates",
     metadata,
-    *_written(),
+    *written(),
     sa.Column("resource_provider_id", sa.Integer, primary_key=True),
     sa.Column("aggregate_id", sa.Integer, primary_key=True),
 )
