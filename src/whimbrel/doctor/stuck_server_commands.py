@@ -10,6 +10,7 @@ from whimbrel.doctor import repairs
 from whimbrel.doctor.allocation_checks import holds_its_flavor
 from whimbrel.doctor.doctor_finding import Command
 from whimbrel.doctor.nova_records import Fleet, Instance, Migration, Subject
+from whimbrel.domain.server_states import REBUILDING
 
 KEPT = ("shelved_offloaded", "shelved", "suspended", "paused", "rescued", "soft-delete")
 """States that a server keeps until an operation has ended. Nova's own command would make it active."""
@@ -27,7 +28,6 @@ RECLAIMED = "if reclaim_instance_interval is set in nova.conf of the API; otherw
 """Source: ServersController._delete."""
 DISKS_AWAY = "on {}: move a directory that ends in _resize back to its name before the reboot"
 """Source: LibvirtDriver.migrate_disk_and_power_off: renamed first, and back only by a process that lives."""
-OF_REBUILDS = ("rebuilding", "rebuild_block_device_mapping", "rebuild_spawning")
 GUEST_UNTOUCHED = (
     "resize_prep", "image_snapshot_pending", "image_snapshot", "image_pending_upload", "image_uploading",
     "image_backup", "updating_password",
@@ -164,7 +164,7 @@ def _start(subject: Subject, server: Instance) -> Iterator[Command]:
         yield repairs.hard_reboot(server.uuid, wait, "if its disk was shared; otherwise rebuild")
     elif any(each.type == "evacuation" for each in moves):
         yield Command(f"openstack server evacuate {server.uuid}  # if {server.host} is down; otherwise reboot --hard")
-    elif server.task_state in OF_REBUILDS:
+    elif server.task_state in REBUILDING:
         if subject.action and subject.action.name == "rebuild" and not server.boots_from_volume:
             yield Command(f"openstack server rebuild{wait} {server.uuid}  # erases its disk, as was asked for")
         else:  # evacuated, its record has ended because the source came back; its actions are gone; or Nova refuses it

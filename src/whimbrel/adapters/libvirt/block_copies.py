@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from whimbrel.adapters.libvirt import device_xml
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
 from whimbrel.adapters.libvirt.domain_xml import find_domain, read_mark
@@ -46,10 +46,9 @@ class Disk(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BlockCopies:
+class BlockCopies(OnLibvirt):
     """The copies on one host."""
 
-    connection: Connection
     domains: Domains
     slots: Slots
     definitions: Definitions
@@ -81,7 +80,7 @@ class BlockCopies:
             await self._end_job(key, disk.device, 0)
             raise Unavailable(f"volume {volume_id} was being copied to another one")
         elif disk.is_ready:
-            await self._end_job(key, disk.device, self.connection.libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
+            await self._end_job(key, disk.device, self.libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
         return disk.percent
 
     async def end(self, key: GuestKey, volume_id: str, attachment_id: str) -> None:
@@ -142,8 +141,8 @@ class BlockCopies:
     # Run in a thread
 
     def _found(self, libvirtd: Libvirt, key: GuestKey, volume_id: str) -> Disk:
-        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
-        is_here = domain is not None and read_mark(self.connection.libvirt, domain).get("slot") == key.slot
+        domain = find_domain(self.libvirt, libvirtd, key.server)
+        is_here = domain is not None and read_mark(self.libvirt, domain).get("slot") == key.slot
         xml = device_xml.volume_in(domain.XMLDesc(0), volume_id) if domain and is_here else None
         if domain is None or xml is None:
             raise NotFound(f"guest {key.slot} of server {key.server} has no volume {volume_id}")
@@ -158,25 +157,22 @@ class BlockCopies:
 
     def _copy(self, libvirtd: Libvirt, key: GuestKey, device: str, target: str) -> None:
         """Begin to copy to what exists. A transient job: it ends with the guest's process."""
-        flags = (
-            self.connection.libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT
-            | self.connection.libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
-        )
+        flags = self.libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | self.libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
         self._domain(libvirtd, key).blockCopy(device, target, flags=flags)
 
     def _end(self, libvirtd: Libvirt, key: GuestKey, device: str, flags: int) -> None:
         try:
             self._domain(libvirtd, key).blockJobAbort(device, flags)
-        except self.connection.libvirt.libvirtError as error:
+        except self.libvirt.libvirtError as error:
             if error.get_error_code() not in (
-                self.connection.libvirt.VIR_ERR_INVALID_ARG,  # there is no job any more
-                self.connection.libvirt.VIR_ERR_OPERATION_INVALID,
-                self.connection.libvirt.VIR_ERR_BLOCK_COPY_ACTIVE,
+                self.libvirt.VIR_ERR_INVALID_ARG,  # there is no job any more
+                self.libvirt.VIR_ERR_OPERATION_INVALID,
+                self.libvirt.VIR_ERR_BLOCK_COPY_ACTIVE,
             ):
                 raise
 
     def _domain(self, libvirtd: Libvirt, key: GuestKey) -> Libvirt:
-        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
+        domain = find_domain(self.libvirt, libvirtd, key.server)
         if domain is None:
             raise Unavailable(f"guest {key.slot} of server {key.server} went while its volume was copied")
         return domain

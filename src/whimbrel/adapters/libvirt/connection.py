@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from whimbrel.domain.errors import NotFound, Refused, Unavailable, WorldError
@@ -125,3 +126,15 @@ class Connection:
         code = error.get_error_code()
         kinds = (kind for name, kind in ERRORS.items() if getattr(self.libvirt, name, None) == code)
         return next(kinds, Unavailable)(f"libvirt: {error.get_error_message() or error}")
+
+
+@dataclass(frozen=True)
+class OnLibvirt:
+    """A part of a host that works on the domains of one libvirtd."""
+
+    connection: Connection
+
+    @property
+    def libvirt(self) -> Libvirt:
+        """Return the binding."""
+        return self.connection.libvirt

@@ -11,9 +11,10 @@ import asyncio
 import contextlib
 import xml.etree.ElementTree as ET
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
 from whimbrel.adapters.libvirt.domain_xml import Domain, find_domain
 from whimbrel.adapters.libvirt.slots import SlotDirectory
 from whimbrel.adapters.qemu import own_processes
@@ -30,10 +31,9 @@ POLL_S = 0.1
 ENDS_WITHIN_S = 30.0
 
 
-class Snapshots:
-    def __init__(self, connection: Connection, tools: Tools) -> None:
-        self._connection = connection
-        self._tools = tools
+@dataclass(frozen=True)
+class Snapshots(OnLibvirt):
+    tools: Tools
 
     async def read(
         self, slot: SlotDirectory, name: DiskName, domain: Domain | None, percent: Percent
@@ -53,7 +53,7 @@ class Snapshots:
             if is_running:
                 await self._take_running(slot, image, percent, awake=domain is not None and domain.power == "running")
             else:
-                await self._tools.copy(["-f", "qcow2", str(disk)], image, percent, compress=True)
+                await self.tools.copy(["-f", "qcow2", str(disk)], image, percent, compress=True)
             async for chunk in _chunks(image):
                 yield chunk
         finally:
@@ -66,13 +66,13 @@ class Snapshots:
         await self._end_backup(slot.key.server)
         await in_thread(lambda: copy.unlink(missing_ok=True))
         try:
-            await self._connection.run(
+            await self.connection.run(
                 lambda libvirtd: self._begin_frozen(libvirtd, slot, target, copy, spec if awake else None)
             )
-            while (done := await self._connection.run(lambda c: self._percent(c, slot.key.server))) is not None:
+            while (done := await self.connection.run(lambda c: self._percent(c, slot.key.server))) is not None:
                 percent(done // 2)
                 await asyncio.sleep(POLL_S)
-            await self._tools.copy(
+            await self.tools.copy(
                 ["-f", "qcow2", str(copy)], image, lambda done: percent(50 + done // 2), compress=True
             )
         finally:
@@ -95,14 +95,14 @@ class Snapshots:
             self._begin_backup(libvirtd, slot.key.server, target, copy)
         finally:
             if spec and spec.guest_agent:
-                with contextlib.suppress(self._connection.libvirt.libvirtError):  # it was not frozen
+                with contextlib.suppress(self.libvirt.libvirtError):  # it was not frozen
                     domain.fsThaw()
 
     def _freeze(self, domain: Libvirt) -> str:
         """Return why the guest was not frozen; "": it was."""
         try:
             domain.fsFreeze()
-        except self._connection.libvirt.libvirtError as error:
+        except self.libvirt.libvirtError as error:
             return str(error.get_error_message())
         return ""
 
@@ -115,7 +115,7 @@ class Snapshots:
 
     def _percent(self, libvirtd: Libvirt, server: ServerId) -> int | None:
         """Return the progress of the backup; None: it is complete. Raises: Unavailable: it failed."""
-        domain, libvirt = self._domain(libvirtd, server), self._connection.libvirt
+        domain, libvirt = self._domain(libvirtd, server), self.libvirt
         job = domain.jobStats()
         if job["type"] != libvirt.VIR_DOMAIN_JOB_NONE:
             return 100 * int(job.get("disk_processed", 0)) // max(1, int(job.get("disk_total", 0)))
@@ -128,14 +128,14 @@ class Snapshots:
         """Abort a backup job left by a killed process. Raises: Unavailable: it does not end."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ENDS_WITHIN_S
-        while await self._connection.run(lambda libvirtd: self._abort_backup(libvirtd, server)):
+        while await self.connection.run(lambda libvirtd: self._abort_backup(libvirtd, server)):
             if loop.time() > deadline:
                 raise Unavailable("an earlier backup of the disk does not end")
             await asyncio.sleep(POLL_S)
 
     def _abort_backup(self, libvirtd: Libvirt, server: ServerId) -> bool:
         """Abort the backup job; return whether there was one."""
-        domain, libvirt = self._domain(libvirtd, server), self._connection.libvirt
+        domain, libvirt = self._domain(libvirtd, server), self.libvirt
         if domain.jobStats().get("operation") != libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP:
             return False
         with contextlib.suppress(libvirt.libvirtError):  # it ended in between: check again
@@ -143,7 +143,7 @@ class Snapshots:
         return True
 
     def _domain(self, libvirtd: Libvirt, server: ServerId) -> Libvirt:
-        domain = find_domain(self._connection.libvirt, libvirtd, server)
+        domain = find_domain(self.libvirt, libvirtd, server)
         if domain is None:
             raise Unavailable("the guest went while its snapshot was taken")
         return domain

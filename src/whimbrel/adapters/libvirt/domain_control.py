@@ -6,7 +6,7 @@ Invariant: an operation for a slot only affects the domain of this slot, not of 
 import contextlib
 
 from whimbrel.adapters.libvirt import host_capabilities
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
 from whimbrel.adapters.libvirt.domain_xml import Domain, find_domain, observe, observe_all
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Capacity, GuestKey
@@ -23,62 +23,58 @@ def is_active(domain: Domain | None, key: GuestKey) -> bool:
     return domain is not None and domain.is_active and domain.is_of(key)
 
 
-class Domains:
+class Domains(OnLibvirt):
     """The domains of one libvirtd. Each method is one call in a thread; raises: see connection.ERRORS."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._libvirt = connection.libvirt
-
     async def capacity(self, virt_type: host_capabilities.VirtType) -> Capacity:
-        return await self._connection.run(lambda c: host_capabilities.capacity(self._libvirt, c, virt_type))
+        return await self.connection.run(lambda c: host_capabilities.capacity(self.libvirt, c, virt_type))
 
     async def cpu_times(self) -> tuple[dict[str, int], int]:
-        return await self._connection.run(host_capabilities.cpu_times)
+        return await self.connection.run(host_capabilities.cpu_times)
 
     async def virt_type(self, wanted: host_capabilities.VirtType) -> str:
-        return await self._connection.run(lambda c: host_capabilities.usable_virt_type(self._libvirt, c, wanted))
+        return await self.connection.run(lambda c: host_capabilities.usable_virt_type(self.libvirt, c, wanted))
 
     async def all(self) -> dict[ServerId, Domain]:
-        return await self._connection.run(lambda c: observe_all(self._libvirt, c))
+        return await self.connection.run(lambda c: observe_all(self.libvirt, c))
 
     async def seen(self, server: ServerId) -> Domain | None:
-        return await self._connection.run(lambda c: self._found(c, server)[1])
+        return await self.connection.run(lambda c: self._found(c, server)[1])
 
     async def live_definition(self, key: GuestKey) -> str:
         """Return the XML of a running guest. Raises: NotFound: it is not here; Refused: it does not run."""
-        return await self._connection.run(lambda c: self._live_definition(c, key))
+        return await self.connection.run(lambda c: self._live_definition(c, key))
 
     async def define(self, key: GuestKey, xml: str) -> None:
-        await self._connection.run(lambda c: self._define(c, key, xml))
+        await self.connection.run(lambda c: self._define(c, key, xml))
 
     async def boot(self, key: GuestKey, xml: str, *, paused: bool = False) -> None:
         """Define and start the domain. Idempotent."""
-        await self._connection.run(lambda c: self._boot(c, key, xml, paused))
+        await self.connection.run(lambda c: self._boot(c, key, xml, paused))
 
     async def ask_down(self, server: ServerId) -> None:
         """Press the power button. Whether the guest reacts is observed later."""
-        await self._connection.run(lambda c: self._ask_down(c, server))
+        await self.connection.run(lambda c: self._ask_down(c, server))
 
     async def ask_reboot(self, key: GuestKey) -> None:
         """Press the power button, and boot again when the guest is down. Raises: Refused: it does not run."""
-        await self._connection.run(lambda c: self._ask_reboot(c, key))
+        await self.connection.run(lambda c: self._ask_reboot(c, key))
 
     async def pause(self, key: GuestKey) -> None:
         """Suspend the guest in memory. Idempotent. Raises: Refused: it does not run."""
-        await self._connection.run(lambda c: self._set_paused(c, key, True))
+        await self.connection.run(lambda c: self._set_paused(c, key, True))
 
     async def resume(self, key: GuestKey) -> None:
         """Resume a paused guest. Idempotent. Raises: Refused: it does not run."""
-        await self._connection.run(lambda c: self._set_paused(c, key, False))
+        await self.connection.run(lambda c: self._set_paused(c, key, False))
 
     async def switch_off(self, key: GuestKey) -> None:
         """Switch it off. Idempotent."""
-        await self._connection.run(lambda c: self._switch_off(c, key))
+        await self.connection.run(lambda c: self._switch_off(c, key))
 
     async def undefine(self, key: GuestKey) -> None:
         """Switch it off and remove its definition. Idempotent."""
-        await self._connection.run(lambda c: self._undefine(c, key))
+        await self.connection.run(lambda c: self._undefine(c, key))
 
     # Run in a thread
 
@@ -101,15 +97,15 @@ class Domains:
     def _boot(self, libvirtd: Libvirt, key: GuestKey, xml: str, paused: bool) -> None:
         try:
             domain = self._define(libvirtd, key, xml)
-            domain.createWithFlags(self._libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
-        except self._libvirt.libvirtError as error:
+            domain.createWithFlags(self.libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
+        except self.libvirt.libvirtError as error:
             _, seen = self._found(libvirtd, key.server)
-            if error.get_error_code() != self._libvirt.VIR_ERR_OPERATION_INVALID or not runs(seen, key):
+            if error.get_error_code() != self.libvirt.VIR_ERR_OPERATION_INVALID or not runs(seen, key):
                 raise
 
     def _ask_down(self, libvirtd: Libvirt, server: ServerId) -> None:
         domain, _ = self._found(libvirtd, server)
-        with contextlib.suppress(self._libvirt.libvirtError):  # down already, or unresponsive: observed later
+        with contextlib.suppress(self.libvirt.libvirtError):  # down already, or unresponsive: observed later
             if domain:
                 domain.shutdown()
 
@@ -117,7 +113,7 @@ class Domains:
         domain, seen = self._found(libvirtd, key.server)
         if not domain or not runs(seen, key):
             raise Refused("a guest that does not run cannot be asked to reboot")
-        domain.reboot(self._libvirt.VIR_DOMAIN_REBOOT_ACPI_POWER_BTN)
+        domain.reboot(self.libvirt.VIR_DOMAIN_REBOOT_ACPI_POWER_BTN)
 
     def _set_paused(self, libvirtd: Libvirt, key: GuestKey, paused: bool) -> None:
         domain, seen = self._found(libvirtd, key.server)
@@ -134,8 +130,8 @@ class Domains:
             return
         try:
             domain.destroy()
-        except self._libvirt.libvirtError:
-            if is_active(observe(self._libvirt, domain), key):
+        except self.libvirt.libvirtError:
+            if is_active(observe(self.libvirt, domain), key):
                 raise
 
     def _undefine(self, libvirtd: Libvirt, key: GuestKey) -> None:
@@ -143,12 +139,12 @@ class Domains:
         domain, seen = self._found(libvirtd, key.server)
         if domain and seen and seen.is_of(key):
             domain.undefineFlags(
-                self._libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-                | self._libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-                | self._libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-                | self._libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+                self.libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+                | self.libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+                | self.libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+                | self.libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
             )
 
     def _found(self, libvirtd: Libvirt, server: ServerId) -> tuple[Libvirt | None, Domain | None]:
-        domain = find_domain(self._libvirt, libvirtd, server)
-        return domain, observe(self._libvirt, domain) if domain else None
+        domain = find_domain(self.libvirt, libvirtd, server)
+        return domain, observe(self.libvirt, domain) if domain else None

@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
 from whimbrel.adapters.libvirt.domain_xml import find_domain
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ServerId
@@ -22,31 +23,30 @@ ASK_AGAIN_S = 2.0
 POLL_S = 0.05
 
 
-class HotPlug:
-    def __init__(self, connection: Connection, releases_within_s: float) -> None:
-        self._connection = connection
-        self._releases_within_s = releases_within_s
+@dataclass(frozen=True)
+class HotPlug(OnLibvirt):
+    releases_within_s: float
 
     async def attach(self, server: ServerId, device: ET.Element, found: Finding) -> None:
         """Ensure that the running guest has a device. Raises: Unavailable: the guest or the backend is down."""
-        await self._connection.run(lambda libvirtd: self._attach(libvirtd, server, device, found))
+        await self.connection.run(lambda libvirtd: self._attach(libvirtd, server, device, found))
 
     async def detach(self, server: ServerId, found: Finding) -> None:
         """Ensure that the guest, if it runs, does not have a device. Raises: Unavailable: it keeps it."""
         loop = asyncio.get_running_loop()
         begun, asked = loop.time(), -ASK_AGAIN_S
-        while await self._connection.run(lambda libvirtd: self._has(libvirtd, server, found)):
+        while await self.connection.run(lambda libvirtd: self._has(libvirtd, server, found)):
             waited = loop.time() - begun
-            if waited >= self._releases_within_s:
+            if waited >= self.releases_within_s:
                 raise Unavailable("the guest has not released the device yet")
             if waited - asked >= ASK_AGAIN_S:
                 asked = waited
-                await self._connection.run(lambda libvirtd: self._ask_back(libvirtd, server, found))
+                await self.connection.run(lambda libvirtd: self._ask_back(libvirtd, server, found))
             else:
                 await asyncio.sleep(POLL_S)
 
     def _attach(self, libvirtd: Libvirt, server: ServerId, device: ET.Element, found: Finding) -> None:
-        libvirt = self._connection.libvirt
+        libvirt = self.libvirt
         domain = find_domain(libvirt, libvirtd, server)
         if domain is None:
             raise Unavailable("the guest went while it was given a device")
@@ -54,11 +54,11 @@ class HotPlug:
             domain.attachDeviceFlags(ET.tostring(device, encoding="unicode"), libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def _has(self, libvirtd: Libvirt, server: ServerId, found: Finding) -> bool:
-        domain = find_domain(self._connection.libvirt, libvirtd, server)
+        domain = find_domain(self.libvirt, libvirtd, server)
         return domain is not None and bool(domain.isActive()) and found(domain.XMLDesc(0)) is not None
 
     def _ask_back(self, libvirtd: Libvirt, server: ServerId, found: Finding) -> None:
-        libvirt = self._connection.libvirt
+        libvirt = self.libvirt
         domain = find_domain(libvirt, libvirtd, server)
         device = found(domain.XMLDesc(0)) if domain else None
         with contextlib.suppress(libvirt.libvirtError):  # requested already, or gone: observed later

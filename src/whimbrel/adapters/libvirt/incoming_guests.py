@@ -7,7 +7,7 @@ complete when the guest has arrived. The caller holds the lock of the server's g
 from dataclasses import dataclass
 
 from whimbrel.adapters.libvirt import arrival
-from whimbrel.adapters.libvirt.connection import Connection
+from whimbrel.adapters.libvirt.connection import OnLibvirt
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.departure import address_of
 from whimbrel.adapters.libvirt.domain_control import Domains
@@ -24,8 +24,7 @@ from whimbrel.domain.live_transfer import LiveGuest, TransferTarget, check_devic
 
 
 @dataclass(frozen=True)
-class IncomingGuests:
-    connection: Connection
+class IncomingGuests(OnLibvirt):
     domains: Domains
     slots: Slots
     observer: HostObserver
@@ -93,7 +92,7 @@ class IncomingGuests:
         slot = self.slots.reserved(key)
         if not slot.incoming.exists() and slot.definition.exists():
             return
-        await self.connection.run(lambda c: arrival.wake(self.connection.libvirt, c, key))
+        await self.connection.run(lambda c: arrival.wake(self.libvirt, c, key))
         await self.adopt(key)
         if slot.incoming.exists() or not slot.definition.exists():
             raise NotFound(f"guest {key.slot} of server {key.server} has not arrived here")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from whimbrel.adapters.libvirt import arrival, transfer_xml
 from whimbrel.adapters.libvirt.arrival import Arrival
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.connection import Connection, Libvirt, OnLibvirt
 from whimbrel.adapters.libvirt.departure import Departure, address_of
 from whimbrel.adapters.libvirt.domain_control import Domains
 from whimbrel.adapters.libvirt.domain_xml import POST_COPY, find_domain, is_paused_for, observe
@@ -57,10 +57,9 @@ VERDICTS: dict[tuple[Here, Arrival], Verdict] = {
 
 
 @dataclass(frozen=True)
-class LiveTransfers:
+class LiveTransfers(OnLibvirt):
     """The transfers from one host. uri: of its libvirt."""
 
-    connection: Connection
     uri: str
     domains: Domains
     slots: Slots
@@ -99,8 +98,8 @@ class LiveTransfers:
         return slot, spec
 
     def _live_xml(self, libvirtd: Libvirt, key: GuestKey) -> str:
-        secure = self.connection.libvirt.VIR_DOMAIN_XML_SECURE  # with the secrets of its volumes
-        xml: str = self._domain(libvirtd, key).XMLDesc(self.connection.libvirt.VIR_DOMAIN_XML_MIGRATABLE | secure)
+        secure = self.libvirt.VIR_DOMAIN_XML_SECURE  # with the secrets of its volumes
+        xml: str = self._domain(libvirtd, key).XMLDesc(self.libvirt.VIR_DOMAIN_XML_MIGRATABLE | secure)
         return xml
 
     def _disk_sizes(self, libvirtd: Libvirt, spec: GuestSpec) -> dict[DiskName, int]:
@@ -121,7 +120,7 @@ class LiveTransfers:
         domain = await self.domains.seen(key.server)
         assert domain, "it was here at once before"
         carrier = Carrier(
-            self.connection.libvirt,
+            self.libvirt,
             self.uri,
             slot,
             target,
@@ -169,7 +168,7 @@ class LiveTransfers:
         return carrier is not None and carrier.is_at_work
 
     async def _copied(self, slot: SlotDirectory, departure: Departure) -> TransferProgress:
-        found = await self.connection.run(lambda c: statistics(self.connection.libvirt, c, slot.key.server))
+        found = await self.connection.run(lambda c: statistics(self.libvirt, c, slot.key.server))
         return replace(found, target=departure.target)
 
     async def _woken(self, slot: SlotDirectory) -> Departure:
@@ -178,7 +177,7 @@ class LiveTransfers:
         assert departure, "only an order removes it"
         if departure.state != "left":
             return departure
-        await self._peer(departure).run(lambda c: arrival.wake(self.connection.libvirt, c, departure.key))
+        await self._peer(departure).run(lambda c: arrival.wake(self.libvirt, c, departure.key))
         await in_thread(lambda: slot.update_departure(lambda d: replace(d, state="arrived")))
         return replace(departure, state="arrived")
 
@@ -206,35 +205,35 @@ class LiveTransfers:
             return here
         if here == "running":
             return "failed"
-        there = await self._peer(departure).run(lambda c: arrival.arrival(self.connection.libvirt, c, departure.key))
+        there = await self._peer(departure).run(lambda c: arrival.arrival(self.libvirt, c, departure.key))
         if departure.options.post_copy and (here, there) == ("stopped", "stopped"):
             return "left"  # it may have run there
         return VERDICTS[here, there]
 
     def _here(self, libvirtd: Libvirt, key: GuestKey) -> Here:
-        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
-        seen = observe(self.connection.libvirt, domain) if domain else None
+        domain = find_domain(self.libvirt, libvirtd, key.server)
+        seen = observe(self.libvirt, domain) if domain else None
         if domain is None or seen is None or not seen.is_of(key):
             return "stopped"
-        if is_copying(self.connection.libvirt, domain) or seen.runs_elsewhere:
+        if is_copying(self.libvirt, domain) or seen.runs_elsewhere:
             return "copying"
         state, reason = domain.state()
         if not seen.is_active:
-            return "left" if reason == self.connection.libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED else "stopped"
-        return "paused" if state == self.connection.libvirt.VIR_DOMAIN_PAUSED else "running"
+            return "left" if reason == self.libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED else "stopped"
+        return "paused" if state == self.libvirt.VIR_DOMAIN_PAUSED else "running"
 
     def _end_remains(self, libvirtd: Libvirt, key: GuestKey) -> None:
         """End what is left here of a guest that has left."""
-        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
+        domain = find_domain(self.libvirt, libvirtd, key.server)
         if domain and domain.isActive():
             domain.destroy()
 
     def _take_back(self, libvirtd: Libvirt, key: GuestKey, departure: Departure) -> None:
         """Resume a guest that has not left, unless it was paused before."""
-        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
+        domain = find_domain(self.libvirt, libvirtd, key.server)
         if domain is None or not domain.isActive() or departure.power_before != "running":
             return
-        if domain.state()[0] == self.connection.libvirt.VIR_DOMAIN_PAUSED:
+        if domain.state()[0] == self.libvirt.VIR_DOMAIN_PAUSED:
             domain.resume()
 
     def _peer(self, departure: Departure) -> Connection:
@@ -264,18 +263,18 @@ class LiveTransfers:
 
     def _steer(self, libvirtd: Libvirt, key: GuestKey, steering: Steering) -> None:
         domain = self._domain(libvirtd, key)
-        if not is_copying(self.connection.libvirt, domain):
+        if not is_copying(self.libvirt, domain):
             return
         if steering.bandwidth_mib_s is not None:
             set_bandwidth(domain, steering.bandwidth_mib_s)
         if steering.max_pause_ms is not None:
             domain.migrateSetMaxDowntime(steering.max_pause_ms)
-        if steering.suspend and domain.state()[0] == self.connection.libvirt.VIR_DOMAIN_RUNNING:
+        if steering.suspend and domain.state()[0] == self.libvirt.VIR_DOMAIN_RUNNING:
             domain.suspend()
 
     def _begin_post_copy(self, libvirtd: Libvirt, key: GuestKey) -> None:
         domain = self._domain(libvirtd, key)
-        if not is_paused_for(self.connection.libvirt, domain, POST_COPY):
+        if not is_paused_for(self.libvirt, domain, POST_COPY):
             domain.migrateStartPostCopy()
 
     async def end(self, key: GuestKey) -> None:
@@ -300,12 +299,12 @@ class LiveTransfers:
                 await asyncio.sleep(POLL_S)
 
     def _abort_job(self, libvirtd: Libvirt, key: GuestKey) -> None:
-        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
+        domain = find_domain(self.libvirt, libvirtd, key.server)
         try:
-            if domain and is_copying(self.connection.libvirt, domain):
+            if domain and is_copying(self.libvirt, domain):
                 domain.abortJob()
-        except self.connection.libvirt.libvirtError as error:
-            if error.get_error_code() != self.connection.libvirt.VIR_ERR_OPERATION_INVALID:  # it has ended, or ends
+        except self.libvirt.libvirtError as error:
+            if error.get_error_code() != self.libvirt.VIR_ERR_OPERATION_INVALID:  # it has ended, or ends
                 raise
 
     # Other orders
@@ -328,7 +327,7 @@ class LiveTransfers:
             raise Refused("the guest is in post-copy: it runs at another host, and needs its memory here")
 
     def _domain(self, libvirtd: Libvirt, key: GuestKey) -> Libvirt:
-        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
+        domain = find_domain(self.libvirt, libvirtd, key.server)
         if domain is None:
             raise NotFound(f"no guest of server {key.server} is here")
         return domain

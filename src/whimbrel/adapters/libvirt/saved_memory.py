@@ -7,7 +7,7 @@ removed, and only then it runs. The caller holds the lock of the server's guests
 from dataclasses import dataclass
 
 from whimbrel.adapters.libvirt import transfer_xml
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
 from whimbrel.adapters.libvirt.domain_xml import find_domain
@@ -20,8 +20,7 @@ from whimbrel.domain.guest import GuestKey
 
 
 @dataclass(frozen=True)
-class SavedMemory:
-    connection: Connection
+class SavedMemory(OnLibvirt):
     domains: Domains
     slots: Slots
     observer: HostObserver
@@ -82,7 +81,7 @@ class SavedMemory:
         await self.connection.run(lambda c: self._load(c, slot, xml if is_connected else None))
 
     def _save(self, libvirtd: Libvirt, slot: SlotDirectory) -> None:
-        domain = find_domain(self.connection.libvirt, libvirtd, slot.key.server)
+        domain = find_domain(self.libvirt, libvirtd, slot.key.server)
         if domain is None:
             raise Refused(f"guest {slot.key.slot} of server {slot.key.server} does not run")
         domain.saveFlags(str(slot.memory), None, 0)
@@ -91,13 +90,11 @@ class SavedMemory:
         """Restore the guest. definition: with the volumes as they are now: their paths may differ; None: as it was."""
         xml = None
         if definition:
-            saved = libvirtd.saveImageGetXMLDesc(
-                str(slot.memory), self.connection.libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE
-            )
+            saved = libvirtd.saveImageGetXMLDesc(str(slot.memory), self.libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE)
             xml = transfer_xml.with_disks_of(saved, definition)
-        libvirtd.restoreFlags(str(slot.memory), xml, self.connection.libvirt.VIR_DOMAIN_SAVE_PAUSED)
+        libvirtd.restoreFlags(str(slot.memory), xml, self.libvirt.VIR_DOMAIN_SAVE_PAUSED)
 
     def _run(self, libvirtd: Libvirt, slot: SlotDirectory) -> None:
-        domain = find_domain(self.connection.libvirt, libvirtd, slot.key.server)
-        if domain and domain.state()[0] == self.connection.libvirt.VIR_DOMAIN_PAUSED:
+        domain = find_domain(self.libvirt, libvirtd, slot.key.server)
+        if domain and domain.state()[0] == self.libvirt.VIR_DOMAIN_PAUSED:
             domain.resume()

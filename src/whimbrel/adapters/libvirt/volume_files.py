@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from whimbrel.adapters.libvirt import device_xml, volume_formats
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
 from whimbrel.adapters.libvirt.domain_xml import find_domain, observe
@@ -42,10 +42,9 @@ class File(NamedTuple):
 
 
 @dataclass(frozen=True)
-class VolumeFiles:
+class VolumeFiles(OnLibvirt):
     """The files of the volumes of one host's guests."""
 
-    connection: Connection
     domains: Domains
     slots: Slots
     memory: SavedMemory
@@ -119,7 +118,7 @@ class VolumeFiles:
     def _switch(self, libvirtd: Libvirt, spec: GuestSpec, volume_id: str, name: str) -> None:
         """Make the active file of a live guest's disk be another one of the same directory, unless it is."""
         domain, disk = self._disk(libvirtd, spec.key, volume_id)
-        seen = observe(self.connection.libvirt, domain)
+        seen = observe(self.libvirt, domain)
         is_awake = seen is not None and seen.power == "running"
         has_agent = is_awake and spec.guest_agent
         active = _chain(disk)[0].path
@@ -129,7 +128,7 @@ class VolumeFiles:
         order = _snapshot_xml(domain.XMLDesc(0), device_xml.target_of(disk), active.with_name(name))
         trouble = "it has no agent"
         if has_agent:
-            trouble = self._take(domain, order, self.connection.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
+            trouble = self._take(domain, order, self.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
             self._thaw(domain, bool(trouble))
             if self._is_at(libvirtd, spec, volume_id, name):
                 return
@@ -142,14 +141,14 @@ class VolumeFiles:
     def _take(self, domain: Libvirt, order: str, more: int) -> str:
         """Return why a snapshot was not taken, or not as requested; "": it was. more: flags."""
         flags = (
-            self.connection.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY
-            | self.connection.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REUSE_EXT
-            | self.connection.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA
-            | self.connection.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
+            self.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY
+            | self.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REUSE_EXT
+            | self.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_NO_METADATA
+            | self.libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
         )
         try:
             domain.snapshotCreateXML(order, flags | more)
-        except self.connection.libvirt.libvirtError as error:
+        except self.libvirt.libvirtError as error:
             return str(error.get_error_message())
         return ""
 
@@ -157,7 +156,7 @@ class VolumeFiles:
         return _chain(self._disk(libvirtd, spec.key, volume_id)[1])[0].path.name == name
 
     def _thaw(self, domain: Libvirt, may_be_frozen: bool) -> None:
-        with contextlib.suppress(self.connection.libvirt.libvirtError):  # it was not frozen, or its agent is silent
+        with contextlib.suppress(self.libvirt.libvirtError):  # it was not frozen, or its agent is silent
             if may_be_frozen:
                 domain.fsThaw()
 
@@ -174,19 +173,19 @@ class VolumeFiles:
         if begun:
             raise Refused(f"the merge of files of volume {volume_id} failed")
         named = {file.path.name: f"{device}[{file.number}]" for file in chain}
-        relative = self.connection.libvirt.VIR_DOMAIN_BLOCK_COMMIT_RELATIVE
+        relative = self.libvirt.VIR_DOMAIN_BLOCK_COMMIT_RELATIVE
         if merge.top is not None:
             domain.blockCommit(device, named[merge.base or ""], named[merge.top], 0, relative)
         elif merge.base is not None:
-            domain.blockRebase(device, named[merge.base], 0, self.connection.libvirt.VIR_DOMAIN_BLOCK_REBASE_RELATIVE)
+            domain.blockRebase(device, named[merge.base], 0, self.libvirt.VIR_DOMAIN_BLOCK_REBASE_RELATIVE)
         else:
             domain.blockPull(device, 0, 0)
         return 0
 
     def _disk(self, libvirtd: Libvirt, key: GuestKey, volume_id: str) -> tuple[Libvirt, ET.Element]:
         """Return a live guest's domain, and its disk. Raises: Unavailable: it went meanwhile."""
-        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
-        if domain is None or not runs(observe(self.connection.libvirt, domain), key):
+        domain = find_domain(self.libvirt, libvirtd, key.server)
+        if domain is None or not runs(observe(self.libvirt, domain), key):
             raise Unavailable(f"guest {key.slot} of server {key.server} went meanwhile")
         disk = device_xml.volume_in(domain.XMLDesc(0), volume_id)
         if disk is None:

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
 from whimbrel.adapters.libvirt import device_xml
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
 from whimbrel.adapters.libvirt.domain_xml import find_domain, observe
 from whimbrel.adapters.libvirt.migration_jobs import ask_qemu
@@ -30,10 +30,9 @@ ATTEMPTS = 50
 
 
 @dataclass(frozen=True)
-class VolumeGrowth:
+class VolumeGrowth(OnLibvirt):
     """The sizes of the volumes of one host's live guests."""
 
-    connection: Connection
     domains: Domains
     slots: Slots
     memory: SavedMemory
@@ -60,8 +59,8 @@ class VolumeGrowth:
 
     def _resize(self, libvirtd: Libvirt, key: GuestKey, volume: GuestVolume, size_bytes: int) -> str:
         """Return why the guest does not see the new size yet; "": it does, or went meanwhile. Raises: Refused."""
-        domain = find_domain(self.connection.libvirt, libvirtd, key.server)
-        if domain is None or not runs(observe(self.connection.libvirt, domain), key):
+        domain = find_domain(self.libvirt, libvirtd, key.server)
+        if domain is None or not runs(observe(self.libvirt, domain), key):
             return ""
         disk = device_xml.volume_in(domain.XMLDesc(0), volume.volume_id)
         if disk is None:
@@ -70,9 +69,9 @@ class VolumeGrowth:
         if domain.blockInfo(device)[0] > size_bytes:
             return ""  # else also if they are equal, as after a live transfer: it is the resize that tells the guest
         try:
-            domain.blockResize(device, size_bytes, self.connection.libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
-        except self.connection.libvirt.libvirtError as error:
-            if error.get_error_code() != self.connection.libvirt.VIR_ERR_INTERNAL_ERROR:  # of QEMU
+            domain.blockResize(device, size_bytes, self.libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+        except self.libvirt.libvirtError as error:
+            if error.get_error_code() != self.libvirt.VIR_ERR_INTERNAL_ERROR:  # of QEMU
                 raise
             trouble = str(error.get_error_message())
             if volume.connection.get("driver_volume_type") != "nbd":
