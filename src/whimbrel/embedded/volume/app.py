@@ -10,11 +10,10 @@ from whimbrel.embedded.volume import (
     volume_actions,
     volumes,
 )
-from whimbrel.embedded.volume.request import ADMINS, SHAPE, Handler, Rule, admission
+from whimbrel.embedded.volume.request import SHAPE, Handler, Rule, admin, admission, member, reader
 from whimbrel.embedded.volume.service import VolumeService
 from whimbrel.http.app import App, routed
 from whimbrel.http.routes import OPEN, Route
-from whimbrel.ports.services.identity import Principal
 
 ATTACHMENT = "/attachments/{attachment_id}"
 VOLUME = "/volumes/{volume_id}"
@@ -22,19 +21,6 @@ SNAPSHOT = "/snapshots/{snapshot_id}"
 TYPE = "/types/{type_id}"
 DEFAULT_TYPE = "/default-types/{target_id}"
 QUOTAS = "/os-quota-sets/{target_id}"
-
-
-def reader(principal: Principal) -> bool:
-    """Admit every token for a project, to read its own records."""
-    return True
-
-
-def member(principal: Principal) -> bool:
-    return bool(principal.roles & {"member", *ADMINS})
-
-
-def admin(principal: Principal) -> bool:
-    return bool(principal.roles & ADMINS)
 
 
 ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
@@ -68,12 +54,9 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
     ("DELETE", TYPE, types.delete, admin, 0),
     ("POST", TYPE + "/action", types.act, admin, 0),
     ("GET", TYPE + "/os-volume-type-access", types.show_access, admin, 0),
-    *((*route, member if route[0] != "GET" else reader, 0) for route in metadata.VOLUME.routes(VOLUME + "/metadata")),
-    *(
-        (*route, member if route[0] != "GET" else reader, 0)
-        for route in metadata.SNAPSHOT.routes(SNAPSHOT + "/metadata")
-    ),
-    *((*route, admin if route[0] != "GET" else reader, 0) for route in metadata.TYPE.routes(TYPE + "/extra_specs")),
+    *metadata.VOLUME.routes(VOLUME + "/metadata", member),
+    *metadata.SNAPSHOT.routes(SNAPSHOT + "/metadata", member),
+    *metadata.TYPE.routes(TYPE + "/extra_specs", admin),
     ("GET", QUOTAS, quotas.show, reader, 0),
     ("GET", QUOTAS + "/defaults", quotas.show_defaults, reader, 0),
     ("PUT", QUOTAS, quotas.update, admin, 0),

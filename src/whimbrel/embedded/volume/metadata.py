@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from whimbrel.embedded.volume.fields import Metadata, fitted, wrapped
-from whimbrel.embedded.volume.request import Ask, Handler
+from whimbrel.embedded.volume.request import Ask, Handler, Rule, reader
 from whimbrel.embedded.volume.service import Change
 from whimbrel.embedded.volume.types import type_of_path
 from whimbrel.http.problem import Problem
@@ -85,15 +85,15 @@ class MetadataStore:
             raise Problem(404, f"There is nothing called {name[:50]}.")
         return {"meta": {name: has[name]}} if self.key == "metadata" else {name: has[name]}
 
-    def routes(self, path: str) -> list[tuple[str, str, Handler]]:
+    def routes(self, path: str, writer: Rule) -> list[tuple[str, str, Handler, Rule, int]]:
         one = path + "/{key}"
         return [
-            ("GET", path, self.show_all),
-            ("POST", path, self.add),
-            ("PUT", path, self.replace_all),
-            ("GET", one, self.show),
-            ("PUT", one, self.set),
-            ("DELETE", one, self.remove),
+            ("GET", path, self.show_all, reader, 0),
+            ("POST", path, self.add, writer, 0),
+            ("PUT", path, self.replace_all, writer, 0),
+            ("GET", one, self.show, reader, 0),
+            ("PUT", one, self.set, writer, 0),
+            ("DELETE", one, self.remove, writer, 0),
         ]
 
 
@@ -117,8 +117,7 @@ async def _of_snapshot(ask: Ask) -> Pairs:
 
 async def _edit_snapshot(ask: Ask, edit: Edit) -> Pairs:
     record = await ask.snapshot()
-    changed = replace(record, metadata=edit(record.metadata), updated_at=ask.service.clock.now())
-    return (await ask.store.change_snapshot(changed)).metadata
+    return (await ask.change_snapshot(record, metadata=edit(record.metadata))).metadata
 
 
 async def _of_type(ask: Ask) -> Pairs:

@@ -57,13 +57,9 @@ async def of_volumes(ask: Ask) -> VolumeQuery:
     query = ask.request.query_params
     _check_known(ask, {*VOLUME_COLUMNS, *PAGING, "metadata"})
     return VolumeQuery(
-        project_id=_project(ask, query),
-        columns=_columns(query, VOLUME_COLUMNS),
+        **_page(ask, query, VOLUME_COLUMNS, VOLUME_ORDERS),
         metadata=_metadata(query),
-        order=_order(query, VOLUME_ORDERS),
         after=await _marker(query, ask.store.find_volume),
-        offset=number(query, "offset", MOST_OFFSET) or 0,
-        limit=limit(query),
     )
 
 
@@ -71,13 +67,22 @@ async def of_snapshots(ask: Ask) -> SnapshotQuery:
     query = ask.request.query_params
     _check_known(ask, {*SNAPSHOT_COLUMNS, *PAGING})
     return SnapshotQuery(
-        project_id=_project(ask, query),
-        columns=_columns(query, SNAPSHOT_COLUMNS),
-        order=_order(query, SNAPSHOT_ORDERS),
+        **_page(ask, query, SNAPSHOT_COLUMNS, SNAPSHOT_ORDERS),
         after=await _marker(query, ask.store.find_snapshot),
-        offset=number(query, "offset", MOST_OFFSET) or 0,
-        limit=limit(query),
     )
+
+
+def _page(ask: Ask, query: QueryParams, columns: Mapping[str, str], orders: Mapping[str, str]) -> dict[str, Any]:
+    """Return the filters, the order and the size of a page of volumes or snapshots."""
+    # An administrator can name a project in a list of all.
+    named = query.get("project_id") if ask.is_admin and ask.viewer is None else None
+    return {
+        "project_id": ask.viewer if named is None else named,
+        "columns": {column: [_value(name, query[name])] for name, column in columns.items() if name in query},
+        "order": _order(query, orders),
+        "offset": number(query, "offset", MOST_OFFSET) or 0,
+        "limit": limit(query),
+    }
 
 
 async def of_attachments(ask: Ask) -> AttachmentQuery:
@@ -123,17 +128,6 @@ def _check_known(ask: Ask, known: set[str]) -> None:
     unknown = sorted(set(ask.request.query_params) - known)
     if unknown and ask.minor >= FILTERS_CHECKED_SINCE:
         raise Problem(400, f"Invalid filters {', '.join(unknown)[:200]} are found in query options.")
-
-
-def _project(ask: Ask, query: QueryParams) -> str | None:
-    """Return the listed project: the one that an administrator names, the requester's own, or None for all."""
-    if ask.is_admin and "project_id" in query and ask.viewer is None:
-        return query["project_id"]
-    return ask.viewer
-
-
-def _columns(query: QueryParams, known: Mapping[str, str]) -> dict[str, Sequence[Any]]:
-    return {column: [_value(name, query[name])] for name, column in known.items() if name in query}
 
 
 def _value(name: str, text: str) -> Any:

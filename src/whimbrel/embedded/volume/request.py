@@ -6,7 +6,7 @@ Invariant: a volume that the requester may not see is answered like one that doe
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from whimbrel.ports.services.identity import Principal
 
 ADMINS = {"admin", "service"}
 """Roles with all permissions: administrators, and the cloud's own services, which manage volumes of others."""
+
+R = TypeVar("R", VolumeRecord, SnapshotRecord, AttachmentRecord)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,27 +62,26 @@ class Ask(Admitted):
 
     async def volume(self, volume_id: str | None = None) -> VolumeRecord:
         """Return a volume, by default the one in the path. Raises: NotFound: also if the requester may not see it."""
-        wanted = volume_id or self.path("volume_id")
-        record = await self.store.find_volume(wanted)
-        if not self.sees(record.project_id):
-            raise NotFound(f"Volume {wanted} could not be found.")
-        return record
+        return self._visible("Volume", await self.store.find_volume(volume_id or self.path("volume_id")))
 
     async def snapshot(self, snapshot_id: str | None = None) -> SnapshotRecord:
-        wanted = snapshot_id or self.path("snapshot_id")
-        record = await self.store.find_snapshot(wanted)
-        if not self.sees(record.project_id):
-            raise NotFound(f"Snapshot {wanted} could not be found.")
-        return record
+        return self._visible("Snapshot", await self.store.find_snapshot(snapshot_id or self.path("snapshot_id")))
+
+    async def change_snapshot(self, record: SnapshotRecord, **changes: Any) -> SnapshotRecord:
+        """Change fields of a snapshot, and set its updated_at."""
+        now = self.service.clock.now()
+        return await self.store.change_snapshot(msgspec.structs.replace(record, updated_at=now, **changes))
 
     async def attachment(self) -> AttachmentRecord:
         return await self.seen_attachment(self.path("attachment_id"))
 
     async def seen_attachment(self, attachment_id: str) -> AttachmentRecord:
         """Raises: NotFound: also if the requester may not see it."""
-        record = await self.store.find_attachment(attachment_id)
+        return self._visible("Volume attachment", await self.store.find_attachment(attachment_id))
+
+    def _visible(self, word: str, record: R) -> R:
         if not self.sees(record.project_id):
-            raise NotFound(f"Volume attachment {record.id} could not be found.")
+            raise NotFound(f"{word} {record.id} could not be found.")
         return record
 
     async def change(self, record: VolumeRecord, decide: Decide) -> VolumeRecord:
@@ -98,6 +99,19 @@ Handler = Callable[[Ask], Awaitable[Reply]]
 Rule = Callable[[Principal], bool]
 
 ACCEPTED: Final = Reply(status=202)
+
+
+def reader(principal: Principal) -> bool:
+    """Admit every token for a project, to read its own records."""
+    return True
+
+
+def member(principal: Principal) -> bool:
+    return bool(principal.roles & {"member", *ADMINS})
+
+
+def admin(principal: Principal) -> bool:
+    return bool(principal.roles & ADMINS)
 
 
 def admission(service: VolumeService) -> Callable[[Request, Route], Awaitable[Ask]]:

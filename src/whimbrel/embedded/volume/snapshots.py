@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
 from whimbrel.embedded.volume import queries, views, volume_states
@@ -97,8 +96,7 @@ search, search_detail = partial(_listed, detail=False), partial(_listed, detail=
 async def update(ask: Ask) -> Reply:
     sent = await wrapped(ask, "snapshot", Named)
     record = await ask.snapshot()
-    changed = replace(record, updated_at=ask.service.clock.now(), **sent.changes())
-    record = await ask.store.change_snapshot(changed)
+    record = await ask.change_snapshot(record, **sent.changes())
     return Reply({"snapshot": views.snapshot(ask, record, detail=False)})
 
 
@@ -116,7 +114,7 @@ async def _delete(ask: Ask, force: bool) -> None:
     filling = VolumeQuery(project_id=None, columns={"snapshot_id": [record.id], "status": ["creating"]}, limit=1)
     if await ask.store.volumes(filling):
         raise WrongState(f"Invalid snapshot: a volume is being made of snapshot {record.id}.")
-    await ask.store.change_snapshot(replace(record, status="deleting", updated_at=ask.service.clock.now()))
+    await ask.change_snapshot(record, status="deleting")
     ask.service.wake()
 
 
@@ -130,7 +128,7 @@ async def act(ask: Ask) -> Reply:
     elif list(sent) == ["os-reset_status"]:
         status = fitted(ask, "os-reset_status", sent["os-reset_status"], Reset).status
         record = await ask.snapshot()
-        await ask.store.change_snapshot(replace(record, status=status, updated_at=ask.service.clock.now()))
+        await ask.change_snapshot(record, status=status)
         ask.service.wake()
     elif list(sent) == ["os-update_snapshot_status"]:
         await _report(ask, fitted(ask, "os-update_snapshot_status", sent["os-update_snapshot_status"], Report))
@@ -146,4 +144,4 @@ async def _report(ask: Ask, sent: Report) -> None:
         raise Invalid(f"Snapshot status {record.status} not allowed for update_snapshot_status")
     if sent.status not in REPORTED[record.status]:
         raise Invalid(f"Provided snapshot status {sent.status} not allowed for snapshot with status {record.status}.")
-    await ask.store.change_snapshot(replace(record, status=sent.status, updated_at=ask.service.clock.now()))
+    await ask.change_snapshot(record, status=sent.status)
