@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.booting import boot_server
 from tests.contracts.control_planes import CELL, Agents, Open, join, open_control
 from tests.unit.hosts.descriptions import NEW
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
-from whimbrel.servers.lifecycle import create
 
 __all__ = ["open_control"]
 
@@ -24,8 +24,7 @@ async def a_guest(agents: Agents, **fields: Any) -> Server:
     await join(world)
     engine = world.engine("conductor")
     server = msgspec.structs.replace(world.new_server("web"), **fields)
-    await create.accept(world.cloud, engine, world.requester(), [server])
-    await world.settle(engine)
+    await boot_server(world, engine, server)
     servers = world.cloud.cell(CELL).servers
     return await servers.change(await servers.get(server.id), {"host": NEW})
 

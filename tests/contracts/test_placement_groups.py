@@ -107,12 +107,6 @@ async def test_what_has_no_room_is_nowhere(group: Grouped) -> None:
     assert await group.places() == set()
 
 
-async def test_a_claim_without_a_rule_leaves_the_place_as_it_is(group: Grouped) -> None:
-    await group.claim(A, HOST, "anti-affinity")
-    await group.store.claim(order(9), A, OWNER, {HOST: LARGE})
-    assert await group.places() == {(A, HOST)}
-
-
 async def test_a_claim_can_be_repeated(group: Grouped) -> None:
     for _ in range(2):
         await group.claim(A, HOST, "anti-affinity")

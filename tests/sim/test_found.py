@@ -6,10 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.booting import boot_server
 from tests.sim.test_run import check
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Refused, Superseded
-from whimbrel.domain.ids import HostName, RunId, ServerId
+from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.moves import requests
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.resize import RESIZE
@@ -20,7 +21,7 @@ from whimbrel.reconcilers.late_effects_round import LATEST_S
 from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.step import SagaRegistry
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create, create_image, delete
+from whimbrel.servers.lifecycle import create_image, delete
 from whimbrel.sim.checks import at_rest
 from whimbrel.sim.checks.invariants import Invariants
 from whimbrel.sim.cloud.cloud import IMAGE, LARGE, World
@@ -55,9 +56,7 @@ async def hand_over_late(version: int = RESIZE.version) -> None:
     world = await World.build(rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0), equipped=True)
     world.registry = of_version(version)
     engine, made = world.engine("one"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
-    await world.settle(engine)
-    server = await lookup.find(world.cloud, made.id)
+    server = await boot_server(world, engine, made, "h1")
     await requests.resize(world.cloud, engine, world.requester(), server, LARGE)
     await world.settle(engine)
     [run_id] = [one.id for one in await world.cloud.journal.find(OPEN)]
@@ -87,8 +86,7 @@ async def test_volumes_are_returned_if_the_guest_was_not_stopped() -> None:
     world = await World.build(("h1", "h2"), rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0), equipped=True)
     world.registry = of_version(1)
     engine, made = world.engine("one"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, made, "h1")
     before = (await lookup.find(world.cloud, made.id)).volumes
     rehearsal = await world.copy()
     rehearsal.registry = world.registry
@@ -112,8 +110,7 @@ async def test_a_volume_that_is_given_up_after_the_way_back() -> None:
 async def given_up_late() -> None:
     world = await World.build(("h1", "h2"), rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0), equipped=True)
     engine, made = world.engine("one"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, made, "h1")
     late = await resized(await world.copy(), made.id, {})
     number = late.touches.index(DETACH)
     again = (await resized(await world.copy(), made.id, {number: Fault.LATE})).touches.index(DETACH, number + 1)
@@ -148,8 +145,7 @@ async def test_an_image_that_is_registered_after_its_snapshot_came_to_nothing() 
 async def registered_late() -> None:
     world = await World.build()
     engine, made = world.engine("one"), world.new_server("s")
-    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, made, "h1")
     number = (await taken(await world.copy(), made.id, {})).touches.index(REGISTER)
     again = (await taken(await world.copy(), made.id, {number: Fault.LATE})).touches.index(REGISTER, number + 1)
     late = await taken(world, made.id, {number: Fault.LATE, again: Fault.REFUSED})
@@ -185,8 +181,7 @@ async def test_what_is_made_for_a_server_after_it_was_deleted() -> None:
 async def made_late() -> None:
     world = await World.build(equipped=True)
     engine, made = world.engine("one"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, made, "h1")
     kept = (await lookup.find(world.cloud, made.id)).volumes[0].volume_id
     await delete.accept(world.cloud, engine, world.requester(), await lookup.find(world.cloud, made.id))
     await world.settle(engine)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from tests.stories.maintaining import boot, items_of, planned, rounds
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.flavor import Flavor
@@ -23,8 +24,7 @@ from whimbrel.ports.cloud import Rules
 from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.server_groups import ServerGroup
-from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create, power
+from whimbrel.servers.lifecycle import power
 from whimbrel.sim.cloud.cloud import LARGE, PROJECT, SMALL, USER, World
 from whimbrel.sim.maintenances.copied_cloud import Assumed
 from whimbrel.sim.maintenances.network_links import Flow, Links
@@ -53,9 +53,7 @@ async def taken(world: World, found: Maintenance) -> CloudSnapshot:
 
 async def start(world: World, server: Server, host: str) -> Server:
     engine = world.engine("setup")
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName(host))
-    await world.settle(engine)
-    return await lookup.find(world.cloud, server.id)
+    return await boot_server(world, engine, server, host)
 
 
 async def busy_cloud() -> World:

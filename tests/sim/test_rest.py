@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.services.network import NewPort
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.checks import at_rest
 from whimbrel.sim.cloud.cloud import PROJECT, World
 from whimbrel.sim.cloud.fixture import ROOMY
@@ -70,8 +70,7 @@ async def other_disk(world: World, host: SimulatedHypervisor, key: GuestKey) -> 
 async def test_what_is_wrong_at_rest_is_noticed(broken: Break, said: str) -> None:
     world = await World.build(equipped=True)
     engine, server = world.engine("one"), world.new_server("s", ROOMY)
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, server, "h1")
     assert await at_rest.problems(world) == []
     [(_, guest)] = world.simulated.guests()
     await broken(world, world.hypervisors[HostName("h1")], guest.key)

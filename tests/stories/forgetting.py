@@ -5,6 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tests.booting import boot_server
 from tests.stories.mortal import Killed, Mortal
 from whimbrel.adapters.sql.tables.cell import hosts
 from whimbrel.domain.ids import CellName, HostName
@@ -15,8 +16,6 @@ from whimbrel.ports.hosts.bus_access import BusAccess
 from whimbrel.ports.stores.host_keys import Invitation
 from whimbrel.proof.proof import prove
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import CELL, World
 from whimbrel.status.cloud_status import read_status
 
@@ -54,9 +53,7 @@ async def cloud_with_a_key(*, fenced: bool = False) -> World:
 
 async def boot(world: World) -> Any:
     engine, server = world.engine("setup"), world.new_server("s")
-    await create.accept(world.cloud, engine, world.requester(), [server], DEAD)
-    await world.settle(engine)
-    return await lookup.find(world.cloud, server.id)
+    return await boot_server(world, engine, server, DEAD)
 
 
 async def die(world: World) -> None:

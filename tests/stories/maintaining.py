@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace as with_fields
 from typing import Any
 
+from tests.booting import boot_server
 from tests.stories.mortal import Killed, Mortal, die
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.ids import ServerId
 from whimbrel.domain.maintenance_plan import Budgets, Maintenance, MaintenanceItem, MaintenanceOptions
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
@@ -17,7 +18,6 @@ from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.placement.placement import DISABLED
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import SMALL, World
 
 RULES = Rules(cpu_allocation_ratio=1.0)
@@ -32,9 +32,7 @@ LIMITED = MaintenanceOptions(
 
 async def boot(world: World, name: str, host: str, flavor: Flavor = SMALL) -> Server:
     engine, server = world.engine("setup"), world.new_server(name, flavor)
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName(host))
-    await world.settle(engine)
-    return await lookup.find(world.cloud, server.id)
+    return await boot_server(world, engine, server, host)
 
 
 async def planned(world: World, options: MaintenanceOptions = CAREFUL, *hosts: str) -> Maintenance:

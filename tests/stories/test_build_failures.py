@@ -2,13 +2,12 @@
 
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.build_failures import count_failure
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.stores.journal import RunFilter
-from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import CELL, World
 
 H1, H2 = HostName("h1"), HostName("h2")
@@ -18,9 +17,7 @@ RULES = Rules(cpu_allocation_ratio=16.0, ram_allocation_ratio=16.0, disk_allocat
 async def made(world: World, name: str, host: HostName | None = None) -> Server:
     engine = world.engine("e")
     new = replace(world.new_server(name), hostname=name)
-    await create.accept(world.cloud, engine, world.requester(), [new], host)
-    await world.settle(engine)
-    return await lookup.find(world.cloud, new.id)
+    return await boot_server(world, engine, new, host)
 
 
 async def failed(world: World) -> dict[HostName, int]:

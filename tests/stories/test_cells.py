@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.booting import boot_server
 from tests.stories import lifecycle, shelving
 from tests.stories.choosing import chosen
 from tests.stories.move_stories import LIVE_STORIES, STORIES
@@ -41,9 +42,7 @@ async def two_cells(hosts: int = 1, **plan: Any) -> World:
 
 async def booted(world: World, name: str = "s", flavor: Flavor = SMALL) -> Server:
     engine, server = world.engine("setup"), world.new_server(name, flavor)
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName("c1h0"))
-    await world.settle(engine)
-    return await lookup.find(world.cloud, server.id)
+    return await boot_server(world, engine, server, "c1h0")
 
 
 async def sent(world: World, server: Server, flavor: Flavor, engine: Engine) -> Run:

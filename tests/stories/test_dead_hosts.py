@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from whimbrel.adapters.sql.tables.cell import hosts
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId
@@ -13,7 +14,6 @@ from whimbrel.ports.cloud import Rules
 from whimbrel.reconcilers.dead_hosts import evacuate_dead_hosts, guarded_zones
 from whimbrel.servers import lookup
 from whimbrel.servers.host_evacuation import in_order
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import CELL, SMALL, World
 
 NOW = 10_000.0
@@ -71,8 +71,7 @@ async def inhabited(rules: Rules) -> tuple[World, list[ServerId]]:
     engine, servers = world.engine("setup"), []
     for number in range(3):
         server = world.new_server(f"s{number}")
-        await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
-        await world.settle(engine)
+        await boot_server(world, engine, server, "h1")
         servers.append(server.id)
     return world, servers
 

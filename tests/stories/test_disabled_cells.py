@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from whimbrel.domain.ids import CellName, HostName
+from tests.booting import boot_server
+from whimbrel.domain.ids import CellName
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.checks.invariants import Invariants
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Chaos
@@ -21,8 +21,7 @@ async def migrated(cells: Mapping[str, Sequence[str]], act: Act, *, leaves_cell:
     """Migrate a server of c1, and do something as soon as its target is chosen; return the result."""
     world = await World.build(cells=cells)
     new, engine = world.new_server("one"), world.engine("setup")
-    await create.accept(world.cloud, engine, world.requester(), [new], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, new, "h1")
     chosen: list[Run] = []
 
     async def after_each(touch: str) -> None:

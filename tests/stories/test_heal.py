@@ -9,13 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests import broken_ports
+from tests.booting import boot_server
 from tests.broken_ports import BANDWIDTH
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.lifecycle import HOSTS, RULES, delete_and_see_nothing, stopped
 from tools.scenarios.incarnations import Incarnations, Result, release_late_effects, sleeping, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
-from whimbrel.domain.ids import GroupId, HostName, ServerId
+from whimbrel.domain.ids import GroupId, ServerId
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
@@ -23,7 +24,6 @@ from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.allocations.healing import heal, survey
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.checks.invariants import Invariants, Violation, books
 from whimbrel.sim.cloud.cloud import PROJECT, USER, World
 from whimbrel.sim.faults.chaos import Fault, Plan, changes
@@ -159,8 +159,7 @@ async def _scene(scenario: Scenario) -> tuple[World, Server, Books]:
     """Create a server with ports and volumes, see how all is right, and break it."""
     world = await World.build(HOSTS, rules=RULES, equipped=True)
     server, engine = with_devices(world.new_server("s")), world.engine("setup")
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, server, "h1")
     right = await books(world)
     for act in scenario.done:
         await act(world, await lookup.find(world.cloud, server.id))
@@ -349,8 +348,7 @@ async def test_what_is_healed_of_a_server_of_a_group_is_known_to_the_group() -> 
     await world.cloud.server_groups.create(group, -1)
     server, engine = with_devices(world.new_server("s")), world.engine("setup")
     server = replace(server, spec=RequestSpec(hints={"group": group.id}))
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, server, "h1")
     placed = await world.cloud.placement.group_places(group.id)
     assert len(placed.held) == 1
     await broken_ports.hold(world, server.id, {})

@@ -5,14 +5,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from whimbrel.domain.ids import HostName, ServerId
+from tests.booting import boot_server
+from whimbrel.domain.ids import ServerId
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.moves import requests
 from whimbrel.moves.needs.hints import hinted_hosts
 from whimbrel.ports.cloud import Rules
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create, delete
+from whimbrel.servers.lifecycle import delete
 from whimbrel.sim.cloud.cloud import LARGE, World
 
 RULES = Rules(
@@ -24,9 +25,7 @@ RULES = Rules(
 async def made(world: World, hints: Mapping[str, Any], host: str | None = None) -> Server:
     new = replace(world.new_server("one"), spec=RequestSpec(hints=dict(hints)))
     engine = world.engine("e")
-    await create.accept(world.cloud, engine, world.requester(), [new], HostName(host) if host else None)
-    await world.settle(engine)
-    return await lookup.find(world.cloud, new.id)
+    return await boot_server(world, engine, new, host)
 
 
 async def moved(world: World, server: Server) -> Server:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.booting import boot_server
 from whimbrel.domain.ids import HostName
 from whimbrel.moves import requests
 from whimbrel.reconcilers.late_effects_round import LATEST_S
 from whimbrel.reconcilers.transfer_images import drop_transfer_images
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Chaos
 
@@ -20,8 +20,7 @@ async def deletes(before: Callable[[World], object], lands_on: str) -> int:
     """Move and confirm a server that may leave its cell; return how often the image service is called afterwards."""
     world = await World.build(cells=CELLS)
     engine, new = world.engine("one"), world.new_server("one")
-    await create.accept(world.cloud, engine, world.requester(), [new], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, new, "h1")
     before(world)
     await requests.migrate(
         world.cloud, engine, world.requester(), await lookup.find(world.cloud, new.id), None, leaves_cell=True

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskName, GuestKey
 from whimbrel.domain.ids import CellName, HostName, Slot
@@ -15,7 +16,6 @@ from whimbrel.ports.cloud import Rules
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.checks.invariants import books
 from whimbrel.sim.cloud.cloud import LARGE, SMALL, World
 
@@ -29,8 +29,7 @@ ONE_CELL, TWO_CELLS = {"c1": ("h1", "h2")}, {"c1": ("h1",), "c2": ("h2",)}
 async def booted(cells: dict[str, Sequence[str]], flavor: Flavor) -> tuple[World, Engine, Server]:
     world = await World.build(cells=cells, rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0))
     engine, server = world.engine("one"), world.new_server("s", flavor)
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, server, "h1")
     return world, engine, await lookup.find(world.cloud, server.id)
 
 

@@ -1,12 +1,13 @@
 """A host loses its power: its servers are SHUTOFF, as in Nova, and their owners can start them again."""
 
+from tests.booting import boot_server
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create, power
+from whimbrel.servers.lifecycle import power
 from whimbrel.sim.checks import at_rest
 from whimbrel.sim.cloud.cloud import World
 
@@ -14,8 +15,7 @@ from whimbrel.sim.cloud.cloud import World
 async def running() -> tuple[World, Engine, Server]:
     world = await World.build()
     engine, server = world.engine("one"), world.new_server("s")
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, server, "h1")
     return world, engine, await lookup.find(world.cloud, server.id)
 
 

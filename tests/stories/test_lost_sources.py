@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from tests.stories.forgetting import DEAD, RULES, Bus, declare_dead, die, power_on, return_to_service, some_time
 from tests.stories.mortal import BEFORE_OR_AFTER, Killed, Mortal, at_each_write
 from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
@@ -26,7 +27,7 @@ from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.proof import prove
 from whimbrel.restore import restore
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create, power, rebuild, rescue, shelve
+from whimbrel.servers.lifecycle import power, rebuild, rescue, shelve
 from whimbrel.sim.cloud.cloud import LARGE, SMALL, World
 from whimbrel.sim.world.equipment import with_devices
 
@@ -46,8 +47,7 @@ async def reverting(
     server: Any = world.new_server("s", SMALL)
     server = with_devices(server) if variant == "devices" else server
     setup = world.engine("setup")
-    await create.accept(world.cloud, setup, world.requester(), [server], DEAD)
-    await world.settle(setup)
+    await boot_server(world, setup, server, DEAD)
     if copies is not None:
         copies["placement"] = world.remains.databases["placement"].copy()
     server = await lookup.find(world.cloud, server.id)

@@ -5,6 +5,7 @@ Source: Nova spec "support move ops with QoS ports", upgrade impact. No such rel
 
 import pytest
 
+from tests.booting import boot_server
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.host_nics import HostNet
@@ -15,7 +16,6 @@ from whimbrel.moves.needs.agent_releases import FIRST_WITH_DRIVES, FIRST_WITH_HA
 from whimbrel.ports.stores.hosts import AgentInfo
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import CELL, LARGE, World
 from whimbrel.sim.world.equipment import with_devices
 
@@ -46,9 +46,7 @@ async def start_agent(world: World, name: HostName, release: str) -> None:
 async def booted(world: World, *, with_port: bool = True) -> Server:
     engine, new = world.engine("e"), world.new_server("s")
     new = with_devices(new) if with_port else new
-    await create.accept(world.cloud, engine, world.requester(), [new], H1)
-    await world.settle(engine)
-    return await lookup.find(world.cloud, new.id)
+    return await boot_server(world, engine, new, H1)
 
 
 async def resize(world: World, server: Server) -> None:
@@ -104,9 +102,7 @@ async def test_an_agent_that_writes_no_config_drives_gets_no_server_with_one() -
     world = await world_with(H1, H2, release=BEFORE_DRIVES)
     engine, new = world.engine("e"), world.new_server("s")
     new.config_drive = True
-    await create.accept(world.cloud, engine, world.requester(), [new])
-    await world.settle(engine)
-    server = await lookup.find(world.cloud, new.id)
+    server = await boot_server(world, engine, new)
     assert (server.vm_state, server.host) == ("active", H3)
     await resize(world, server)
     [run] = [run for run in await world.cloud.journal.find(RunFilter()) if run.saga == "resize"]
@@ -121,9 +117,7 @@ async def test_an_agent_that_gives_all_guests_the_same_hardware_gets_none_with_h
     world = await world_with(H1, H2, release=BEFORE_DRIVES)
     engine, new = world.engine("e"), world.new_server("s")
     new.heeds_hardware, new.image_properties = True, {"hw_watchdog_action": "reset"}
-    await create.accept(world.cloud, engine, world.requester(), [new])
-    await world.settle(engine)
-    server = await lookup.find(world.cloud, new.id)
+    server = await boot_server(world, engine, new)
     assert (server.vm_state, server.host) == ("active", H3)
     await resize(world, server)
     [run] = [run for run in await world.cloud.journal.find(RunFilter()) if run.saga == "resize"]

@@ -10,7 +10,8 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from whimbrel.domain.ids import ConsumerId, HostName, ProviderId
+from tests.booting import boot_server
+from whimbrel.domain.ids import ConsumerId, ProviderId
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import RequestedNic
 from whimbrel.moves import live_requests, requests
@@ -21,7 +22,7 @@ from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.devices import interfaces
-from whimbrel.servers.lifecycle import create, rebuild
+from whimbrel.servers.lifecycle import rebuild
 from whimbrel.sim.checks.invariants import Invariants
 from whimbrel.sim.cloud.cloud import LARGE, PROJECT, World
 from whimbrel.sim.world.equipment import EGRESS, KBPS, NETWORK, NORMAL, PHYSNET
@@ -68,9 +69,7 @@ async def created(world: World, host: str | None = "h1", *, with_port: bool = Tr
     if with_port:
         new = replace(new, requested_nics=(RequestedNic(port_id=FAST_PORT, network_id=NETWORK),))
     engine = world.engine("setup")
-    await create.accept(world.cloud, engine, world.requester(), [new], HostName(host) if host else None)
-    await world.settle(engine)
-    return await lookup.find(world.cloud, new.id)
+    return await boot_server(world, engine, new, host)
 
 
 async def asked(world: World, server: Server, ask: Ask) -> Server:

@@ -7,19 +7,17 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from tests.broken_ports import held, hold, provider
 from tests.stories import breaking
 from tests.stories.breaking import Scene
 from tests.stories.test_harmless_repair import changed, left
 from tests.stories.test_repair import repair_all
 from tests.stories.test_resource_requests import offer
-from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import RequestedNic
 from whimbrel.proof.proof import prove
 from whimbrel.repair.service import survey
-from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.checks.invariants import books
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.world import equipment
@@ -97,9 +95,7 @@ async def with_a_port_that_asks(**more: Any) -> Scene:
     world = await World.build(cells={"c1": ("h1", "h2", "h3")}, equipped=True)
     nics = (RequestedNic(port_id=equipment.PORT, network_id=equipment.NETWORK),)
     server, engine = replace(world.new_server("plain"), requested_nics=nics), world.engine("setup")
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h2"))
-    await world.settle(engine)
-    there = await lookup.find(world.cloud, server.id)
+    there = await boot_server(world, engine, server, "h2")
     assert (there.vm_state, there.host) == ("active", "h2")
     return Scene(world, there, there, there)
 

@@ -8,12 +8,13 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from tests.stories import breaking
 from tests.stories.breaking import MENDED, Break, Scene
 from tests.stories.grouped import GROUP
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.domain.errors import Invalid, Unavailable
-from whimbrel.domain.ids import CellName, HostName, ServerId
+from whimbrel.domain.ids import CellName, ServerId
 from whimbrel.domain.server import RequestSpec
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cell, Cloud
@@ -21,7 +22,6 @@ from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.proof.proof import prove
 from whimbrel.repair.service import repair, survey
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.checks.invariants import books
 from whimbrel.sim.cloud.cloud import LARGE, PROJECT, USER, World
 
@@ -129,8 +129,7 @@ async def test_what_the_moves_of_an_unreachable_cell_hold_breaks_no_rule_of_a_gr
     group = ServerGroup(id=GROUP, name="g", project_id=PROJECT, user_id=USER, policy="anti-affinity", created_at=now)
     await world.cloud.server_groups.create(group, -1)
     new = replace(world.new_server("one"), spec=RequestSpec(hints={"group": GROUP}))
-    await create.accept(world.cloud, engine, world.requester(), [new], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, new, "h1")
     await requests.resize(world.cloud, engine, world.requester(), await lookup.find(world.cloud, new.id), LARGE)
     await world.settle(engine)
     assert (await prove(world.cloud)).holds

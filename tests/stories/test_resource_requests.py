@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from tools.scenarios.incarnations import Incarnations, Result, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Invalid
@@ -84,8 +85,7 @@ async def a_world(scheduler: SchedulerRules | None = None) -> World:
 async def made(world: World, flavor: Flavor, host: str | None = None) -> Server:
     new = world.new_server("s", flavor)
     engine = world.engine("setup")
-    await create.accept(world.cloud, engine, world.requester(), [new], HostName(host) if host else None)
-    await world.settle(engine)
+    await boot_server(world, engine, new, host)
     await check(world)
     return await lookup.find(world.cloud, new.id)
 
@@ -187,9 +187,7 @@ async def test_an_image_asks_too() -> None:
     world = await a_world()
     new = replace(world.new_server("s"), image_properties={"trait:CUSTOM_SSD": "required"})
     engine = world.engine("e")
-    await create.accept(world.cloud, engine, world.requester(), [new])
-    await world.settle(engine)
-    server = await lookup.find(world.cloud, new.id)
+    server = await boot_server(world, engine, new)
     assert server.host == "h3"
     bad = replace(world.new_server("t"), image_properties={"trait:SSD": "perhaps"})
     with pytest.raises(Invalid, match="trait:SSD"):

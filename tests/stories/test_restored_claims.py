@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.booting import boot_server
 from tests.share import share
 from tests.stories.crash_snapshots import CrashSnapshot, crashes
 from tests.stories.forgetting import power_on, return_to_service, some_time
@@ -17,7 +18,7 @@ from tools.scenarios.restored import _with, put_back
 from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.guest import Order
-from whimbrel.domain.ids import CellName, ConsumerId, HostName, ProviderId, RunId, UserId
+from whimbrel.domain.ids import CellName, ConsumerId, ProviderId, RunId, UserId
 from whimbrel.moves import requests
 from whimbrel.moves.steps.claims import claim_target
 from whimbrel.ports.placement.placement import Owner
@@ -26,7 +27,7 @@ from whimbrel.proof.ledgers import check
 from whimbrel.proof.proof import prove
 from whimbrel.repair.service import repair
 from whimbrel.restore import restore
-from whimbrel.servers.lifecycle import create, power
+from whimbrel.servers.lifecycle import power
 from whimbrel.servers.lookup import find
 from whimbrel.sim.cloud.cloud import PROJECT, World
 from whimbrel.sim.faults.chaos import changes
@@ -157,8 +158,7 @@ async def test_a_violation_of_a_server_with_a_held_run_says_how_it_is_resolved()
     """The server has moved since the copy, and its claim cannot be repaired before the run has ended."""
     world = await World.build()
     engine, made = world.engine("one"), world.new_server("s")
-    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, made, "h1")
     copies = {"placement": world.remains.databases["placement"].copy()}
     await requests.migrate(world.cloud, engine, world.requester(), await find(world.cloud, made.id), None)
     await world.settle(engine)

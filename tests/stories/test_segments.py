@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from whimbrel.domain.ids import HostName, ProjectId, ProviderId
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.domain.server import Server
@@ -11,7 +12,6 @@ from whimbrel.ports.cloud import Rules
 from whimbrel.ports.placement.placement import Inventory
 from whimbrel.ports.services.network import NetworkInfo, Port
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import CELL, LARGE, World
 
 ROUTED, FLAT = "11111111-0000-4000-8000-00000000000a", "11111111-0000-4000-8000-00000000000b"
@@ -44,9 +44,7 @@ async def routed(rules: Rules = ASKS, **places: tuple[str, ...]) -> World:
 async def made(world: World, host: HostName | None = None, **asked: str) -> Server:
     engine = world.engine("e")
     new = replace(world.new_server("one"), requested_nics=(RequestedNic(**asked),))
-    await create.accept(world.cloud, engine, world.requester(), [new], host)
-    await world.settle(engine)
-    return await lookup.find(world.cloud, new.id)
+    return await boot_server(world, engine, new, host)
 
 
 async def _where_a_segment_reaches() -> None:

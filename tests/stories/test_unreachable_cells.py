@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tests.booting import boot_server
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.server import Server
@@ -57,8 +58,7 @@ async def _goes_elsewhere() -> None:
     world = await World.build(cells={C1: ("h1",), C2: ("h2",)})
     engine, new = world.engine("e"), world.new_server("one")
     silence(world, C2)
-    await create.accept(world.cloud, engine, world.requester(), [new])
-    await world.settle(engine)
+    await boot_server(world, engine, new)
     assert (await lookup.find(world.cloud, new.id)).host == "h1"
     await world.close()
 
@@ -90,9 +90,7 @@ async def _waiting_in_both_cells(**rules: Any) -> tuple[World, list[Server]]:
     engine, waiting = world.engine("e"), []
     for name, host in (("there", "m1"), ("here", "h1")):
         new = world.new_server(name)
-        await create.accept(world.cloud, engine, world.requester(), [new], HostName(host))
-        await world.settle(engine)
-        server = await lookup.find(world.cloud, new.id)
+        server = await boot_server(world, engine, new, host)
         await requests.resize(world.cloud, engine, world.requester(), server, LARGE)
         await world.settle(engine)
         waiting.append(await lookup.find(world.cloud, new.id))

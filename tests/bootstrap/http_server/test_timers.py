@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
@@ -95,21 +96,17 @@ class Connection:
         return self.wire.written.split(b"\r\n", 1)[0]
 
 
-async def test_a_slow_upload_of_an_image_arrives() -> None:
+@pytest.mark.parametrize(
+    ("times", "size", "every_s"),
+    [(10_000, 1000, 1), (100, 65_536, 64)],
+    ids=["slowly", "in bursts, as by curl --limit-rate 1k"],
+)
+async def test_an_upload_that_is_fast_enough_arrives(times: int, size: int, every_s: int) -> None:
     connection = Connection()
-    await connection.send(HEAD + b"Content-Length: 10000000\r\n\r\n")
-    for _ in range(10_000):
-        assert await connection.send(bytes(1000))
-        await asyncio.sleep(1)
-    assert connection.answer == b"HTTP/1.1 200 OK"
-
-
-async def test_bursts_that_are_fast_enough_together_arrive() -> None:
-    connection = Connection()
-    await connection.send(HEAD + b"Content-Length: 6553600\r\n\r\n")
-    for _ in range(100):
-        assert await connection.send(bytes(65_536))
-        await asyncio.sleep(64)  # as curl --limit-rate 1k does
+    await connection.send(HEAD + b"Content-Length: %d\r\n\r\n" % (times * size))
+    for _ in range(times):
+        assert await connection.send(bytes(size))
+        await asyncio.sleep(every_s)
     assert connection.answer == b"HTTP/1.1 200 OK"
 
 

@@ -4,13 +4,13 @@ import re
 
 import pytest
 
+from tests.booting import boot_server
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.host import SERVICE_DOWN_S
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Rules
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import CELL, LARGE, World
 
 DOWN = re.escape("Service of host h1 is unavailable: the server cannot be moved from it now.")
@@ -19,8 +19,7 @@ DOWN = re.escape("Service of host h1 is unavailable: the server cannot be moved 
 async def booted() -> tuple[World, ServerId]:
     world = await World.build(("h1", "h2"), rules=Rules(cpu_allocation_ratio=1.0))
     engine, server = world.engine("setup"), world.new_server("one")
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, server, "h1")
     return world, server.id
 
 

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from tests.booting import boot_server
 from tools.nova_notifications import DATA
 from whimbrel.adapters.sql.global_.announcements import SqlAnnouncements
 from whimbrel.conductor.saga_registry import SAGAS
@@ -21,7 +22,7 @@ from whimbrel.notifications.announcer import LEASE_S, Announcer
 from whimbrel.notifications.versioned_objects import request_spec
 from whimbrel.ports.cloud import Rules
 from whimbrel.servers import edit, lookup
-from whimbrel.servers.lifecycle import create, power
+from whimbrel.servers.lifecycle import power
 from whimbrel.sim.cloud.cloud import LARGE, PROJECT, SMALL, World
 from whimbrel.sim.world.notification_sink import MemorySink
 
@@ -47,9 +48,7 @@ class Room:
 
     async def server(self, name: str, host: Any = None) -> Server:
         new = self.world.new_server(name, SMALL)
-        await create.accept(self.world.cloud, self.engine, self.world.requester(), [new], host)
-        await self.world.settle(self.engine)
-        return await lookup.find(self.world.cloud, new.id)
+        return await boot_server(self.world, self.engine, new, host)
 
     async def told(self, by: Announcer | None = None) -> list[str]:
         """Announce; return the events that were sent."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
+from tests.booting import boot_server
 from tests.stories.test_unversioned import FIELDS
 from tests.unit.notifications.test_changed_objects import check
 from tools.nova_notifications import DATA
@@ -18,8 +19,7 @@ from whimbrel.notifications import usage_audits
 from whimbrel.notifications.usage_audits import UsageAudits, last_completed
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.services.notifications import Notification
-from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create, delete
+from whimbrel.servers.lifecycle import delete
 from whimbrel.sim.cloud.cloud import SMALL, World
 from whimbrel.sim.world.notification_sink import MemorySink
 
@@ -39,9 +39,7 @@ class Room:
 
     async def server(self, name: str, host: str = "h1") -> Server:
         new = self.world.new_server(name, SMALL)
-        await create.accept(self.world.cloud, self.engine, self.world.requester(), [new], host)
-        await self.world.settle(self.engine)
-        return await lookup.find(self.world.cloud, new.id)
+        return await boot_server(self.world, self.engine, new, host)
 
     async def end_period(self) -> None:
         now = self.world.cloud.clock.now()

@@ -2,12 +2,12 @@
 
 import pytest
 
-from whimbrel.domain.ids import CellName, HostName
+from tests.booting import boot_server
+from whimbrel.domain.ids import CellName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.servers import lookup
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import LARGE, World
 from whimbrel.sim.world.equipment import with_devices
 
@@ -20,8 +20,7 @@ async def booted(**reaches: frozenset[str]) -> tuple[World, Server]:
     for cell in (CellInfo(name=NEAR), CellInfo(name=FAR, **reaches)):
         await world.cloud.cell_infos.ensure(cell)
     engine, server = world.engine("one"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
-    await world.settle(engine)
+    await boot_server(world, engine, server, "h1")
     return world, await lookup.find(world.cloud, server.id)
 
 

@@ -5,20 +5,18 @@ from typing import Any
 import pytest
 
 from tests import broken_ports
+from tests.booting import boot_server
 from tests.broken_ports import BANDWIDTH
 from whimbrel.domain.server import Server
 from whimbrel.servers import lookup
 from whimbrel.servers.devices import interfaces
-from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.world.equipment import EGRESS, PORT, REQUEST, with_devices
 
 
 async def _with_port(world: World) -> Server:
     engine, server = world.engine("setup"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.requester(), [server])
-    await world.settle(engine)
-    return await lookup.find(world.cloud, server.id)
+    return await boot_server(world, engine, server)
 
 
 async def _unplug(world: World, server: Server) -> None:
