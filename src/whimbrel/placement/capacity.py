@@ -30,32 +30,28 @@ class IndexCapacity:
         return self._index.is_root(self._rows)
 
     def free(self, resource_class: str) -> Numbers:
-        stocks = self._index.stocks(resource_class)
-        return self._all(-1) if stocks is None else stocks.free.take(self._rows)
+        return self._index.stocks(resource_class).free.take(self._rows)
 
     def used(self, resource_class: str) -> Numbers:
-        stocks = self._index.stocks(resource_class)
-        return self._all(0) if stocks is None else stocks.used.take(self._rows)
+        return self._index.stocks(resource_class).used.take(self._rows)
 
     def capacity(self, resource_class: str) -> Numbers:
-        stocks = self._index.stocks(resource_class)
-        return self._all(0) if stocks is None else stocks.capacity.take(self._rows)
+        return self._index.stocks(resource_class).capacity.take(self._rows)
 
     def offers(self, resource_class: str) -> bool:
-        stocks = self._index.stocks(resource_class)
-        return stocks is not None and bool(self._trees(stocks.capacity > 0).any())
+        return bool(self._trees(self._index.stocks(resource_class).capacity > 0).any())
 
     def largest(self, resource_class: str) -> Numbers:
         stocks = self._index.stocks(resource_class)
-        return self._all(0) if stocks is None else self._most(np.minimum(stocks.most, stocks.capacity))
+        return self._most(np.minimum(stocks.most, stocks.capacity))
 
     def spare(self, resource_class: str) -> Numbers:
         stocks = self._index.stocks(resource_class)
-        return self._all(-1) if stocks is None else self._most(np.minimum(stocks.most, stocks.free))
+        return self._most(np.minimum(stocks.most, stocks.free))
 
     def most_free(self, resource_class: str, amount: int) -> Numbers:
         stocks = self._index.stocks(resource_class)
-        return self._all(-1) if stocks is None else self._most(np.where(stocks.fitting(amount), stocks.free, -1))
+        return self._most(np.where(stocks.fitting(amount), stocks.free, -1))
 
     def _most(self, column: Numbers) -> Numbers:
         return self._index.trees().most(column).take(self._rows)
@@ -63,12 +59,8 @@ class IndexCapacity:
     def _trees(self, mask: Mask) -> Mask:
         return self._index.trees().any(mask).take(self._rows)
 
-    def _all(self, number: int) -> Numbers:
-        return np.full(len(self._hosts), number, np.int64)
-
     def fits(self, resource_class: str, amount: int) -> Mask:
-        stocks = self._index.stocks(resource_class)
-        return np.zeros(len(self._hosts), np.bool_) if stocks is None else self._trees(stocks.fitting(amount))
+        return self._trees(self._index.stocks(resource_class).fitting(amount))
 
     def has_trait(self, name: str) -> Mask:
         return self._index.traits.at(name, self._rows)

@@ -12,10 +12,10 @@ from whimbrel.ports.arrays import Mask, Numbers
 NOTHING = (-1, 1, 0, 1, 0, 0)
 """The row of a provider without an inventory of the class: nothing fits."""
 
-MOST_SEATED = 4
+MOST_CACHED_ROWS = 4
 """Tuples of providers with cached rows: decisions use the same one repeatedly."""
 
-MOST_KEPT = 16
+MOST_CACHED_MASKS = 16
 """Amounts of a class with a cached mask."""
 
 _MOST = 2**62
@@ -25,8 +25,8 @@ _MOST = 2**62
 class Stocks:
     """The numbers of one resource class."""
 
-    def __init__(self, room: int) -> None:
-        self._columns: Numbers = np.tile(np.array(NOTHING, np.int64)[:, None], room)
+    def __init__(self, size: int) -> None:
+        self._columns: Numbers = np.tile(np.array(NOTHING, np.int64)[:, None], size)
         self._has_steps = False  # whether any inventory has a step size other than 1
         self._fitting: dict[int, Mask] = {}  # amount -> mask, until a change: one search needs it several times
 
@@ -50,7 +50,7 @@ class Stocks:
     def fitting(self, amount: int) -> Mask:
         """Return which providers can serve this amount now. Read-only."""
         if (fits := self._fitting.get(amount)) is None:
-            if len(self._fitting) >= MOST_KEPT:
+            if len(self._fitting) >= MOST_CACHED_MASKS:
                 self._fitting.clear()
             fits = self._fitting[amount] = self._fit(amount, self.free)
         return fits
@@ -59,10 +59,10 @@ class Stocks:
         """Return which providers could serve this amount if nothing were used of them."""
         return self._fit(amount, self.capacity)
 
-    def _fit(self, amount: int, room: Numbers) -> Mask:
+    def _fit(self, amount: int, available: Numbers) -> Mask:
         amount = min(amount, MAX_INT + 1)  # more than any provider serves at once
         _, least, most, step = self._columns[:4]
-        fits: Mask = (room >= amount) & (least <= amount) & (most >= amount)
+        fits: Mask = (available >= amount) & (least <= amount) & (most >= amount)
         return fits & (amount % step == 0) if self._has_steps else fits
 
     # Current columns, read-only
@@ -99,11 +99,11 @@ class Flags:
     """Which rows have which names, such as traits."""
 
     def __init__(self) -> None:
-        self._room = 0
+        self._size = 0
         self._of: dict[str, Mask] = {}
 
     def grow(self, more: int) -> None:
-        self._room += more
+        self._size += more
         for name in self._of:
             self._of[name] = np.concatenate([self._of[name], np.zeros(more, np.bool_)])
 
@@ -119,7 +119,7 @@ class Flags:
                 by_name.setdefault(name, []).extend(rows)
         for name, rows in by_name.items():
             if name not in self._of:
-                self._of[name] = np.zeros(self._room, np.bool_)
+                self._of[name] = np.zeros(self._size, np.bool_)
             self._of[name][rows if len(rows) > 1 else rows[0]] = True  # a single index is much faster
 
     def __contains__(self, name: str) -> bool:
@@ -129,7 +129,7 @@ class Flags:
     def any(self, names: Iterable[str]) -> Mask:
         """Return which rows have one of these names."""
         masks = [self._of[name] for name in names if name in self._of]
-        found = np.zeros(self._room, np.bool_)
+        found = np.zeros(self._size, np.bool_)
         for mask in masks:  # usually one: numpy's own reduction has more overhead
             found |= mask
         return found
@@ -164,7 +164,7 @@ class Trees(NamedTuple):
 
 
 class _CachedRows(NamedTuple):
-    whose: Sequence[ProviderId]
+    providers: Sequence[ProviderId]
     layout: int
     rows: Numbers
 
@@ -175,12 +175,12 @@ class RowCache:
     def __init__(self) -> None:
         self._known: list[_CachedRows] = []  # the latest first
 
-    def of(self, whose: Sequence[ProviderId], row: Mapping[ProviderId, int], nowhere: int, layout: int) -> Numbers:
+    def of(self, providers: Sequence[ProviderId], row: Mapping[ProviderId, int], nowhere: int, layout: int) -> Numbers:
         for cached in self._known:
-            if cached.whose is whose and cached.layout == layout:
+            if cached.providers is providers and cached.layout == layout:
                 return cached.rows
-        rows = np.fromiter((row.get(uuid, nowhere) for uuid in whose), np.int64, len(whose))
-        if isinstance(whose, tuple):  # mutable sequences could change and keep their identity
-            others = [cached for cached in self._known if cached.whose is not whose]
-            self._known = [_CachedRows(whose, layout, rows), *others][:MOST_SEATED]
+        rows = np.fromiter((row.get(uuid, nowhere) for uuid in providers), np.int64, len(providers))
+        if isinstance(providers, tuple):  # mutable sequences could change and keep their identity
+            others = [cached for cached in self._known if cached.providers is not providers]
+            self._known = [_CachedRows(providers, layout, rows), *others][:MOST_CACHED_ROWS]
         return rows

@@ -26,7 +26,7 @@ Derived = TypeVar("Derived")
 MOST_DERIVED = 20_000
 """Cached values derived from providers, of each kind."""
 
-FIRST_ROOM = 64
+FIRST_SIZE = 64
 """Initial rows of an index; they double when full."""
 
 
@@ -38,7 +38,7 @@ class Index:
         self.version = 0
         self._trees: dict[ProviderId, dict[ProviderId, Node]] = {}
         self._rng = rng
-        self._room = 0
+        self._size = 0
         self._rows: dict[ProviderId, int] = {}
         self._uuids: list[ProviderId] = []  # by row
         self._unused: list[int] = []
@@ -47,11 +47,12 @@ class Index:
         self._root_row: Numbers = np.zeros(0, np.int64)
         self._is_root: Mask = np.zeros(0, np.bool_)
         self._stocks: dict[str, Stocks] = {}
+        self._no_stocks = Stocks(0)  # the columns of a class that no provider has
         self.traits = Flags()
         self.aggregates = Flags()
         self._order: Numbers = np.zeros(0, np.int64)  # the order of rows in which trees are offered
         self._derived: dict[Callable[[Node], Any], dict[ProviderId, Any]] = {}
-        self._grow(FIRST_ROOM)
+        self._grow(FIRST_SIZE)
         self._nowhere = self._unused.pop()  # the row of missing providers
         self.apply((), nodes)
 
@@ -107,7 +108,7 @@ class Index:
             aggregates.setdefault(node.aggregates, []).append(row)
         for name, (rows, their) in stocks.items():
             if name not in self._stocks:
-                self._stocks[name] = Stocks(self._room)
+                self._stocks[name] = Stocks(self._size)
             self._stocks[name].fill(rows, their)
         self.traits.set(traits)
         self.aggregates.set(aggregates)
@@ -115,23 +116,23 @@ class Index:
     def _row(self, uuid: ProviderId) -> int:
         if uuid not in self._rows:
             if not self._unused:
-                self._grow(self._room)
+                self._grow(self._size)
             self._rows[uuid] = self._unused.pop()
             self._uuids[self._rows[uuid]] = uuid
             self._layout += 1
         return self._rows[uuid]
 
     def _grow(self, more: int) -> None:
-        self._unused += range(self._room + more - 1, self._room - 1, -1)
-        self._room += more
+        self._unused += range(self._size + more - 1, self._size - 1, -1)
+        self._size += more
         self._uuids += [ProviderId("")] * more
         self._root_row = np.concatenate([self._root_row, np.zeros(more, np.int64)])
         self._is_root = np.concatenate([self._is_root, np.zeros(more, np.bool_)])
-        for column in self._stocks.values():
+        for column in (*self._stocks.values(), self._no_stocks):
             column.grow(more)
         self.traits.grow(more)
         self.aggregates.grow(more)
-        self._order = np.frombuffer(self._rng.randbytes(8 * self._room), np.uint64).argsort()
+        self._order = np.frombuffer(self._rng.randbytes(8 * self._size), np.uint64).argsort()
 
     # Queries
 
@@ -148,9 +149,9 @@ class Index:
         shared = [(self._rows[node.provider.uuid], self._own_members(node.aggregates)) for node in self.sharing()]
         return Trees(self._is_root, self._root_row, shared)
 
-    def stocks(self, name: str) -> Stocks | None:
-        """Return the columns of a class; None: no provider has it."""
-        return self._stocks.get(name)
+    def stocks(self, name: str) -> Stocks:
+        """Return the columns of a class, also if no provider has it."""
+        return self._stocks.get(name, self._no_stocks)
 
     def tree(self, root: ProviderId) -> Collection[Node]:
         return self._trees[root].values()
@@ -275,9 +276,7 @@ class Index:
         return able
 
     def _fitting(self, name: str, amount: int, *, unused: bool = False) -> Mask:
-        column = self._stocks.get(name)
-        if column is None:
-            return np.zeros(self._room, np.bool_)
+        column = self.stocks(name)
         return column.fitting_if_unused(amount) if unused else column.fitting(amount)
 
     def _members(self, aggregates: Iterable[str]) -> Mask:
@@ -291,10 +290,10 @@ class Index:
     def _trees_with(self, mask: Mask) -> Mask:
         """Return, at the rows of roots, which trees have such a provider; if a sharing one matches, any tree might."""
         if SHARING in self.traits and bool((mask & self.traits.any([SHARING])).any()):
-            return np.ones(self._room, np.bool_)
+            return np.ones(self._size, np.bool_)
         if len(self._trees) == len(self.nodes):
             return mask  # each provider is a tree
-        trees = np.zeros(self._room, np.bool_)
+        trees = np.zeros(self._size, np.bool_)
         trees[self._root_row[mask]] = True
         return trees
 

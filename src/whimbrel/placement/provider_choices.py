@@ -67,24 +67,24 @@ def choices(
     index: ProviderIndex, request: Request, offers: Sequence[Offer], budget: Budget
 ) -> Iterator[Sequence[Node]]:
     """Yield every choice of a provider for each offer that satisfies all rules, in the same list object each time."""
-    room = _Room(request)
+    taken = _TakenAmounts(request)
     rules = _rules(index, request, offers)
     chosen: list[Node] = []
     waiting = [iter(offers[0].nodes)]  # for each part reached, the providers that are not tried yet
     steps = _Steps(budget)
     while waiting:
         if len(chosen) == len(waiting):
-            room.give_back(offers[len(chosen) - 1].part, chosen.pop())
+            taken.release(offers[len(chosen) - 1].part, chosen.pop())
         number = len(chosen)
         part = offers[number].part
         for node in waiting[-1]:
             if not steps.take(1):
                 return
-            if room.take(part, node):
+            if taken.take(part, node):
                 chosen.append(node)
                 if all(rule.can_hold(chosen) for rule in rules):
                     break
-                room.give_back(part, chosen.pop())
+                taken.release(part, chosen.pop())
         else:
             waiting.pop()
             continue
@@ -96,7 +96,7 @@ def choices(
             waiting.append(iter(offers[number + 1].nodes))
 
 
-class _Room:
+class _TakenAmounts:
     """The amounts taken so far, and whether another part fits."""
 
     def __init__(self, request: Request) -> None:
@@ -133,7 +133,7 @@ class _Room:
         stock = node.stocks[name]
         return stock.used + taken + amount <= stock.capacity and taken + amount <= stock.inventory.max_unit
 
-    def give_back(self, part: Part, node: Node) -> None:
+    def release(self, part: Part, node: Node) -> None:
         for name, amount in part.contested.items():
             self._taken[node.provider.uuid, name] -= amount
         if self._isolate and part.suffix != UNNAMED:

@@ -11,7 +11,7 @@ from whimbrel.ports.placement.provider_trees import KnownTrees, Part
 
 
 class StoredTrees:
-    """Implements ports.providers.ProviderTrees."""
+    """Implements ports.placement.provider_trees.ProviderTrees."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -22,7 +22,7 @@ class StoredTrees:
         parts = [_part(node, node.provider.parent) for node in nodes if node.provider.parent is not None]
         return KnownTrees(roots=roots, parts={part.uuid: part for part in parts})
 
-    async def have(self, part: Part) -> None:
+    async def ensure(self, part: Part) -> None:
         node = await self._there(part)
         if (node.provider.name, node.provider.parent) != (part.name, part.parent):
             await self._store.move_provider(part.uuid, part.name, part.parent, freely=True)

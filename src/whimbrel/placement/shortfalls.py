@@ -25,11 +25,11 @@ def shortfall_of(context: SearchContext, root: ProviderId) -> Shortfall:
     top = index.nodes[root]
     near = [*index.tree(root), *context.sharing_providers(root)]
     of_groups = {suffix: list(_of(suffix, wanted, near, top)) for suffix, wanted in request.groups.items()}
-    found = [*_at_the_root(top, context.of_root), *chain(*of_groups.values())]
+    found = [*_of_root(top, context.of_root), *chain(*of_groups.values())]
     if not found or not _has_rest(index, request, of_groups, root):
         found.append(_together(context))
-    remedies = list(dict.fromkeys(shortfall.suggestion for shortfall in found))
-    return replace(found[0], suggestion=None if None in remedies else "; and with ".join(filter(None, remedies)))
+    suggestions = list(dict.fromkeys(shortfall.suggestion for shortfall in found))
+    return replace(found[0], suggestion=None if None in suggestions else "; and with ".join(filter(None, suggestions)))
 
 
 def _has_rest(
@@ -58,7 +58,7 @@ def _together(context: SearchContext) -> Shortfall:
     return Shortfall(words=words, suggestion="more of what several parts of the request take free there")
 
 
-def _at_the_root(top: Node, wanted: Wanted) -> Iterator[Shortfall]:
+def _of_root(top: Node, wanted: Wanted) -> Iterator[Shortfall]:
     yield from _without(top.traits, wanted.required)
     yield from _with(top.traits, wanted.forbidden)
     yield from _excluded(top, wanted)
@@ -88,7 +88,7 @@ def _of_own(near: Sequence[Node], top: Node, wanted: Wanted) -> Iterator[Shortfa
         yield from found or [Shortfall(words="all that is there has a trait that is ruled out")]
     else:
         traits = frozenset[str]().union(*(node.traits for node in able))
-        yield from _room(able, wanted.resources, None)
+        yield from _lacking(able, wanted.resources, None)
         yield from _without(traits, wanted.required)
 
 
@@ -101,7 +101,7 @@ def _of_group(near: Sequence[Node], wanted: Wanted) -> Iterator[Shortfall]:
         yield Shortfall(words=f"no device {what}", suggestion=f"a device {what}")
     elif not able:
         yield Shortfall(words="no device in the aggregates that are asked for")
-    elif shortfalls := list(_room(able, wanted.resources, on)):
+    elif shortfalls := list(_lacking(able, wanted.resources, on)):
         yield from shortfalls
     elif not any(fits(node, wanted.resources) for node in able):
         amounts = " and ".join(f"{amount} {name}" for name, amount in wanted.resources.items())
@@ -117,7 +117,7 @@ def _described(wanted: Wanted) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _room(able: Collection[Node], resources: Mapping[str, int], on: str | None) -> Iterator[Shortfall]:
+def _lacking(able: Collection[Node], resources: Mapping[str, int], on: str | None) -> Iterator[Shortfall]:
     """on: for a group, the device, or "" for any; None: the flavor's own amounts, which a smaller flavor reduces."""
     for name, amount in resources.items():
         if not any(fits(node, {name: amount}) for node in able):
@@ -141,7 +141,7 @@ def _no_room(able: Collection[Node], name: str, amount: int, on: str | None) -> 
         )
     elif free >= amount and all(unit_problem(stock.inventory, amount) for stock in stocks):
         words = f"{name} cannot be allocated there in amounts of {amount}{on}"
-        suggestion = f"an amount of {name} that can be allocated: {_pieces(stocks)}"
+        suggestion = f"an amount of {name} that can be allocated: {_valid_amounts(stocks)}"
     elif free and of_flavor:
         suggestion = f"{suggestion}, or {_at_most(name, free)}"
     return Shortfall(words=words, resource=name, asked=amount, free=free, suggestion=suggestion)
@@ -155,7 +155,7 @@ def _at_most(name: str, amount: int) -> str:
     return f"a flavor with at most {amount} {name}"
 
 
-def _pieces(stocks: Iterable[Stock]) -> str:
+def _valid_amounts(stocks: Iterable[Stock]) -> str:
     ranges = {_range(stock) for stock in stocks}
     return " or ".join(f"{least} to {most} in steps of {step}" for least, most, step in sorted(ranges))
 

@@ -23,44 +23,44 @@ class UniqueFits:
 
     def __init__(self, root_row: Numbers, able: Iterable[Mask]) -> None:
         """able: for each part, the providers that can serve it alone."""
-        self.who: list[Numbers] = []
+        self._only: list[Numbers] = []
         self.are_sure: Mask = np.ones(len(root_row), np.bool_)
         for mask in able:
             rows = np.flatnonzero(mask)
             roots = root_row[rows]
-            who = np.zeros(len(root_row), np.int64)
-            who[roots] = rows
-            self.who.append(who)
+            only = np.zeros(len(root_row), np.int64)
+            only[roots] = rows
+            self._only.append(only)
             self.are_sure &= np.bincount(roots, minlength=len(root_row)) == 1
 
     def keep_to(self, request: Request, cut: Cut, having: Callable[[Iterable[str]], Mask]) -> None:
         """Exclude trees where a rule between parts might forbid the fit. having: rows with one of these traits."""
-        named = [who for who, (suffix, _) in zip(self.who, cut, strict=True) if suffix != UNNAMED]
+        named = [only for only, (suffix, _) in zip(self._only, cut, strict=True) if suffix != UNNAMED]
         if request.group_policy == "isolate":
             for one, other in combinations(named, 2):
                 self.are_sure &= one != other
         for some in request.groups[UNNAMED].required if UNNAMED in request.groups else ():
             has = having(some)
-            self.are_sure &= np.logical_or.reduce([has[who] for who in self._of(cut, {UNNAMED})])
+            self.are_sure &= np.logical_or.reduce([has[only] for only in self._of(cut, {UNNAMED})])
         for suffixes in request.same_subtree:
             of = self._of(cut, suffixes)
             if len(of) > 1:
                 self.are_sure &= _is_same(of) | _has_root(of)
 
     def _of(self, cut: Cut, suffixes: Iterable[str]) -> list[Numbers]:
-        return [who for who, (suffix, _) in zip(self.who, cut, strict=True) if suffix in suffixes]
+        return [only for only, (suffix, _) in zip(self._only, cut, strict=True) if suffix in suffixes]
 
     def at(self, row: int) -> list[int] | None:
         """Return the rows of the providers of the parts in the tree with its root at this row, or None if unknown."""
-        return [int(who[row]) for who in self.who] if self.are_sure[row] else None
+        return [int(only[row]) for only in self._only] if self.are_sure[row] else None
 
 
 def _is_same(of: Sequence[Numbers]) -> Mask:
-    same: Mask = np.logical_and.reduce([who == of[0] for who in of[1:]])
+    same: Mask = np.logical_and.reduce([only == of[0] for only in of[1:]])
     return same
 
 
 def _has_root(of: Sequence[Numbers]) -> Mask:
     rows = np.arange(len(of[0]))
-    has: Mask = np.logical_or.reduce([who == rows for who in of])
+    has: Mask = np.logical_or.reduce([only == rows for only in of])
     return has

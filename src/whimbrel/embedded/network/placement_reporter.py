@@ -45,7 +45,7 @@ async def report(trees: ProviderTrees, hosts: Iterable[HostNet]) -> None:
             agent = _agent(root, host, kind).uuid
             for part in wanted:
                 if known.parts.get(part.uuid) != part:
-                    await _have(trees, part)
+                    await _ensure(trees, part)
             for gone in (*below.get(agent, ()), *([agent] if agent in known.parts else ())):
                 if gone not in {part.uuid for part in wanted}:
                     await _remove(trees, gone)
@@ -101,9 +101,9 @@ def _bandwidth(card: HostNic) -> dict[str, Inventory]:
     return {BANDWIDTH[way]: Inventory(total=total) for way, total in totals.items() if total}
 
 
-async def _have(trees: ProviderTrees, part: Part) -> None:
+async def _ensure(trees: ProviderTrees, part: Part) -> None:
     try:
-        await trees.have(part)
+        await trees.ensure(part)
     except (Conflict, Refused) as no:
         log.warning("the inventory of a host was not reported", provider=part.name, reason=no.reason)
 

@@ -38,7 +38,7 @@ class ProviderTrees(Protocol):
     async def known(self) -> KnownTrees:
         """Return the current trees."""
 
-    async def have(self, part: Part) -> None:
+    async def ensure(self, part: Part) -> None:
         """Ensure that a provider is in this state. Repeatable; an unchanged one is not written.
 
         Raises: Conflict: what would be removed has allocations; Refused: the name is taken, or the parent is missing.

@@ -32,9 +32,9 @@ _MOVE = upserts(claimed_groups, ["group_id"], ("moving_to", "moving_since"))
 _PUT = upserts(group_places, ["consumer"], ("group_id", "server", "root"))
 _STATE = fixed(sa.select(_g.moving_to, _g.moving_since).where(_g.group_id == bindparam("group")))
 _PLACES = fixed(sa.select(_p.server, _p.root).where(_p.group_id == bindparam("group")))
-_GIVE = fixed(sa.update(group_places).where(_p.consumer == bindparam("giver")).values(consumer=bindparam("taker")))
+_HAND_OVER = fixed(sa.update(group_places).where(_p.consumer == bindparam("giver")).values(consumer=bindparam("taker")))
 _DROP = fixed(sa.delete(group_places).where(_p.consumer.in_(bindparam("ids", expanding=True))))
-_REST = fixed(
+_END_MOVE = fixed(
     sa.update(claimed_groups).where(_g.group_id == bindparam("group")).values(moving_to=None, moving_since=None)
 )
 _OLD_MOVES = fixed(
@@ -51,7 +51,7 @@ async def lock(tx: Tx, rule: GroupRule) -> GroupLocations:
     places = await _read(tx, _LOCK[tx.dialect], rule.group)
     if places.moving_to is None or places.is_moving:
         return places
-    await tx.tell(_REST, {"group": rule.group})
+    await tx.tell(_END_MOVE, {"group": rule.group})
     return GroupLocations(held=places.held)
 
 
@@ -76,7 +76,7 @@ async def put(tx: Tx, rule: GroupRule, consumer: ConsumerId) -> None:
 async def hand_over(tx: Tx, giver: ConsumerId, taker: ConsumerId) -> None:
     """Transfer the giver's row to the taker, replacing the taker's: both are of the same server."""
     await drop(tx, [taker])
-    await tx.tell(_GIVE, {"giver": giver, "taker": taker})
+    await tx.tell(_HAND_OVER, {"giver": giver, "taker": taker})
 
 
 async def drop(tx: Tx, consumers: Collection[ConsumerId]) -> None:
@@ -93,7 +93,7 @@ async def end_moves(tx: Tx, before: float) -> None:
     for (group,) in await tx.rows(_OLD_MOVES, {"before": before}):
         roots = {root for _, root in await tx.rows(_PLACES, {"group": group})}
         if len(roots) < 2:
-            await tx.tell(_REST, {"group": group})
+            await tx.tell(_END_MOVE, {"group": group})
 
 
 async def forget(tx: Tx, group: GroupId) -> None:

@@ -19,7 +19,7 @@ from whimbrel.placement.errors import HostInUse
 from whimbrel.ports.placement.placement import HostZone
 
 _z, _p, _a = host_zones.c, providers.c, allocations.c
-_SAY = inserts(
+_PUT = inserts(
     host_zones,
     lambda insert: insert.on_conflict_do_update(
         index_elements=["root"], set_={"zone": insert.excluded.zone, "version": _z.version + 1}
@@ -53,7 +53,7 @@ async def put(tx: Tx, of_hosts: Mapping[ProviderId, str]) -> None:
             f" ({names[held]} is in use, or was given to a server just now)."
         )
     if names:
-        await tx.run(_SAY[tx.dialect], [{"root": root, "zone": of_hosts[root], "version": 1} for root in sorted(names)])
+        await tx.run(_PUT[tx.dialect], [{"root": root, "zone": of_hosts[root], "version": 1} for root in sorted(names)])
 
 
 async def correct(tx: Tx, was: HostZone, zone: str) -> None:
