@@ -13,7 +13,7 @@ from whimbrel.embedded.identity.accounts import changes_of
 from whimbrel.embedded.identity.bodies import ChangedCredential, Ec2Body, NewCredential
 from whimbrel.embedded.identity.initial_accounts import new_id
 from whimbrel.embedded.identity.record_replies import in_path, listed, shown
-from whimbrel.embedded.identity.request import FORBIDDEN, Ask, admin
+from whimbrel.embedded.identity.request import FORBIDDEN, Call, admin
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import Credential, Project, User
@@ -21,63 +21,63 @@ from whimbrel.ports.services.identity import Credential, Project, User
 EC2 = "ec2"
 
 
-async def index(ask: Ask) -> Reply:
-    wanted = ask.filters("user_id", "type")
-    if not admin(ask):
-        wanted["user_id"] = ask.principal.user_id
-    found = await ask.store.records(Credential, **wanted)
-    return listed(ask, Credential, found)
+async def index(call: Call) -> Reply:
+    wanted = call.filters("user_id", "type")
+    if not admin(call):
+        wanted["user_id"] = call.principal.user_id
+    found = await call.store.records(Credential, **wanted)
+    return listed(call, Credential, found)
 
 
-async def show(ask: Ask) -> Reply:
-    return shown(ask, await _own(ask))
+async def show(call: Call) -> Reply:
+    return shown(call, await _own(call))
 
 
-async def create(ask: Ask) -> Reply:
-    given = await ask.inside("credential", NewCredential)
-    user = await ask.store.record(User, given.user_id)
-    _check_owner(ask, user.id)
+async def create(call: Call) -> Reply:
+    given = await call.inside("credential", NewCredential)
+    user = await call.store.record(User, given.user_id)
+    _check_owner(call, user.id)
     if given.project_id is not None:
-        await ask.store.record(Project, given.project_id)
+        await call.store.record(Project, given.project_id)
     credential = Credential(
-        id=_ec2_id(_keys(given.blob)["access"]) if given.type == EC2 else new_id(ask.context.ids),
+        id=_ec2_id(_keys(given.blob)["access"]) if given.type == EC2 else new_id(call.context.ids),
         user_id=user.id,
         type=given.type,
         blob=given.blob,
         project_id=None if given.project_id is None else ProjectId(given.project_id),
     )
-    await ask.store.add(credential)
-    return shown(ask, credential, 201)
+    await call.store.add(credential)
+    return shown(call, credential, 201)
 
 
-async def update(ask: Ask) -> Reply:
-    credential, changes = await _own(ask), changes_of(await ask.inside("credential", ChangedCredential))
+async def update(call: Call) -> Reply:
+    credential, changes = await _own(call), changes_of(await call.inside("credential", ChangedCredential))
     now = replace(credential, **changes)
     if now.type == EC2:
         _keys(now.blob)
     if changes.get("project_id") is not None:
-        await ask.store.record(Project, changes["project_id"])
-    changed = await ask.store.change(Credential, credential.id, changes)
-    return shown(ask, changed)
+        await call.store.record(Project, changes["project_id"])
+    changed = await call.store.change(Credential, credential.id, changes)
+    return shown(call, changed)
 
 
-async def delete(ask: Ask) -> Reply:
-    await ask.store.remove(Credential, (await _own(ask)).id)
+async def delete(call: Call) -> Reply:
+    await call.store.remove(Credential, (await _own(call)).id)
     return NO_CONTENT
 
 
 # EC2 keys: the same records, as `openstack ec2 credentials` sees them
 
 
-async def index_ec2(ask: Ask) -> Reply:
-    found = await ask.store.records(Credential, user_id=ask.path("user_id"), type=EC2)
-    return Reply(views.listing(ask.root_url, "credentials", [_ec2_view(ask, each) for each in found]))
+async def index_ec2(call: Call) -> Reply:
+    found = await call.store.records(Credential, user_id=call.path("user_id"), type=EC2)
+    return Reply(views.listing(call.root_url, "credentials", [_ec2_view(call, each) for each in found]))
 
 
-async def create_ec2(ask: Ask) -> Reply:
-    user = await in_path(ask, User)
-    project = await ask.store.record(Project, (await ask.body(Ec2Body)).tenant_id)
-    if not admin(ask) and project.id != ask.principal.project_id:
+async def create_ec2(call: Call) -> Reply:
+    user = await in_path(call, User)
+    project = await call.store.record(Project, (await call.body(Ec2Body)).tenant_id)
+    if not admin(call) and project.id != call.principal.project_id:
         raise Problem(403, FORBIDDEN)
     keys = {"access": secrets.token_hex(16), "secret": secrets.token_hex(16)}
     credential = Credential(
@@ -87,27 +87,27 @@ async def create_ec2(ask: Ask) -> Reply:
         type=EC2,
         blob=msgspec.json.encode(keys).decode(),
     )
-    await ask.store.add(credential)
-    return Reply({"credential": _ec2_view(ask, credential)}, 201)
+    await call.store.add(credential)
+    return Reply({"credential": _ec2_view(call, credential)}, 201)
 
 
-async def show_ec2(ask: Ask) -> Reply:
-    return Reply({"credential": _ec2_view(ask, await _ec2(ask))})
+async def show_ec2(call: Call) -> Reply:
+    return Reply({"credential": _ec2_view(call, await _ec2(call))})
 
 
-async def delete_ec2(ask: Ask) -> Reply:
-    await ask.store.remove(Credential, (await _ec2(ask)).id)
+async def delete_ec2(call: Call) -> Reply:
+    await call.store.remove(Credential, (await _ec2(call)).id)
     return NO_CONTENT
 
 
-async def _ec2(ask: Ask) -> Credential:
-    found = await ask.store.record(Credential, _ec2_id(ask.path("access")))
-    if found.user_id != ask.path("user_id"):
-        raise Problem(404, f"Could not find credential: {ask.path('access')}.")
+async def _ec2(call: Call) -> Credential:
+    found = await call.store.record(Credential, _ec2_id(call.path("access")))
+    if found.user_id != call.path("user_id"):
+        raise Problem(404, f"Could not find credential: {call.path('access')}.")
     return found
 
 
-def _ec2_view(ask: Ask, each: Credential) -> dict[str, Any]:
+def _ec2_view(call: Call, each: Credential) -> dict[str, Any]:
     keys = _keys(each.blob)
     return {
         "user_id": each.user_id,
@@ -115,7 +115,7 @@ def _ec2_view(ask: Ask, each: Credential) -> dict[str, Any]:
         "access": keys["access"],
         "secret": keys.get("secret"),
         "trust_id": None,
-        "links": {"self": f"{ask.root_url}/v3/users/{each.user_id}/credentials/OS-EC2/{keys['access']}"},
+        "links": {"self": f"{call.root_url}/v3/users/{each.user_id}/credentials/OS-EC2/{keys['access']}"},
     }
 
 
@@ -133,12 +133,12 @@ def _ec2_id(access: str) -> str:
     return hashlib.sha256(access.encode()).hexdigest()
 
 
-async def _own(ask: Ask) -> Credential:
-    found = await in_path(ask, Credential)
-    _check_owner(ask, found.user_id)
+async def _own(call: Call) -> Credential:
+    found = await in_path(call, Credential)
+    _check_owner(call, found.user_id)
     return found
 
 
-def _check_owner(ask: Ask, user_id: str) -> None:
-    if not admin(ask) and user_id != ask.principal.user_id:
+def _check_owner(call: Call, user_id: str) -> None:
+    if not admin(call) and user_id != call.principal.user_id:
         raise Problem(403, FORBIDDEN)

@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from whimbrel.embedded.identity.request import Ask, wrapper
+from whimbrel.embedded.identity.request import Call, wrapper
 from whimbrel.http.problem import Problem
 from whimbrel.ports.services.identity import Project, User
 
@@ -17,11 +17,11 @@ KNOWN = {
 """Attributes that are stored otherwise, or not at all."""
 
 
-async def read(ask: Ask, resource: str, kind: type[Body]) -> tuple[Body, dict[str, Any]]:
+async def read(call: Call, resource: str, kind: type[Body]) -> tuple[Body, dict[str, Any]]:
     """Return the resource in the body, and its other attributes. Raises: Problem."""
-    sent = await ask.body(dict[str, Any])
+    sent = await call.body(dict[str, Any])
     try:
-        body = msgspec.convert(sent, wrapper(resource, kind))  # type: ignore[arg-type] # as in `Ask.inside`
+        body = msgspec.convert(sent, wrapper(resource, kind))  # type: ignore[arg-type] # as in `Call.inside`
     except msgspec.ValidationError as error:
         raise Problem(400, f"The body is not what is expected here: {error}") from error
     return getattr(body, resource), {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from whimbrel.embedded.identity.request import Ask, Handler, Rule, holder, oneself
+from whimbrel.embedded.identity.request import Call, Handler, Rule, holder, oneself
 from whimbrel.http.problem import Problem, refusing
 from whimbrel.http.reply import Reply
 
@@ -40,11 +40,11 @@ def _refusal(name: str) -> Handler:
     return refusing(404, f"{name} are not supported by the embedded identity service.")
 
 
-async def list_access_rules(ask: Ask) -> Reply:
+async def list_access_rules(call: Call) -> Reply:
     """List the access rules of application credentials: there are none, see application_credentials.py."""
-    links = {"self": f"{ask.root_url}/v3/users/{ask.path('user_id')}/access_rules", "previous": None, "next": None}
+    links = {"self": f"{call.root_url}/v3/users/{call.path('user_id')}/access_rules", "previous": None, "next": None}
     return Reply({"access_rules": [], "links": links})
 
 
-async def show_access_rule(ask: Ask) -> Reply:
-    raise Problem(404, f"Could not find Access Rule: {ask.path('item')[:64]}.")
+async def show_access_rule(call: Call) -> Reply:
+    raise Problem(404, f"Could not find Access Rule: {call.path('item')[:64]}.")

@@ -7,7 +7,7 @@ import msgspec
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.identity.bodies import Tag, TagsBody
 from whimbrel.embedded.identity.record_replies import in_path
-from whimbrel.embedded.identity.request import Ask
+from whimbrel.embedded.identity.request import Call
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import Project
@@ -23,9 +23,9 @@ def checked(tags: Collection[str]) -> list[str]:
     return found
 
 
-def narrowed(ask: Ask, projects: Sequence[Project]) -> list[Project]:
+def narrowed(call: Call, projects: Sequence[Project]) -> list[Project]:
     """Return the projects that the filters by tags leave."""
-    query = ask.request.query_params
+    query = call.request.query_params
 
     def given(name: str) -> set[str]:
         return set(filter(None, query.get(name, "").split(",")))
@@ -41,49 +41,49 @@ def narrowed(ask: Ask, projects: Sequence[Project]) -> list[Project]:
     ]
 
 
-async def index(ask: Ask) -> Reply:
-    return Reply({"tags": (await _project(ask)).tags})
+async def index(call: Call) -> Reply:
+    return Reply({"tags": (await _project(call)).tags})
 
 
-async def replace_all(ask: Ask) -> Reply:
-    tags = checked((await ask.body(TagsBody)).tags)
-    return Reply({"tags": (await ask.store.tag_project(ask.path("project_id"), lambda _: tags)).tags})
+async def replace_all(call: Call) -> Reply:
+    tags = checked((await call.body(TagsBody)).tags)
+    return Reply({"tags": (await call.store.tag_project(call.path("project_id"), lambda _: tags)).tags})
 
 
-async def clear(ask: Ask) -> Reply:
-    await ask.store.tag_project(ask.path("project_id"), lambda _: [])
+async def clear(call: Call) -> Reply:
+    await call.store.tag_project(call.path("project_id"), lambda _: [])
     return NO_CONTENT
 
 
-async def check(ask: Ask) -> Reply:
-    _one(ask, (await _project(ask)).tags)
+async def check(call: Call) -> Reply:
+    _one(call, (await _project(call)).tags)
     return NO_CONTENT
 
 
-async def add(ask: Ask) -> Reply:
+async def add(call: Call) -> Reply:
     try:
-        tag = msgspec.convert(ask.path("tag"), Tag)
+        tag = msgspec.convert(call.path("tag"), Tag)
     except msgspec.ValidationError as error:
         raise Problem(400, f"Invalid tag: {error}") from error
-    await ask.store.tag_project(ask.path("project_id"), lambda tags: checked([*tags, tag]))
-    return Reply(status=201, headers={"location": f"{ask.root_url}{ask.request.path}"})
+    await call.store.tag_project(call.path("project_id"), lambda tags: checked([*tags, tag]))
+    return Reply(status=201, headers={"location": f"{call.root_url}{call.request.path}"})
 
 
-async def delete(ask: Ask) -> Reply:
+async def delete(call: Call) -> Reply:
     def without(tags: list[str]) -> list[str]:
-        gone = _one(ask, tags)
+        gone = _one(call, tags)
         return [tag for tag in tags if tag != gone]
 
-    await ask.store.tag_project(ask.path("project_id"), without)
+    await call.store.tag_project(call.path("project_id"), without)
     return NO_CONTENT
 
 
-async def _project(ask: Ask) -> Project:
-    return await in_path(ask, Project)
+async def _project(call: Call) -> Project:
+    return await in_path(call, Project)
 
 
-def _one(ask: Ask, tags: Collection[str]) -> str:
+def _one(call: Call, tags: Collection[str]) -> str:
     """Return the tag in the path. Raises: NotFound."""
-    if ask.path("tag") not in tags:
-        raise NotFound(f"Could not find project tag: {ask.path('tag')}.")
-    return ask.path("tag")
+    if call.path("tag") not in tags:
+        raise NotFound(f"Could not find project tag: {call.path('tag')}.")
+    return call.path("tag")

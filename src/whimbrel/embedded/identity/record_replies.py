@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from whimbrel.embedded.identity import views
-from whimbrel.embedded.identity.request import Ask, Handler
+from whimbrel.embedded.identity.request import Call, Handler
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import Credential, Domain, Group, Project, Record, Role, User
 
@@ -21,26 +21,26 @@ KINDS: Mapping[type[msgspec.Struct], tuple[str, Callable[[str, Any], dict[str, A
 """Kind -> its word in bodies and paths, and its view."""
 
 
-async def in_path(ask: Ask, kind: type[Record]) -> Record:
+async def in_path(call: Call, kind: type[Record]) -> Record:
     """Return the record whose id is in the path. Raises: NotFound."""
-    return await ask.store.record(kind, ask.path(f"{KINDS[kind][0]}_id"))
+    return await call.store.record(kind, call.path(f"{KINDS[kind][0]}_id"))
 
 
-def listed(ask: Ask, kind: type[Record], found: Iterable[Record]) -> Reply:
+def listed(call: Call, kind: type[Record], found: Iterable[Record]) -> Reply:
     word, view = KINDS[kind]
-    return Reply(views.listing(ask.root_url, f"{word}s", [view(ask.root_url, each) for each in found]))
+    return Reply(views.listing(call.root_url, f"{word}s", [view(call.root_url, each) for each in found]))
 
 
-def shown(ask: Ask, record: msgspec.Struct, status: int = 200) -> Reply:
+def shown(call: Call, record: msgspec.Struct, status: int = 200) -> Reply:
     word, view = KINDS[type(record)]
-    return Reply({word: view(ask.root_url, record)}, status)
+    return Reply({word: view(call.root_url, record)}, status)
 
 
 def showing(kind: type[Record]) -> Handler:
     """Return the handler that shows the record in the path."""
 
-    async def show(ask: Ask) -> Reply:
-        return shown(ask, await in_path(ask, kind))
+    async def show(call: Call) -> Reply:
+        return shown(call, await in_path(call, kind))
 
     return show
 
@@ -48,8 +48,8 @@ def showing(kind: type[Record]) -> Handler:
 def removing(kind: type[Record]) -> Handler:
     """Return the handler that removes the record in the path."""
 
-    async def remove(ask: Ask) -> Reply:
-        await ask.store.remove(kind, ask.path(f"{KINDS[kind][0]}_id"))
+    async def remove(call: Call) -> Reply:
+        await call.store.remove(kind, call.path(f"{KINDS[kind][0]}_id"))
         return NO_CONTENT
 
     return remove

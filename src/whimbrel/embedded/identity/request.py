@@ -44,7 +44,7 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(Admitted):
+class Call(Admitted):
     """One request; its principal is NOBODY if the route is public."""
 
     body_limit_bytes: ClassVar = 112 << 10  # Keystone's limit
@@ -92,44 +92,44 @@ def wrapper(key: str, kind: Any) -> type[msgspec.Struct]:
     return msgspec.defstruct("Body", [(key, kind)])
 
 
-Handler = Callable[[Ask], Awaitable[Reply]]
-Rule = Callable[[Ask], bool]
+Handler = Callable[[Call], Awaitable[Reply]]
+Rule = Callable[[Call], bool]
 
 
-def everybody(ask: Ask) -> bool:
+def everybody(call: Call) -> bool:
     """Admit every request, with or without a token."""
     return True
 
 
-def holder(ask: Ask) -> bool:
+def holder(call: Call) -> bool:
     """Admit the holder of a valid token."""
-    return ask.principal is not NOBODY
+    return call.principal is not NOBODY
 
 
-def admin(ask: Ask) -> bool:
-    return "admin" in ask.principal.roles
+def admin(call: Call) -> bool:
+    return "admin" in call.principal.roles
 
 
-def oneself(ask: Ask) -> bool:
+def oneself(call: Call) -> bool:
     """Admit an administrator, and the user in the path."""
-    return admin(ask) or (holder(ask) and ask.path("user_id") == ask.principal.user_id)
+    return admin(call) or (holder(call) and call.path("user_id") == call.principal.user_id)
 
 
-def insider(ask: Ask) -> bool:
+def insider(call: Call) -> bool:
     """Admit an administrator, and a token for the project in the path."""
-    return admin(ask) or (holder(ask) and ask.path("project_id") == ask.principal.project_id)
+    return admin(call) or (holder(call) and call.path("project_id") == call.principal.project_id)
 
 
-def admission(context: Context) -> Callable[[Request, Route], Awaitable[Ask]]:
+def admission(context: Context) -> Callable[[Request, Route], Awaitable[Call]]:
     """Return the admission check."""
 
-    async def admit(request: Request, route: Route) -> Ask:
+    async def admit(request: Request, route: Route) -> Call:
         if request.has_nul:
             raise Problem(400, "A NUL character is not allowed.")
-        ask = Ask(context=context, request=request, principal=await request.principal(context.store) or NOBODY)
-        if not route.rule(ask):
-            raise Problem(403, FORBIDDEN) if holder(ask) else Problem(401, UNAUTHORIZED)
-        return ask
+        call = Call(context=context, request=request, principal=await request.principal(context.store) or NOBODY)
+        if not route.rule(call):
+            raise Problem(403, FORBIDDEN) if holder(call) else Problem(401, UNAUTHORIZED)
+        return call
 
     return admit
 

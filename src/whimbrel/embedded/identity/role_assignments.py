@@ -8,7 +8,7 @@ import msgspec
 from whimbrel.domain.errors import Refused
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.record_replies import in_path, listed
-from whimbrel.embedded.identity.request import Ask
+from whimbrel.embedded.identity.request import Call
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import (
@@ -27,80 +27,80 @@ FILTERS = {"user.id": "user_id", "group.id": "group_id", "scope.project.id": "pr
 Line = Assignment | GroupAssignment
 
 
-async def list_all(ask: Ask) -> Reply:
-    query = ask.request.query_params
+async def list_all(call: Call) -> Reply:
+    query = call.request.query_params
     wanted = {field: query[name] for name, field in FILTERS.items() if name in query}
     if query.keys() & {"scope.domain.id", "scope.system"}:
-        return Reply(views.listing(ask.root_url, "role_assignments", []))  # roles are for projects only
+        return Reply(views.listing(call.root_url, "role_assignments", []))  # roles are for projects only
     found: Sequence[Line]
-    if ask.flag("effective"):
-        found = await _effective(ask, wanted)
+    if call.flag("effective"):
+        found = await _effective(call, wanted)
     else:
         found = [
-            *([] if "group_id" in wanted else await ask.store.assignments(Assignment, **wanted)),
-            *([] if "user_id" in wanted else await ask.store.assignments(GroupAssignment, **wanted)),
+            *([] if "group_id" in wanted else await call.store.assignments(Assignment, **wanted)),
+            *([] if "user_id" in wanted else await call.store.assignments(GroupAssignment, **wanted)),
         ]
-    lines = [_view(ask.root_url, each) for each in found]
-    if ask.flag("include_names"):
-        await _add_names(ask, lines)
-    return Reply(views.listing(ask.root_url, "role_assignments", lines))
+    lines = [_view(call.root_url, each) for each in found]
+    if call.flag("include_names"):
+        await _add_names(call, lines)
+    return Reply(views.listing(call.root_url, "role_assignments", lines))
 
 
-async def _effective(ask: Ask, wanted: dict[str, str]) -> list[Assignment]:
+async def _effective(call: Call, wanted: dict[str, str]) -> list[Assignment]:
     """Return what users have, with implied roles and those of their groups."""
     if "group_id" in wanted:
         raise Problem(400, "Combining effective and group filter will always result in an empty list.")
     user_id, role_id = wanted.pop("user_id", None), wanted.pop("role_id", None)
-    found = [each for each in await ask.store.assignments(Assignment, **wanted) if user_id in (None, each.user_id)]
-    for each in await ask.store.assignments(GroupAssignment, **wanted):
-        members = await ask.store.members(each.group_id)
+    found = [each for each in await call.store.assignments(Assignment, **wanted) if user_id in (None, each.user_id)]
+    for each in await call.store.assignments(GroupAssignment, **wanted):
+        members = await call.store.members(each.group_id)
         found += [
             Assignment(user_id=member.id, project_id=each.project_id, role_id=each.role_id)
             for member in members
             if user_id in (None, member.id)
         ]
-    return [each for each in _expand(found, await ask.store.records(Role)) if role_id in (None, each.role_id)]
+    return [each for each in _expand(found, await call.store.records(Role)) if role_id in (None, each.role_id)]
 
 
-async def list_roles(ask: Ask) -> Reply:
+async def list_roles(call: Call) -> Reply:
     """List the roles of a user or group in a project."""
     found: Sequence[Line]
-    if "user_id" in ask.request.params:
-        user, project = await in_path(ask, User), await in_path(ask, Project)
-        found = await ask.store.assignments(Assignment, user_id=user.id, project_id=project.id)
+    if "user_id" in call.request.params:
+        user, project = await in_path(call, User), await in_path(call, Project)
+        found = await call.store.assignments(Assignment, user_id=user.id, project_id=project.id)
     else:
-        group, project = await in_path(ask, Group), await in_path(ask, Project)
-        found = await ask.store.assignments(GroupAssignment, group_id=group.id, project_id=project.id)
+        group, project = await in_path(call, Group), await in_path(call, Project)
+        found = await call.store.assignments(GroupAssignment, group_id=group.id, project_id=project.id)
     has = {each.role_id for each in found}
-    return listed(ask, Role, [role for role in await ask.store.records(Role) if role.id in has])
+    return listed(call, Role, [role for role in await call.store.records(Role) if role.id in has])
 
 
-async def check(ask: Ask) -> Reply:
-    wanted = _named(ask)
-    if not await ask.store.assignments(type(wanted), **msgspec.structs.asdict(wanted)):
+async def check(call: Call) -> Reply:
+    wanted = _named(call)
+    if not await call.store.assignments(type(wanted), **msgspec.structs.asdict(wanted)):
         raise Problem(404, "Could not find role assignment.")
     return NO_CONTENT
 
 
-async def assign(ask: Ask) -> Reply:
-    await ask.store.assign(_named(ask))
+async def assign(call: Call) -> Reply:
+    await call.store.assign(_named(call))
     return NO_CONTENT
 
 
-async def unassign(ask: Ask) -> Reply:
-    await ask.store.unassign(_named(ask))
+async def unassign(call: Call) -> Reply:
+    await call.store.unassign(_named(call))
     return NO_CONTENT
 
 
-async def refuse(ask: Ask) -> Reply:
+async def refuse(call: Call) -> Reply:
     """Refuse roles in domains and in the system."""
     raise Refused("Roles are for projects here, not for domains or the system.")
 
 
-def _named(ask: Ask) -> Line:
+def _named(call: Call) -> Line:
     """Return the assignment in the path, of a user or of a group."""
-    kind: type[Line] = Assignment if "user_id" in ask.request.params else GroupAssignment
-    return msgspec.convert(ask.request.params, kind)
+    kind: type[Line] = Assignment if "user_id" in call.request.params else GroupAssignment
+    return msgspec.convert(call.request.params, kind)
 
 
 def _expand(found: list[Assignment], roles: list[Role]) -> list[Assignment]:
@@ -126,14 +126,14 @@ def _view(url: str, each: Line) -> dict[str, Any]:
     }
 
 
-async def _add_names(ask: Ask, lines: list[dict[str, Any]]) -> None:
-    domains = {domain.id: domain.name for domain in await ask.store.records(Domain)}
+async def _add_names(call: Call, lines: list[dict[str, Any]]) -> None:
+    domains = {domain.id: domain.name for domain in await call.store.records(Domain)}
     known: dict[str, Mapping[str, User | Project | Group]] = {
-        "user": {user.id: user for user in await ask.store.records(User)},
-        "group": {group.id: group for group in await ask.store.records(Group)},
-        "project": {project.id: project for project in await ask.store.records(Project)},
+        "user": {user.id: user for user in await call.store.records(User)},
+        "group": {group.id: group for group in await call.store.records(Group)},
+        "project": {project.id: project for project in await call.store.records(Project)},
     }
-    roles = {role.id: role.shown_name for role in await ask.store.records(Role)}
+    roles = {role.id: role.shown_name for role in await call.store.records(Role)}
     for line in lines:
         line["role"]["name"] = roles[line["role"]["id"]]
         for kind, view in {**line, **line["scope"]}.items():

@@ -15,7 +15,7 @@ from whimbrel.embedded.identity.bodies import (
     RefInDomain,
 )
 from whimbrel.embedded.identity.record_replies import listed
-from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Ask
+from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Call
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import (
@@ -33,38 +33,38 @@ TOKEN_LIFETIME_S = 12 * 3600.0
 METHODS = {"password", "token", "application_credential"}
 
 
-async def create(ask: Ask) -> Reply:
-    auth = await ask.inside("auth", Auth)
+async def create(call: Call) -> Reply:
+    auth = await call.inside("auth", Auth)
     proof = auth.identity
     if not set(proof.methods) <= METHODS:
         raise Problem(401, f"Only these methods are known here: {', '.join(sorted(METHODS))}.")
     if "application_credential" in proof.methods:
-        return await _by_application_credential(ask, auth)
-    user, earlier = await _prove(ask, proof)
+        return await _by_application_credential(call, auth)
+    user, earlier = await _prove(call, proof)
     if earlier and earlier.application_credential_id:
         raise Problem(403, "A token of an application credential cannot be exchanged for another one.")
     wanted = NewToken(
         text=_new_text(),
         user_id=user.id,
-        project_id=await _project_id(ask.store, auth, user),
+        project_id=await _project_id(call.store, auth, user),
         methods=[*dict.fromkeys([*proof.methods, *(earlier.methods if earlier else [])])],
         audit_ids=[secrets.token_urlsafe(16), *(earlier.audit_ids[-1:] if earlier else [])],
-        expires_at=earlier.principal.expires_at if earlier else ask.context.clock.now() + TOKEN_LIFETIME_S,
+        expires_at=earlier.principal.expires_at if earlier else call.context.clock.now() + TOKEN_LIFETIME_S,
     )
-    return await _issued(ask, wanted)
+    return await _issued(call, wanted)
 
 
-async def _by_application_credential(ask: Ask, auth: Auth) -> Reply:
+async def _by_application_credential(call: Call, auth: Auth) -> Reply:
     """Issue a token of an application credential, which has the project and the roles of that. Raises: Problem."""
     given = auth.identity.application_credential
     if given is None or len(set(auth.identity.methods)) > 1:
         raise Problem(400, "identity.application_credential is missing, or is not the only method.")
     if auth.scope is not None:
         raise Problem(401, "Application credentials cannot request a scope.")
-    credential = await _named_credential(ask.store, given)
+    credential = await _named_credential(call.store, given)
     account = f"application credential {credential.id if credential else given.id or given.name}"
-    right = await ask.knows_password(given.secret, credential.secret_hash if credential else None, account)
-    now = ask.context.clock.now()
+    right = await call.knows_password(given.secret, credential.secret_hash if credential else None, account)
+    now = call.context.clock.now()
     if credential is None or not right or (credential.expires_at or now + 1) <= now:
         raise Problem(401, UNAUTHORIZED)
     expires_at = now + TOKEN_LIFETIME_S
@@ -77,7 +77,7 @@ async def _by_application_credential(ask: Ask, auth: Auth) -> Reply:
         expires_at=min(expires_at, credential.expires_at or expires_at),
         application_credential_id=credential.id,
     )
-    return await _issued(ask, wanted)
+    return await _issued(call, wanted)
 
 
 async def _named_credential(store: IdentityStore, given: CredentialProof) -> ApplicationCredential | None:
@@ -95,80 +95,80 @@ def _new_text() -> str:
     return secrets.token_hex(32)  # hexadecimal: command lines parse a leading dash as an option
 
 
-async def _issued(ask: Ask, wanted: NewToken) -> Reply:
+async def _issued(call: Call, wanted: NewToken) -> Reply:
     try:
-        grant = await ask.store.issue(wanted)
+        grant = await call.store.issue(wanted)
     except (Refused, NotFound) as error:
         raise Problem(401, UNAUTHORIZED) from error
-    return await _answer(ask, grant, wanted.text, 201)
+    return await _answer(call, grant, wanted.text, 201)
 
 
-async def show(ask: Ask) -> Reply:
-    subject = await _subject(ask)
-    return await _answer(ask, await ask.store.grant(subject), subject, 200)
+async def show(call: Call) -> Reply:
+    subject = await _subject(call)
+    return await _answer(call, await call.store.grant(subject), subject, 200)
 
 
-async def revoke(ask: Ask) -> Reply:
-    await ask.store.revoke(await _subject(ask))
+async def revoke(call: Call) -> Reply:
+    await call.store.revoke(await _subject(call))
     return NO_CONTENT
 
 
-async def show_catalog(ask: Ask) -> Reply:
-    if not ask.principal.project_id:
+async def show_catalog(call: Call) -> Reply:
+    if not call.principal.project_id:
         raise Problem(403, FORBIDDEN)
     return Reply(
-        {"catalog": await catalog_resources.in_tokens(ask), "links": {"self": f"{ask.root_url}/v3/auth/catalog"}}
+        {"catalog": await catalog_resources.in_tokens(call), "links": {"self": f"{call.root_url}/v3/auth/catalog"}}
     )
 
 
-async def list_projects(ask: Ask) -> Reply:
+async def list_projects(call: Call) -> Reply:
     """List the projects to which the requester can scope a token."""
-    found = [project for project in await ask.store.projects_of(ask.principal.user_id) if project.enabled]
-    return listed(ask, Project, found)
+    found = [project for project in await call.store.projects_of(call.principal.user_id) if project.enabled]
+    return listed(call, Project, found)
 
 
-async def list_domains(ask: Ask) -> Reply:
+async def list_domains(call: Call) -> Reply:
     """List the domains to which a token can be scoped: always empty, only projects are supported."""
-    return listed(ask, Domain, [])
+    return listed(call, Domain, [])
 
 
-async def refuse_trusts(ask: Ask) -> Reply:
+async def refuse_trusts(call: Call) -> Reply:
     raise Problem(404, "Trusts are not supported here: use an application credential.")
 
 
-async def _answer(ask: Ask, grant: Grant, text: str, status: int) -> Reply:
-    catalog = None if ask.flag("nocatalog") else await catalog_resources.in_tokens(ask)
-    view = views.token(grant, await ask.store.records(Domain), await ask.store.records(Role), catalog)
+async def _answer(call: Call, grant: Grant, text: str, status: int) -> Reply:
+    catalog = None if call.flag("nocatalog") else await catalog_resources.in_tokens(call)
+    view = views.token(grant, await call.store.records(Domain), await call.store.records(Role), catalog)
     if grant.application_credential_id:
-        credential = await ask.store.record(ApplicationCredential, grant.application_credential_id)
+        credential = await call.store.record(ApplicationCredential, grant.application_credential_id)
         its = {"id": credential.id, "name": credential.name, "restricted": not credential.unrestricted}
         view["token"]["application_credential"] = its
     return Reply(view, status, {"X-Subject-Token": text})
 
 
-async def _subject(ask: Ask) -> str:
+async def _subject(call: Call) -> str:
     """Return the token in question: the requester's own, or any for administrators and services."""
-    headers = ask.request.headers
+    headers = call.request.headers
     subject = headers.get("x-subject-token")
     if not subject:
         raise Problem(400, "The header X-Subject-Token is missing.")
-    if subject == headers.get("x-auth-token") or ask.principal.roles & {"admin", "service"}:
+    if subject == headers.get("x-auth-token") or call.principal.roles & {"admin", "service"}:
         return subject
-    if (await ask.store.grant(subject)).principal.user_id != ask.principal.user_id:
+    if (await call.store.grant(subject)).principal.user_id != call.principal.user_id:
         raise Problem(403, FORBIDDEN)
     return subject
 
 
-async def _prove(ask: Ask, proof: Proof) -> tuple[User, Grant | None]:
+async def _prove(call: Call, proof: Proof) -> tuple[User, Grant | None]:
     """Authenticate by every method in the proof. Raises: Problem."""
     user: User | None = None
     earlier: Grant | None = None
     for method in dict.fromkeys(proof.methods):
         if method == "password":
-            found = await _by_password(ask, proof)
+            found = await _by_password(call, proof)
         else:
-            earlier = await _by_token(ask.store, proof)
-            found = await ask.store.record(User, earlier.principal.user_id)
+            earlier = await _by_token(call.store, proof)
+            found = await call.store.record(User, earlier.principal.user_id)
         if user is not None and user.id != found.id:
             raise Problem(401, UNAUTHORIZED)
         user = found
@@ -176,15 +176,15 @@ async def _prove(ask: Ask, proof: Proof) -> tuple[User, Grant | None]:
     return user, earlier
 
 
-async def _by_password(ask: Ask, proof: Proof) -> User:
+async def _by_password(call: Call, proof: Proof) -> User:
     if proof.password is None:
         raise Problem(400, "identity.password is missing.")
     given = proof.password.user
-    user = await _named_user(ask.store, given)
+    user = await _named_user(call.store, given)
     domain = given.domain or Ref()
     account = user.id if user else f"{given.id} {given.name} {domain.id} {domain.name}"
     stored = user.password_hash if user and user.enabled else None
-    right = await ask.knows_password(given.password, stored, account)
+    right = await call.knows_password(given.password, stored, account)
     if user is None or not right:
         raise Problem(401, UNAUTHORIZED)
     return user

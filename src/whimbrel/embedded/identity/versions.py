@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from whimbrel.embedded.identity.request import Ask
+from whimbrel.embedded.identity.request import Call
 from whimbrel.http.reply import Reply
 
 
-async def list_all(ask: Ask) -> Reply:
-    return Reply({"versions": {"values": [_v3(ask.root_url)]}}, 300, {"Location": f"{ask.root_url}/v3/"})
+async def list_all(call: Call) -> Reply:
+    return Reply({"versions": {"values": [_v3(call.root_url)]}}, 300, {"Location": f"{call.root_url}/v3/"})
 
 
-async def show_v3(ask: Ask) -> Reply:
-    return Reply({"version": _v3(ask.root_url)})
+async def show_v3(call: Call) -> Reply:
+    return Reply({"version": _v3(call.root_url)})
 
 
 def _v3(url: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from whimbrel.domain.errors import Refused
-from whimbrel.embedded.image.request import Ask, checked
+from whimbrel.embedded.image.request import Call, checked
 from whimbrel.http.problem import Problem
 from whimbrel.ports.services.images import ImageRecord
 
@@ -68,26 +68,26 @@ def of_record(record: ImageRecord) -> dict[str, Any]:
     }
 
 
-def new_record(ask: Ask, sent: dict[str, Any]) -> ImageRecord:
+def new_record(call: Call, sent: dict[str, Any]) -> ImageRecord:
     """Return the record of a new image. Raises: Problem; Refused."""
     sent = dict(sent)
-    image_id = checked(sent.pop("id", None) or ask.ids.uuid(), Uuid)
+    image_id = checked(sent.pop("id", None) or call.ids.uuid(), Uuid)
     for name in sent:
         check_writable(name)
-    now = ask.service.clock.now()
+    now = call.service.clock.now()
     empty = ImageRecord(
-        id=image_id, name=None, owner=ask.principal.project_id, visibility="shared", disk_format=None,
+        id=image_id, name=None, owner=call.principal.project_id, visibility="shared", disk_format=None,
         container_format=None, created_at=now, updated_at=now,
     )  # fmt: skip
-    return applied(ask, empty, {"owner": ask.principal.project_id, **sent})
+    return applied(call, empty, {"owner": call.principal.project_id, **sent})
 
 
-def applied(ask: Ask, record: ImageRecord, flat: dict[str, Any]) -> ImageRecord:
+def applied(call: Call, record: ImageRecord, flat: dict[str, Any]) -> ImageRecord:
     """Return the record with the changes of a flat object. Raises: Problem: invalid; Refused: not permitted."""
     fields = {name: value for name, value in flat.items() if name in FIELDS}
     others = {name: value for name, value in flat.items() if name not in FIELDS}
     image_fields = checked({**fields, "properties": others}, ImageFields)
-    _check_allowed(ask, record, image_fields)
+    _check_allowed(call, record, image_fields)
     return msgspec.structs.replace(
         record,
         name=image_fields.name,
@@ -101,7 +101,7 @@ def applied(ask: Ask, record: ImageRecord, flat: dict[str, Any]) -> ImageRecord:
         hidden=image_fields.os_hidden,
         tags=sorted(set(image_fields.tags)),
         properties=image_fields.properties,
-        updated_at=ask.service.clock.now(),
+        updated_at=call.service.clock.now(),
     )
 
 
@@ -113,10 +113,10 @@ def check_writable(name: str) -> None:
         raise Refused(f"Attribute '{name}' is reserved.")
 
 
-def _check_allowed(ask: Ask, record: ImageRecord, image_fields: ImageFields) -> None:
-    if image_fields.visibility == "public" and record.visibility != "public" and not ask.is_admin:
+def _check_allowed(call: Call, record: ImageRecord, image_fields: ImageFields) -> None:
+    if image_fields.visibility == "public" and record.visibility != "public" and not call.is_admin:
         raise Refused("You are not authorized to publicize images.")
-    if image_fields.owner != record.owner and not ask.is_admin:
+    if image_fields.owner != record.owner and not call.is_admin:
         raise Refused("You are not permitted to set the owner of an image.")
     formats = (image_fields.disk_format, image_fields.container_format)
     if record.stored and formats != (record.disk_format, record.container_format):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from whimbrel.embedded.image.request import Ask, Handler
+from whimbrel.embedded.image.request import Call, Handler
 from whimbrel.embedded.image.schemas import FLAG, READ_ONLY_TEXT, TEXT, pages
 from whimbrel.http.reply import Reply
 
@@ -80,7 +80,7 @@ KINDS = (
 
 
 def _answering(schema: Schema) -> Handler:
-    async def show(ask: Ask) -> Reply:
+    async def show(call: Call) -> Reply:
         return Reply(schema)
 
     return show

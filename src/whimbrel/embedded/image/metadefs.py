@@ -11,7 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused
-from whimbrel.embedded.image.request import Ask, Handler, checked
+from whimbrel.embedded.image.request import Call, Handler, checked
 from whimbrel.embedded.image.views import moment
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.metadefs import Namespace
@@ -54,13 +54,13 @@ class NamespaceBody(msgspec.Struct):
 # Namespaces
 
 
-async def index(ask: Ask) -> Reply:
-    query = ask.request.query_params
+async def index(call: Call) -> Reply:
+    query = call.request.query_params
     wanted = set(filter(None, query.get("resource_types", "").split(",")))
     found = [
         each
-        for each in await ask.store.namespaces()
-        if _sees(ask, each)
+        for each in await call.store.namespaces()
+        if _sees(call, each)
         and query.get("visibility", each.visibility) == each.visibility
         and (not wanted or wanted & set(each.resource_types))
     ]
@@ -73,8 +73,8 @@ async def index(ask: Ask) -> Reply:
     )
 
 
-async def show(ask: Ask) -> Reply:
-    namespace = await _seen(ask)
+async def show(call: Call) -> Reply:
+    namespace = await _seen(call)
     return Reply(
         {
             **_brief(namespace),
@@ -85,12 +85,12 @@ async def show(ask: Ask) -> Reply:
     )
 
 
-async def create(ask: Ask) -> Reply:
-    _check_admin(ask)
-    given, now = await ask.body(NamespaceBody), ask.service.clock.now()
+async def create(call: Call) -> Reply:
+    _check_admin(call)
+    given, now = await call.body(NamespaceBody), call.service.clock.now()
     namespace = Namespace(
         namespace=given.namespace,
-        owner=given.owner or ask.principal.project_id,
+        owner=given.owner or call.principal.project_id,
         visibility=given.visibility,
         protected=given.protected,
         display_name=given.display_name,
@@ -102,12 +102,12 @@ async def create(ask: Ask) -> Reply:
         created_at=now,
         updated_at=now,
     )
-    await ask.store.add_namespace(namespace)
+    await call.store.add_namespace(namespace)
     return Reply(_brief(namespace), 201, {"Location": f"{NAMESPACES}/{namespace.namespace}"})
 
 
-async def update(ask: Ask) -> Reply:
-    before, given = await _owned(ask), await ask.body(NamespaceBody)
+async def update(call: Call) -> Reply:
+    before, given = await _owned(call), await call.body(NamespaceBody)
     changed = replace(
         before,
         namespace=given.namespace,
@@ -116,15 +116,15 @@ async def update(ask: Ask) -> Reply:
         protected=given.protected,
         display_name=given.display_name,
         description=given.description,
-        updated_at=ask.service.clock.now(),
+        updated_at=call.service.clock.now(),
     )
-    return Reply(_brief(await ask.store.change_namespace(before.namespace, changed)))
+    return Reply(_brief(await call.store.change_namespace(before.namespace, changed)))
 
 
-async def delete(ask: Ask) -> Reply:
-    namespace = await _owned(ask)
+async def delete(call: Call) -> Reply:
+    namespace = await _owned(call)
     _check_unprotected(namespace)
-    await ask.store.remove_namespace(namespace.namespace)
+    await call.store.remove_namespace(namespace.namespace)
     return NO_CONTENT
 
 
@@ -150,42 +150,42 @@ class Contents(msgspec.Struct, frozen=True):
             lines += [("GET", path + "/{name}", self.show), ("PUT", path + "/{name}", self.update)]
         return lines
 
-    async def index(self, ask: Ask) -> Reply:
-        found = self._of(await _seen(ask))
+    async def index(self, call: Call) -> Reply:
+        found = self._of(await _seen(call))
         return Reply({self.key: found if self.word == "properties" else list(found.values())})
 
-    async def show(self, ask: Ask) -> Reply:
-        return Reply(self._item(await _seen(ask), ask.path("name")))
+    async def show(self, call: Call) -> Reply:
+        return Reply(self._item(await _seen(call), call.path("name")))
 
-    async def create(self, ask: Ask) -> Reply:
-        namespace, sent = await _owned(ask), await ask.body(dict[str, Any])
+    async def create(self, call: Call) -> Reply:
+        namespace, sent = await _owned(call), await call.body(dict[str, Any])
         name = checked(sent, Item).name
         if name in self._of(namespace) and self.word != "resource_types":
             raise Conflict(f"A definition with the name {name} already exists in {namespace.namespace}.")
-        await self._write(ask, namespace, {**self._of(namespace), name: sent})
+        await self._write(call, namespace, {**self._of(namespace), name: sent})
         return Reply(sent, 201)
 
-    async def update(self, ask: Ask) -> Reply:
-        namespace, sent = await _owned(ask), await ask.body(dict[str, Any])
-        self._item(namespace, ask.path("name"))
-        others = {name: item for name, item in self._of(namespace).items() if name != ask.path("name")}
+    async def update(self, call: Call) -> Reply:
+        namespace, sent = await _owned(call), await call.body(dict[str, Any])
+        self._item(namespace, call.path("name"))
+        others = {name: item for name, item in self._of(namespace).items() if name != call.path("name")}
         name = checked(sent, Item).name
         if name in others:
             raise Conflict(f"A definition with the name {name} already exists in {namespace.namespace}.")
-        await self._write(ask, namespace, {**others, name: sent})
+        await self._write(call, namespace, {**others, name: sent})
         return Reply(sent)
 
-    async def delete(self, ask: Ask) -> Reply:
-        namespace, name = await _owned(ask), ask.path("name")
+    async def delete(self, call: Call) -> Reply:
+        namespace, name = await _owned(call), call.path("name")
         _check_unprotected(namespace)
         self._item(namespace, name)
-        await self._write(ask, namespace, {key: item for key, item in self._of(namespace).items() if key != name})
+        await self._write(call, namespace, {key: item for key, item in self._of(namespace).items() if key != name})
         return NO_CONTENT
 
-    async def clear(self, ask: Ask) -> Reply:
-        namespace = await _owned(ask)
+    async def clear(self, call: Call) -> Reply:
+        namespace = await _owned(call)
         _check_unprotected(namespace)
-        await self._write(ask, namespace, {})
+        await self._write(call, namespace, {})
         return NO_CONTENT
 
     def _of(self, namespace: Namespace) -> dict[str, dict[str, Any]]:
@@ -197,9 +197,9 @@ class Contents(msgspec.Struct, frozen=True):
             raise NotFound(f"There is no definition {name} in the namespace {namespace.namespace}.")
         return self._of(namespace)[name]
 
-    async def _write(self, ask: Ask, namespace: Namespace, items: dict[str, dict[str, Any]]) -> None:
-        changed = replace(namespace, updated_at=ask.service.clock.now(), **{self.field: items})
-        await ask.store.change_namespace(namespace.namespace, changed)
+    async def _write(self, call: Call, namespace: Namespace, items: dict[str, dict[str, Any]]) -> None:
+        changed = replace(namespace, updated_at=call.service.clock.now(), **{self.field: items})
+        await call.store.change_namespace(namespace.namespace, changed)
 
 
 CONTENTS = (
@@ -209,66 +209,66 @@ CONTENTS = (
 )
 
 
-async def list_resource_types(ask: Ask) -> Reply:
+async def list_resource_types(call: Call) -> Reply:
     """List the usual resource types, and others that are associated with a namespace."""
-    found = {name for each in await ask.store.namespaces() for name in each.resource_types} | RESOURCE_TYPES
+    found = {name for each in await call.store.namespaces() for name in each.resource_types} | RESOURCE_TYPES
     return Reply({"resource_types": [{"name": name} for name in sorted(found)]})
 
 
 # Tags
 
 
-async def list_tags(ask: Ask) -> Reply:
-    return Reply({"tags": [{"name": tag} for tag in (await _seen(ask)).tags]})
+async def list_tags(call: Call) -> Reply:
+    return Reply({"tags": [{"name": tag} for tag in (await _seen(call)).tags]})
 
 
-async def replace_tags(ask: Ask) -> Reply:
+async def replace_tags(call: Call) -> Reply:
     """Replace the tags, or add these if the header X-OpenStack-Append is true."""
-    namespace = await _owned(ask)
-    sent = sorted(_by_name((await ask.body(dict[str, list[dict[str, Any]]])).get("tags", [])))
-    kept = namespace.tags if ask.request.headers.get("x-openstack-append", "").lower() == "true" else []
+    namespace = await _owned(call)
+    sent = sorted(_by_name((await call.body(dict[str, list[dict[str, Any]]])).get("tags", [])))
+    kept = namespace.tags if call.request.headers.get("x-openstack-append", "").lower() == "true" else []
     if both := set(sent) & set(kept):
         raise Conflict(f"The namespace {namespace.namespace} has the tags {', '.join(sorted(both))} already.")
-    await _retag(ask, namespace, lambda _: sorted([*kept, *sent]))
+    await _retag(call, namespace, lambda _: sorted([*kept, *sent]))
     return Reply({"tags": [{"name": tag} for tag in sent]}, 201)
 
 
-async def clear_tags(ask: Ask) -> Reply:
-    await _retag(ask, await _owned(ask), lambda _: [])
+async def clear_tags(call: Call) -> Reply:
+    await _retag(call, await _owned(call), lambda _: [])
     return NO_CONTENT
 
 
-async def show_tag(ask: Ask) -> Reply:
-    return Reply({"name": _tag(await _seen(ask), ask.path("name"))})
+async def show_tag(call: Call) -> Reply:
+    return Reply({"name": _tag(await _seen(call), call.path("name"))})
 
 
-async def add_tag(ask: Ask) -> Reply:
-    namespace, tag = await _owned(ask), checked({"name": ask.path("name")}, Item).name
+async def add_tag(call: Call) -> Reply:
+    namespace, tag = await _owned(call), checked({"name": call.path("name")}, Item).name
     if tag in namespace.tags:
         raise Conflict(f"The namespace {namespace.namespace} has the tag {tag} already.")
-    await _retag(ask, namespace, lambda tags: sorted([*tags, tag]))
+    await _retag(call, namespace, lambda tags: sorted([*tags, tag]))
     return Reply({"name": tag}, 201)
 
 
-async def rename_tag(ask: Ask) -> Reply:
-    namespace, name = await _owned(ask), (await ask.body(Item)).name
-    before = _tag(namespace, ask.path("name"))
+async def rename_tag(call: Call) -> Reply:
+    namespace, name = await _owned(call), (await call.body(Item)).name
+    before = _tag(namespace, call.path("name"))
     if name != before and name in namespace.tags:
         raise Conflict(f"The namespace {namespace.namespace} has the tag {name} already.")
-    await _retag(ask, namespace, lambda tags: sorted(name if each == before else each for each in tags))
+    await _retag(call, namespace, lambda tags: sorted(name if each == before else each for each in tags))
     return Reply({"name": name})
 
 
-async def delete_tag(ask: Ask) -> Reply:
-    namespace = await _owned(ask)
-    tag = _tag(namespace, ask.path("name"))
-    await _retag(ask, namespace, lambda tags: [each for each in tags if each != tag])
+async def delete_tag(call: Call) -> Reply:
+    namespace = await _owned(call)
+    tag = _tag(namespace, call.path("name"))
+    await _retag(call, namespace, lambda tags: [each for each in tags if each != tag])
     return NO_CONTENT
 
 
-async def _retag(ask: Ask, namespace: Namespace, change: Callable[[list[str]], list[str]]) -> None:
-    changed = replace(namespace, tags=change(namespace.tags), updated_at=ask.service.clock.now())
-    await ask.store.change_namespace(namespace.namespace, changed)
+async def _retag(call: Call, namespace: Namespace, change: Callable[[list[str]], list[str]]) -> None:
+    changed = replace(namespace, tags=change(namespace.tags), updated_at=call.service.clock.now())
+    await call.store.change_namespace(namespace.namespace, changed)
 
 
 def _tag(namespace: Namespace, name: str) -> str:
@@ -316,26 +316,26 @@ def _brief(each: Namespace) -> dict[str, Any]:
     }
 
 
-def _sees(ask: Ask, each: Namespace) -> bool:
-    return ask.is_admin or each.visibility == "public" or each.owner == ask.principal.project_id
+def _sees(call: Call, each: Namespace) -> bool:
+    return call.is_admin or each.visibility == "public" or each.owner == call.principal.project_id
 
 
-async def _seen(ask: Ask) -> Namespace:
-    found = await ask.store.namespace(ask.path("namespace"))
-    if not _sees(ask, found):
+async def _seen(call: Call) -> Namespace:
+    found = await call.store.namespace(call.path("namespace"))
+    if not _sees(call, found):
         raise NotFound(f"Metadata definition namespace={found.namespace} was not found.")
     return found
 
 
-async def _owned(ask: Ask) -> Namespace:
+async def _owned(call: Call) -> Namespace:
     """Return the namespace in the path, to be changed. Raises: NotFound; Refused: for administrators only."""
-    found = await _seen(ask)
-    _check_admin(ask)
+    found = await _seen(call)
+    _check_admin(call)
     return found
 
 
-def _check_admin(ask: Ask) -> None:
-    if not ask.is_admin:
+def _check_admin(call: Call) -> None:
+    if not call.is_admin:
         raise Refused("You are not authorized to complete this action.")
 
 

@@ -7,7 +7,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from whimbrel.domain.errors import NotFound
-from whimbrel.embedded.image.request import Ask
+from whimbrel.embedded.image.request import Call
 from whimbrel.http.problem import Problem
 from whimbrel.ports.services.images import ImageQuery, ImageRecord
 
@@ -36,14 +36,14 @@ OWN = {"limit", "marker", "sort", "sort_key", "sort_dir", "visibility", "member_
 OWN |= {"size_min", "size_max", *COLUMNS, *FLAGS, *TIMES}
 
 
-async def of_request(ask: Ask) -> ImageQuery:
+async def of_request(call: Call) -> ImageQuery:
     """Parse the query. Raises: Problem: malformed."""
-    query = ask.request.query_params
+    query = call.request.query_params
     for name in TIMES:
         if name in query:
             raise Problem(400, f"Images cannot be filtered by {name} here.")
     return ImageQuery(
-        viewer=ask.viewer,
+        viewer=call.viewer,
         visibility=_choice(query, "visibility", VISIBILITIES),
         member_status=_choice(query, "member_status", MEMBER_STATUSES) or "accepted",
         columns={
@@ -57,7 +57,7 @@ async def of_request(ask: Ask) -> ImageQuery:
         size_min=_number(query, "size_min"),
         size_max=_number(query, "size_max"),
         order=_order(query),
-        after=await _marker(ask, query),
+        after=await _marker(call, query),
         limit=_limit(query),
     )
 
@@ -127,10 +127,10 @@ def _descends(way: str) -> bool:
     return way == "desc"
 
 
-async def _marker(ask: Ask, query: QueryParams) -> ImageRecord | None:
+async def _marker(call: Call, query: QueryParams) -> ImageRecord | None:
     if "marker" not in query:
         return None
     try:
-        return await ask.store.find(query["marker"])
+        return await call.store.find(query["marker"])
     except NotFound as error:
         raise Problem(400, f"There is no image {query['marker']} to begin behind.") from error

@@ -37,8 +37,8 @@ def relay_app(images: Images, clock: Clock, secret: bytes) -> App:
     return routed([Route(*line) for line in _ROUTES], admit, SHAPE)
 
 
-async def _show(ask: _Ask) -> Reply:
-    image = await ask.images.show(ask.grant.image_id)
+async def _show(call: _Ask) -> Reply:
+    image = await call.images.show(call.grant.image_id)
     return Reply(
         {
             "id": image.id,
@@ -53,9 +53,9 @@ async def _show(ask: _Ask) -> Reply:
     )
 
 
-async def _download(ask: _Ask) -> Reply:
+async def _download(call: _Ask) -> Reply:
     """Pass the file on as it comes; if it breaks off, so does the answer."""
-    chunks = ask.images.read(ask.grant.image_id)
+    chunks = call.images.read(call.grant.image_id)
     first = await anext(chunks, b"")  # before the answer begins an error still has a status
     return Reply(headers={"content-type": OCTETS}, stream=_joined(first, chunks))
 
@@ -66,9 +66,9 @@ async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byt
         yield chunk
 
 
-async def _upload(ask: _Ask) -> Reply:
+async def _upload(call: _Ask) -> Reply:
     """Pass the file on as it comes; an image that is active stays as it is."""
-    await ask.images.write(ask.grant.image_id, ask.request.stream())
+    await call.images.write(call.grant.image_id, call.request.stream())
     return NO_CONTENT
 
 

@@ -39,7 +39,7 @@ Body = TypeVar("Body")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(Admitted):
+class Call(Admitted):
     """One request, and the dependencies of its handler."""
 
     service: ImageService
@@ -85,7 +85,7 @@ class Ask(Admitted):
             raise NotFound(f"No image found with ID {record.id}")
 
 
-Handler = Callable[[Ask], Awaitable[Reply]]
+Handler = Callable[[Call], Awaitable[Reply]]
 
 
 GRANTED: Mapping[tuple[str, str], frozenset[ImageAccess]] = {
@@ -98,19 +98,19 @@ GRANTED: Mapping[tuple[str, str], frozenset[ImageAccess]] = {
 
 def admission(
     service: ImageService, identity: Identity, ids: IdSource, secret: bytes | None
-) -> Callable[[Request, Route], Awaitable[Ask]]:
+) -> Callable[[Request, Route], Awaitable[Call]]:
     """Return the admission check. secret: of grants; None: there are none."""
 
-    async def admit(request: Request, route: Route) -> Ask:
+    async def admit(request: Request, route: Route) -> Call:
         token = request.headers.get("x-auth-token", "")
         if secret and token.startswith(PREFIX):
             grant = grant_of(token, request, route, secret, service.clock.now())
             host = Principal(user_id=UserId(f"host:{grant.host}"), user_name=grant.host, project_id=ProjectId(""))
-            return Ask(request=request, principal=host, service=service, ids=ids, grant=grant)
+            return Call(request=request, principal=host, service=service, ids=ids, grant=grant)
         principal = await project_principal(request, identity)
         if request.method not in ("GET", "HEAD") and not principal.roles & {"member", *SEES_ALL}:
             raise Problem(403, "You are not authorized to complete this action.")
-        return Ask(request=request, principal=principal, service=service, ids=ids)
+        return Call(request=request, principal=principal, service=service, ids=ids)
 
     return admit
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from whimbrel.embedded.image.image_fields import CONTAINER_FORMATS, DISK_FORMATS
-from whimbrel.embedded.image.request import Ask
+from whimbrel.embedded.image.request import Call
 from whimbrel.http.reply import Reply
 
 TEXT = {"type": ["null", "string"]}
@@ -53,19 +53,19 @@ MEMBER: dict[str, Any] = {
 }
 
 
-async def image(ask: Ask) -> Reply:
+async def image(call: Call) -> Reply:
     return Reply(IMAGE)
 
 
-async def images(ask: Ask) -> Reply:
+async def images(call: Call) -> Reply:
     return Reply(pages("images", IMAGE))
 
 
-async def member(ask: Ask) -> Reply:
+async def member(call: Call) -> Reply:
     return Reply(MEMBER)
 
 
-async def members(ask: Ask) -> Reply:
+async def members(call: Call) -> Reply:
     return Reply(pages("members", MEMBER))
 
 

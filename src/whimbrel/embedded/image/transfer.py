@@ -6,7 +6,7 @@ Invariant: a file with an announced length is stored at that length or not at al
 from collections.abc import AsyncIterator
 
 from whimbrel.domain.errors import Conflict, Refused
-from whimbrel.embedded.image.request import Ask
+from whimbrel.embedded.image.request import Call
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 
@@ -16,35 +16,35 @@ OCTETS = "application/octet-stream"
 UPLOADING = "uploading"
 
 
-async def upload(ask: Ask) -> Reply:
-    return await _stored(ask)
+async def upload(call: Call) -> Reply:
+    return await _stored(call)
 
 
-async def stage(ask: Ask) -> Reply:
+async def stage(call: Call) -> Reply:
     """Store the file; the image becomes active when it is imported."""
-    return await _stored(ask, UPLOADING)
+    return await _stored(call, UPLOADING)
 
 
-async def _stored(ask: Ask, held: str | None = None) -> Reply:
-    if ask.request.headers.get("content-type", "").split(";")[0] != OCTETS:
+async def _stored(call: Call, held: str | None = None) -> Reply:
+    if call.request.headers.get("content-type", "").split(";")[0] != OCTETS:
         raise Problem(415, f"An image's file has the media type {OCTETS}.")
-    record = await ask.owned()
+    record = await call.owned()
     if record.stored:
         raise Conflict(f"Image {record.id} has a file already; it cannot be replaced.")
     if not (record.disk_format and record.container_format):
         raise Problem(400, "disk_format and container_format must be set before the file is sent.")
-    announced = _announced_bytes(ask)
-    await ask.service.upload(record, _whole(ask.request.stream(), announced), announced, held)
+    announced = _announced_bytes(call)
+    await call.service.upload(record, _whole(call.request.stream(), announced), announced, held)
     return NO_CONTENT
 
 
-async def download(ask: Ask) -> Reply:
-    record = await ask.seen()
+async def download(call: Call) -> Reply:
+    record = await call.seen()
     if record.stored is None or record.held == UPLOADING:
         return NO_CONTENT
-    if record.held and not (ask.is_admin or ask.grant):
+    if record.held and not (call.is_admin or call.grant):
         raise Refused("The requested image has been deactivated. Image data download is forbidden.")
-    files = ask.service.files
+    files = call.service.files
     headers = {
         "content-md5": record.stored.md5,
         "content-length": str(record.stored.size_bytes),
@@ -53,11 +53,11 @@ async def download(ask: Ask) -> Reply:
     return Reply(headers=headers, stream=files.chunks(files.open(record.stored.name)))
 
 
-def _announced_bytes(ask: Ask) -> int | None:
+def _announced_bytes(call: Call) -> int | None:
     """Return the announced length of the file."""
     announced = None
     for name in ("content-length", "x-openstack-image-size"):
-        value = ask.request.headers.get(name, "")
+        value = call.request.headers.get(name, "")
         if value.isdecimal():
             announced = int(value)
     return announced

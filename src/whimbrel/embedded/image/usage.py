@@ -1,16 +1,16 @@
 """Usage and limits of a project. Source: Glance's quota usage API, with the names of its unified limits."""
 
-from whimbrel.embedded.image.request import Ask
+from whimbrel.embedded.image.request import Call
 from whimbrel.http.reply import Reply
 
 MIB = 1 << 20
 NO_LIMIT = -1
 
 
-async def show(ask: Ask) -> Reply:
+async def show(call: Call) -> Reply:
     """Show the usage of the requester's project, in images and in MiB. Staging is not supported."""
-    project, allowance = ask.principal.project_id, ask.service.allowance
-    used, limits = await ask.store.usage(project), allowance.limits
+    project, allowance = call.principal.project_id, call.service.allowance
+    used, limits = await call.store.usage(project), allowance.limits
     usage = {
         "image_size_total": (used.size_bytes // MIB, limits.size_bytes // MIB if limits.size_bytes >= 0 else NO_LIMIT),
         "image_stage_total": (0, NO_LIMIT),

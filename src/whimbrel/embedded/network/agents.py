@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.host_nics import AGENTS, HostNet
 from whimbrel.embedded.network.bodies import Body, Text, given, one
-from whimbrel.embedded.network.request import Ask, pruned
+from whimbrel.embedded.network.request import Call, pruned
 from whimbrel.embedded.network.views import moment
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import AgentSettings
@@ -31,47 +31,47 @@ class AgentNotFound(NotFound):
     """There is no such agent."""
 
 
-async def search(ask: Ask) -> Reply:
-    params = ask.request.query_params
+async def search(call: Call) -> Reply:
+    params = call.request.query_params
     fields = params.getlist("fields")
     found = [
         agent
-        for agent in await _all(ask)
+        for agent in await _all(call)
         if all(agent[name] in params.getlist(name) for name in FILTERS if name in params)
         and all(params[name].lower() == str(agent[name]).lower() for name in FLAGS if name in params)
     ]
     return Reply({"agents": [pruned(agent, fields) for agent in found]})
 
 
-async def show(ask: Ask) -> Reply:
-    return Reply({"agent": pruned(await _one(ask), ask.request.query_params.getlist("fields"))})
+async def show(call: Call) -> Reply:
+    return Reply({"agent": pruned(await _one(call), call.request.query_params.getlist("fields"))})
 
 
-async def update(ask: Ask) -> Reply:
+async def update(call: Call) -> Reply:
     """Set the description of an agent, and whether it is shown as enabled."""
-    changes = given(await one(ask, "agent", ChangedAgent), "admin_state_up", "description")
-    agent = await _one(ask)
+    changes = given(await one(call, "agent", ChangedAgent), "admin_state_up", "description")
+    agent = await _one(call)
     settings = {name: agent[name] for name in AgentSettings.__struct_fields__} | changes
-    await ask.store.set_agent(agent["id"], AgentSettings(**settings))
+    await call.store.set_agent(agent["id"], AgentSettings(**settings))
     return Reply({"agent": agent | settings})
 
 
-async def _one(ask: Ask) -> dict[str, Any]:
+async def _one(call: Call) -> dict[str, Any]:
     """Raises: AgentNotFound."""
-    for agent in await _all(ask):
-        if agent["id"] == ask.path("id"):
+    for agent in await _all(call):
+        if agent["id"] == call.path("id"):
             return agent
-    raise AgentNotFound(f"Agent {ask.path('id')} could not be found.")
+    raise AgentNotFound(f"Agent {call.path('id')} could not be found.")
 
 
-async def _all(ask: Ask) -> list[dict[str, Any]]:
-    if not ask.is_admin:
+async def _all(call: Call) -> list[dict[str, Any]]:
+    if not call.is_admin:
         return []
-    now = moment(ask.context.clock.now()).replace("T", " ").removesuffix("Z")
-    known = await ask.store.agent_settings()
+    now = moment(call.context.clock.now()).replace("T", " ").removesuffix("Z")
+    known = await call.store.agent_settings()
     agents = [
         _view(host, kind, agent_type, now)
-        for host in (await ask.context.nics.all()).values()
+        for host in (await call.context.nics.all()).values()
         for kind, agent_type in AGENTS.items()
         if kind == "normal" or any(kind in card.vnic_types for card in host.cards)
     ]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from whimbrel.embedded.network import vifs
 from whimbrel.embedded.network.bodies import Body, Text, one
 from whimbrel.embedded.network.ports import Profile, VnicType, binding_of
-from whimbrel.embedded.network.request import Ask, pruned
+from whimbrel.embedded.network.request import Call, pruned
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import BINDING_FAILED, OLDEST_FIRST, UNBOUND, Binding, Port, Query, Segment
@@ -52,26 +52,26 @@ def view(binding: Binding) -> dict[str, Any]:
     }
 
 
-async def search(ask: Ask) -> Reply:
-    port = _of_server(await ask.seen(Port, ask.path("id")))
-    fields = ask.request.query_params.getlist("fields")
-    wanted = {name: ask.request.query_params[name] for name in ("host", "status") if name in ask.request.query_params}
+async def search(call: Call) -> Reply:
+    port = _of_server(await call.seen(Port, call.path("id")))
+    fields = call.request.query_params.getlist("fields")
+    wanted = {name: call.request.query_params[name] for name in ("host", "status") if name in call.request.query_params}
     views = [view(binding) for binding in port.bindings]
     found = [each for each in views if all(each[name] == value for name, value in wanted.items())]
     return Reply({"bindings": [pruned(each, fields) for each in found]})
 
 
-async def show(ask: Ask) -> Reply:
-    port = _of_server(await ask.seen(Port, ask.path("id")))
-    return Reply({"binding": view(_binding(port, ask.path("host")))})
+async def show(call: Call) -> Reply:
+    port = _of_server(await call.seen(Port, call.path("id")))
+    return Reply({"binding": view(_binding(port, call.path("host")))})
 
 
-async def create(ask: Ask) -> Reply:
-    requested = await one(ask, "binding", NewBinding)
+async def create(call: Call) -> Reply:
+    requested = await one(call, "binding", NewBinding)
     if not requested.host:
         raise Problem(400, "Invalid input for host. Reason: a binding is to a host.")
 
-    hosts = await ask.context.nics.including(requested.host)
+    hosts = await call.context.nics.including(requested.host)
 
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
         if binding_of(_of_server(port), requested.host):
@@ -79,16 +79,16 @@ async def create(ask: Ask) -> Reply:
         binding = _bound(hosts, segments, port, requested.host, requested.vnic_type, requested.profile or {})
         return replace(port, bindings=(*port.bindings, replace(binding, active=port.active_binding is None)))
 
-    port = await _edited(ask, edit)
+    port = await _edited(call, edit)
     return Reply({"binding": view(_binding(port, requested.host))}, 201)
 
 
-async def update(ask: Ask) -> Reply:
-    requested, host = await one(ask, "binding", ChangedBinding), ask.path("host")
+async def update(call: Call) -> Reply:
+    requested, host = await one(call, "binding", ChangedBinding), call.path("host")
     if requested.host not in (UNSET, host):
         raise Problem(400, "Invalid input for host. Reason: a binding stays with its host.")
 
-    hosts = await ask.context.nics.including(host)
+    hosts = await call.context.nics.including(host)
 
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
         old = _binding(_of_server(port), host)
@@ -100,13 +100,13 @@ async def update(ask: Ask) -> Reply:
         now = replace(now, active=old.active)
         return replace(port, bindings=tuple(now if each is old else each for each in port.bindings))
 
-    port = await _edited(ask, edit)
+    port = await _edited(call, edit)
     return Reply({"binding": view(_binding(port, host))})
 
 
-async def activate(ask: Ask) -> Reply:
+async def activate(call: Call) -> Reply:
     """Activate a binding as it is: one that was cleared when it lost its activity still connects nothing."""
-    host = ask.path("host")
+    host = call.path("host")
 
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
         active = _of_server(port).active_binding
@@ -118,38 +118,38 @@ async def activate(ask: Ask) -> Reply:
         bindings = (replace(each, active=True) if each is old else _cleared(each) for each in port.bindings)
         return replace(port, bindings=tuple(bindings), vnic_type=old.vnic_type, profile=old.profile)
 
-    port = await _edited(ask, edit)
+    port = await _edited(call, edit)
     return Reply(view(_binding(port, host)))
 
 
-async def delete(ask: Ask) -> Reply:
-    host = ask.path("host")
+async def delete(call: Call) -> Reply:
+    host = call.path("host")
 
     async def edit(port: Port) -> Port:  # also of a port that its server has released
         gone = _binding(port, host)  # the active one, too: then the port has none
         return vifs.settled(replace(port, bindings=tuple(each for each in port.bindings if each is not gone)))
 
-    await _changed(ask, edit)
+    await _changed(call, edit)
     return NO_CONTENT
 
 
-async def _edited(ask: Ask, edit: Edit) -> Port:
+async def _edited(call: Call, edit: Edit) -> Port:
     """Change the bindings of the port in the path, and notify its server."""
 
     async def change(port: Port) -> Port:
         where = {"network_id": [port.network_id]}
-        segments = await ask.store.search(Segment, Query(where=where, order=OLDEST_FIRST))
+        segments = await call.store.search(Segment, Query(where=where, order=OLDEST_FIRST))
         return vifs.settled(edit(port, segments))
 
     try:
-        return await _changed(ask, change)
+        return await _changed(call, change)
     except PortNotFound as missing:
         raise _failure() from missing
 
 
-async def _changed(ask: Ask, edit: Callable[[Port], Awaitable[Port]]) -> Port:
-    before, now = await ask.changed(Port, ask.path("id"), edit)
-    ask.context.events.tell(vifs.news(before, now))
+async def _changed(call: Call, edit: Callable[[Port], Awaitable[Port]]) -> Port:
+    before, now = await call.changed(Port, call.path("id"), edit)
+    call.context.events.tell(vifs.news(before, now))
     return now
 
 

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from whimbrel.domain.ip_addresses import canonical
 from whimbrel.embedded.network.policy import ADMINS_ONLY
-from whimbrel.embedded.network.request import Ask, forbidden
+from whimbrel.embedded.network.request import Call, forbidden
 from whimbrel.http.problem import Problem
 from whimbrel.ports.services.network_errors import InvalidInput
 
@@ -50,21 +50,21 @@ class Changed(Body, kw_only=True):
 B = TypeVar("B", bound=Body)
 
 
-async def one(ask: Ask, resource: str, kind: type[B]) -> B:
+async def one(call: Call, resource: str, kind: type[B]) -> B:
     """Parse the body for one resource. Raises: Problem."""
-    return _checked(ask, resource, kind, _inside(await ask.body(dict[str, Any]), resource))
+    return _checked(call, resource, kind, _inside(await call.body(dict[str, Any]), resource))
 
 
-async def several(ask: Ask, resource: str, plural: str, kind: type[B]) -> tuple[list[B], bool]:
+async def several(call: Call, resource: str, plural: str, kind: type[B]) -> tuple[list[B], bool]:
     """Parse the body for new resources, and return whether it is a list. Raises: Problem."""
-    body = await ask.body(dict[str, Any])
+    body = await call.body(dict[str, Any])
     if plural not in body:
-        return [_checked(ask, resource, kind, _inside(body, resource))], False
+        return [_checked(call, resource, kind, _inside(body, resource))], False
     items = body[plural]
     if not isinstance(items, list) or not 0 < len(items) <= MOST_AT_ONCE:
         raise Problem(400, f"{plural} is a list of 1 to {MOST_AT_ONCE}.")
     # Some clients wrap each item of a list.
-    return [_checked(ask, resource, kind, _unwrapped(item, resource)) for item in items], True
+    return [_checked(call, resource, kind, _unwrapped(item, resource)) for item in items], True
 
 
 def _unwrapped(item: Any, resource: str) -> Any:
@@ -77,11 +77,11 @@ def _inside(body: Mapping[str, Any], resource: str) -> Any:
     return body[resource]
 
 
-def _checked(ask: Ask, resource: str, kind: type[B], value: Any) -> B:
+def _checked(call: Call, resource: str, kind: type[B], value: Any) -> B:
     if not isinstance(value, dict):
         raise Problem(400, f"'{resource}' is an object.")
     body = converted(value, kind)
-    if not ask.is_admin:
+    if not call.is_admin:
         for name in ADMINS_ONLY.get(resource, ()):
             if name in value and _says_more_than_nothing(body, name):
                 raise forbidden(f"rule:set_{resource}:{name}")
@@ -113,14 +113,14 @@ def _says_more_than_nothing(body: Body, name: str) -> bool:
     return bool(getattr(body, field.name) != field.default)
 
 
-def new_fields(ask: Ask, body: New, project_id: str | None = None) -> dict[str, Any]:
+def new_fields(call: Call, body: New, project_id: str | None = None) -> dict[str, Any]:
     """Return the common fields of new records. project_id: the owner if the body has none."""
-    now = ask.context.clock.now()
+    now = call.context.clock.now()
     return {
-        "id": ask.context.ids.uuid(),
+        "id": call.context.ids.uuid(),
         "created_at": now,
         "updated_at": now,
-        "project_id": ask.project(body.project_id or body.tenant_id or project_id),
+        "project_id": call.project(body.project_id or body.tenant_id or project_id),
         "tags": tuple(sorted(set(body.tags))),
     }
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from whimbrel.embedded.network import own_ports
 from whimbrel.embedded.network.bodies import Body, New, Text, address, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
-from whimbrel.embedded.network.request import Ask
+from whimbrel.embedded.network.request import Call
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import (
@@ -49,9 +49,9 @@ class ChangedFloatingIp(Body, kw_only=True):
     fixed_ip_address: Text | None = None
 
 
-async def views(ask: Ask, records: Sequence[FloatingIp]) -> list[dict[str, Any]]:
+async def views(call: Call, records: Sequence[FloatingIp]) -> list[dict[str, Any]]:
     ids = sorted({record.fixed_port_id for record in records if record.fixed_port_id})
-    found = await ask.store.search(Port, Query(where={"id": ids})) if ids else []
+    found = await call.store.search(Port, Query(where={"id": ids})) if ids else []
     ports = {port.id: port for port in found}
     return [_view(record, ports.get(record.fixed_port_id or "")) for record in records]
 
@@ -79,29 +79,29 @@ FLOATING_IPS = Resource(
 )
 
 
-async def create(ask: Ask) -> Reply:
-    requested = await one(ask, "floatingip", NewFloatingIp)
-    network = await _external_network(ask, requested.floating_network_id)
+async def create(call: Call) -> Reply:
+    requested = await one(call, "floatingip", NewFloatingIp)
+    network = await _external_network(call, requested.floating_network_id)
     if requested.fixed_ip_address and not requested.port_id:
         raise _bad("fixed_ip_address cannot be specified without a port_id")
-    await _check_version(ask, network)
-    fields = {**new_fields(ask, requested), **given(requested, "description")}
-    fixed_ip = await _fixed_ip(ask, fields["project_id"], requested.port_id, requested.fixed_ip_address)
+    await _check_version(call, network)
+    fields = {**new_fields(call, requested), **given(requested, "description")}
+    fixed_ip = await _fixed_ip(call, fields["project_id"], requested.port_id, requested.fixed_ip_address)
     wanted = FixedIp(requested.subnet_id or "", _ipv4(requested.floating_ip_address) or "")
     fixed_ips = None if wanted == FixedIp() else (wanted,)
 
     def writes() -> list[Write]:
-        holder = own_ports.new(ask, network.id, fields["id"], FLOATING_IP, fixed_ips=fixed_ips)
+        holder = own_ports.new(call, network.id, fields["id"], FLOATING_IP, fixed_ips=fixed_ips)
         made = FloatingIp(**fields, floating_network_id=network.id, floating_port_id=holder.id, **fixed_ip)
         return [holder, made]
 
-    _, made = await own_ports.write(ask, writes)
-    await _notify(ask, made)
-    return await FLOATING_IPS.answer(ask, [made], status=201)
+    _, made = await own_ports.write(call, writes)
+    await _notify(call, made)
+    return await FLOATING_IPS.answer(call, [made], status=201)
 
 
-async def update(ask: Ask) -> Reply:
-    requested = await one(ask, "floatingip", ChangedFloatingIp)
+async def update(call: Call) -> Reply:
+    requested = await one(call, "floatingip", ChangedFloatingIp)
 
     async def edit(before: FloatingIp) -> FloatingIp:
         now = replace(before, **given(requested, "description"))
@@ -110,17 +110,17 @@ async def update(ask: Ask) -> Reply:
             raise _bad("fixed_ip_address cannot be specified without a port_id")
         if requested.port_id is UNSET and not requested.fixed_ip_address:
             return now
-        return replace(now, **await _fixed_ip(ask, before.project_id, port_id, requested.fixed_ip_address))
+        return replace(now, **await _fixed_ip(call, before.project_id, port_id, requested.fixed_ip_address))
 
-    before, now = await ask.changed(FloatingIp, ask.path("id"), edit)
-    await _notify(ask, before, now)
-    return await FLOATING_IPS.answer(ask, [now])
+    before, now = await call.changed(FloatingIp, call.path("id"), edit)
+    await _notify(call, before, now)
+    return await FLOATING_IPS.answer(call, [now])
 
 
-async def delete(ask: Ask) -> Reply:
-    record = await ask.owned(FloatingIp, ask.path("id"))
-    await ask.store.write([Removed(FloatingIp, record.id), Removed(Port, record.floating_port_id)])
-    await _notify(ask, record)
+async def delete(call: Call) -> Reply:
+    record = await call.owned(FloatingIp, call.path("id"))
+    await call.store.write([Removed(FloatingIp, record.id), Removed(Port, record.floating_port_id)])
+    await _notify(call, record)
     return NO_CONTENT
 
 
@@ -128,16 +128,16 @@ def _bad(reason: str) -> errors.BadRequest:
     return errors.BadRequest(f"Bad floatingip request: {reason}.")
 
 
-async def _external_network(ask: Ask, network_id: str) -> Network:
-    network = await ask.seen(Network, network_id)
+async def _external_network(call: Call, network_id: str) -> Network:
+    network = await call.seen(Network, network_id)
     if not network.external:
         raise _bad(f"Network {network.id} is not a valid external network")
     return network
 
 
-async def _check_version(ask: Ask, network: Network) -> None:
+async def _check_version(call: Call, network: Network) -> None:
     """Raises: BadRequest: the network has no subnet of IPv4."""
-    subnets = await ask.store.search(Subnet, Query(where={"network_id": [network.id]}))
+    subnets = await call.store.search(Subnet, Query(where={"network_id": [network.id]}))
     if not any(subnet.ip_version == 4 for subnet in subnets):
         raise _bad(f"Network {network.id} does not contain any IPv4 subnet")
 
@@ -152,12 +152,12 @@ def _ipv4(sent: str | None) -> str | None:
     return parsed
 
 
-async def _fixed_ip(ask: Ask, project_id: str, port_id: str | None, sent: str | None) -> dict[str, Any]:
+async def _fixed_ip(call: Call, project_id: str, port_id: str | None, sent: str | None) -> dict[str, Any]:
     """Return the fields of an association with a port; None: of no association. Raises: BadRequest; PortNotFound."""
     if not port_id:
         return {"fixed_port_id": None, "fixed_ip_address": None}
-    port = await ask.seen(Port, port_id)
-    if port.project_id != project_id and not ask.is_admin:
+    port = await call.seen(Port, port_id)
+    if port.project_id != project_id and not call.is_admin:
         raise _bad(
             f"Cannot process floating IP association with Port {port.id}, since that port is owned by a different"
             " project"
@@ -167,11 +167,11 @@ async def _fixed_ip(ask: Ask, project_id: str, port_id: str | None, sent: str | 
     return {"fixed_port_id": port.id, "fixed_ip_address": _ipv4(sent)}
 
 
-async def _notify(ask: Ask, *records: FloatingIp) -> None:
+async def _notify(call: Call, *records: FloatingIp) -> None:
     """Send an event for each server with one of the fixed addresses."""
     ids = sorted({record.fixed_port_id for record in records if record.fixed_port_id})
-    ports = await ask.store.search(Port, Query(where={"id": ids})) if ids else []
-    ask.context.events.tell(
+    ports = await call.store.search(Port, Query(where={"id": ids})) if ids else []
+    call.context.events.tell(
         [
             ServerEvent(name="network-changed", server_id=port.device_id, tag=port.id)
             for port in ports

@@ -5,38 +5,38 @@ from collections.abc import Sequence
 from typing import Any
 
 from whimbrel.domain.ip_addresses import Pool, parse_subnet
-from whimbrel.embedded.network.request import Ask, pruned
+from whimbrel.embedded.network.request import Call, pruned
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import Network, Port, Query, Subnet
 
 FILTERS = {"network_id": "id", "network_name": "name", "project_id": "project_id", "tenant_id": "project_id"}
 
 
-async def search(ask: Ask) -> Reply:
+async def search(call: Call) -> Reply:
     """List networks by the filters of Neutron; others are ignored, as there."""
-    params = ask.request.query_params
+    params = call.request.query_params
     where = {FILTERS[name]: params.getlist(name) for name in params if name in FILTERS}
-    networks = await ask.store.search(Network, Query(where=where))
+    networks = await call.store.search(Network, Query(where=where))
     ids = {"network_id": [network.id for network in networks]} if where else {}
-    views = await _views(ask, networks, ids, set(params.getlist("ip_version")))
+    views = await _views(call, networks, ids, set(params.getlist("ip_version")))
     return Reply({"network_ip_availabilities": [pruned(view, params.getlist("fields")) for view in views]})
 
 
-async def show(ask: Ask) -> Reply:
-    network = await ask.seen(Network, ask.path("id"))
-    [view] = await _views(ask, [network], {"network_id": [network.id]}, set())
-    return Reply({"network_ip_availability": pruned(view, ask.request.query_params.getlist("fields"))})
+async def show(call: Call) -> Reply:
+    network = await call.seen(Network, call.path("id"))
+    [view] = await _views(call, [network], {"network_id": [network.id]}, set())
+    return Reply({"network_ip_availability": pruned(view, call.request.query_params.getlist("fields"))})
 
 
 async def _views(
-    ask: Ask, networks: Sequence[Network], where: dict[str, list[str]], versions: set[str]
+    call: Call, networks: Sequence[Network], where: dict[str, list[str]], versions: set[str]
 ) -> list[dict[str, Any]]:
     """Return the views. where: of their subnets and ports. versions: of IP; empty: both."""
     subnets: dict[str, list[Subnet]] = {}
-    for subnet in await ask.store.search(Subnet, Query(where=where)):
+    for subnet in await call.store.search(Subnet, Query(where=where)):
         if not versions or str(subnet.ip_version) in versions:
             subnets.setdefault(subnet.network_id, []).append(subnet)
-    ports = await ask.store.search(Port, Query(where=where))
+    ports = await call.store.search(Port, Query(where=where))
     used = Counter(fixed.subnet_id for port in ports for fixed in port.fixed_ips or ())
     found = []
     for network in networks:

@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.network import policy
 from whimbrel.embedded.network.bodies import B, several
-from whimbrel.embedded.network.request import Ask, Handler, pruned
+from whimbrel.embedded.network.request import Call, Handler, pruned
 from whimbrel.http.paging import next_query
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
@@ -44,55 +44,55 @@ class Resource(Generic[R]):
     name: str
     plural: str
     kind: type[R]
-    views: Callable[[Ask, Sequence[R]], Awaitable[list[dict[str, Any]]]]
+    views: Callable[[Call, Sequence[R]], Awaitable[list[dict[str, Any]]]]
     filters: Mapping[str, Filter] = field(default_factory=dict)
     sorts: Mapping[str, str] = field(default_factory=dict)  # sort keys besides the filters that are fields
 
-    async def view(self, ask: Ask, record: R) -> dict[str, Any]:
-        [view] = await self.views(ask, [record])
-        return policy.shown(self.name, ask.principal, view)
+    async def view(self, call: Call, record: R) -> dict[str, Any]:
+        [view] = await self.views(call, [record])
+        return policy.shown(self.name, call.principal, view)
 
-    async def answer(self, ask: Ask, records: Sequence[R], *, several: bool = False, status: int = 200) -> Reply:
+    async def answer(self, call: Call, records: Sequence[R], *, several: bool = False, status: int = 200) -> Reply:
         """Return records unchanged: one, or a list."""
-        return self.said(ask, await self.views(ask, records), several=several, status=status)
+        return self.said(call, await self.views(call, records), several=several, status=status)
 
-    def said(self, ask: Ask, views: Sequence[dict[str, Any]], *, several: bool = False, status: int = 200) -> Reply:
-        shown = [policy.shown(self.name, ask.principal, view) for view in views]
+    def said(self, call: Call, views: Sequence[dict[str, Any]], *, several: bool = False, status: int = 200) -> Reply:
+        shown = [policy.shown(self.name, call.principal, view) for view in views]
         return Reply({self.plural: shown} if several else {self.name: shown[0]}, status)
 
-    async def create(self, ask: Ask, body: type[B], new: Callable[[Ask, B], Awaitable[R]]) -> Reply:
+    async def create(self, call: Call, body: type[B], new: Callable[[Call, B], Awaitable[R]]) -> Reply:
         """Add what the request describes, one record or several."""
-        all_requested, many = await several(ask, self.name, self.plural, body)
-        made = await ask.store.add([await new(ask, requested) for requested in all_requested])
-        return await self.answer(ask, made, several=many, status=201)
+        all_requested, many = await several(call, self.name, self.plural, body)
+        made = await call.store.add([await new(call, requested) for requested in all_requested])
+        return await self.answer(call, made, several=many, status=201)
 
-    async def change(self, ask: Ask, edit: Callable[[R], Awaitable[R]]) -> Reply:
-        _, now = await ask.changed(self.kind, ask.path("id"), edit)
-        return await self.answer(ask, [now])
+    async def change(self, call: Call, edit: Callable[[R], Awaitable[R]]) -> Reply:
+        _, now = await call.changed(self.kind, call.path("id"), edit)
+        return await self.answer(call, [now])
 
-    async def show(self, ask: Ask) -> Reply:
-        record = await ask.seen(self.kind, ask.path("id"))
-        fields = ask.request.query_params.getlist("fields")
-        return Reply({self.name: pruned(await self.view(ask, record), fields)})
+    async def show(self, call: Call) -> Reply:
+        record = await call.seen(self.kind, call.path("id"))
+        fields = call.request.query_params.getlist("fields")
+        return Reply({self.name: pruned(await self.view(call, record), fields)})
 
-    async def delete(self, ask: Ask) -> Reply:
-        record = await ask.owned(self.kind, ask.path("id"))
-        await ask.store.remove(self.kind, record.id)
+    async def delete(self, call: Call) -> Reply:
+        record = await call.owned(self.kind, call.path("id"))
+        await call.store.remove(self.kind, record.id)
         return NO_CONTENT
 
-    async def search(self, ask: Ask) -> Reply:
-        params = QueryParams([_opened(name, value) for name, value in ask.request.query_params.multi_items()])
-        query = await self._query(ask, params)
-        found = [] if query is None or query.limit == 0 else await ask.store.search(self.kind, query)
+    async def search(self, call: Call) -> Reply:
+        params = QueryParams([_opened(name, value) for name, value in call.request.query_params.multi_items()])
+        query = await self._query(call, params)
+        found = [] if query is None or query.limit == 0 else await call.store.search(self.kind, query)
         fields = params.getlist("fields")
-        views = [policy.shown(self.name, ask.principal, view) for view in await self.views(ask, found)]
+        views = [policy.shown(self.name, call.principal, view) for view in await self.views(call, found)]
         page: dict[str, Any] = {self.plural: [pruned(view, fields) for view in views]}
         if query and query.limit and len(found) == query.limit:
-            following = f"{ask.request.root_url}{ask.request.path}?{next_query(ask.request, found[-1].id)}"
+            following = f"{call.request.root_url}{call.request.path}?{next_query(call.request, found[-1].id)}"
             page[f"{self.plural}_links"] = [{"rel": "next", "href": following}]
         return Reply(page)
 
-    async def _query(self, ask: Ask, params: QueryParams) -> Query | None:
+    async def _query(self, call: Call, params: QueryParams) -> Query | None:
         """Parse the query; None: no record can match. Raises: Problem: malformed."""
         where: dict[str, list[Any]] = {}
         for name in dict.fromkeys(params.keys()):
@@ -106,11 +106,11 @@ class Resource(Generic[R]):
                 continue
             where[wanted.field] = values
         return Query(
-            viewer=ask.viewer,
+            viewer=call.viewer,
             where=where,
             tags={name: _words(params, name) for name in TAG_FILTERS if name in params},
             order=self._order(params),
-            after=await self._marker(ask, params),
+            after=await self._marker(call, params),
             limit=_limit(params),
         )
 
@@ -138,11 +138,11 @@ class Resource(Generic[R]):
             raise Problem(400, f"['{key}'] is invalid attribute for sort_key")
         return name or key
 
-    async def _marker(self, ask: Ask, params: QueryParams) -> R | None:
+    async def _marker(self, call: Call, params: QueryParams) -> R | None:
         if "marker" not in params:
             return None
         try:
-            return await ask.seen(self.kind, params["marker"])
+            return await call.seen(self.kind, params["marker"])
         except NotFound as error:
             raise Problem(400, f"Invalid input for marker. Reason: there is no {self.name} of this id.") from error
 

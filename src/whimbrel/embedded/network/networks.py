@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from whimbrel.embedded.network.bodies import Body, Changed, New, Text, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.qos import check_network, default_policy
-from whimbrel.embedded.network.request import Ask
+from whimbrel.embedded.network.request import Call
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import TUNNEL, Network, QosPolicy, Segment
@@ -59,7 +59,7 @@ class ChangedNetwork(Changed, kw_only=True):
     is_default: bool | UnsetType = UNSET
 
 
-async def views(ask: Ask, records: Sequence[Network]) -> list[dict[str, Any]]:
+async def views(call: Call, records: Sequence[Network]) -> list[dict[str, Any]]:
     return [_view(record) for record in records]
 
 
@@ -111,32 +111,32 @@ NETWORKS = Resource(
 )
 
 
-async def create(ask: Ask) -> Reply:
-    return await NETWORKS.create(ask, NewNetwork, _new)
+async def create(call: Call) -> Reply:
+    return await NETWORKS.create(call, NewNetwork, _new)
 
 
-async def _new(ask: Ask, requested: NewNetwork) -> Network:
+async def _new(call: Call, requested: NewNetwork) -> Network:
     if requested.availability_zone_hints:
         raise InvalidInput("Invalid input for availability_zone_hints. Reason: networks have no zones here.")
     if requested.qos_policy_id:
-        await ask.seen(QosPolicy, requested.qos_policy_id)
-    fields = new_fields(ask, requested)
+        await call.seen(QosPolicy, requested.qos_policy_id)
+    fields = new_fields(call, requested)
     network = Network(
         **fields,
         **given(
             requested, "name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled", "external"
         ),
-        qos_policy_id=requested.qos_policy_id or await default_policy(ask, fields["project_id"]),
+        qos_policy_id=requested.qos_policy_id or await default_policy(call, fields["project_id"]),
         is_default=requested.external and requested.is_default,
     )
     if requested.segments is not None and requested.network_type:
         raise InvalidInput("Invalid input for operation: Segments and provider values cannot both be set.")
     alone = Provided(**given(requested, "network_type", "physical_network", "segmentation_id"))
-    segments = tuple([await new_segment(ask, network, each) for each in requested.segments or (alone,)])
+    segments = tuple([await new_segment(call, network, each) for each in requested.segments or (alone,)])
     return msgspec.structs.replace(network, segments=segments)
 
 
-async def new_segment(ask: Ask, network: Network, requested: Provided) -> Segment:
+async def new_segment(call: Call, network: Network, requested: Provided) -> Segment:
     """Raises: InvalidInput: there is no such segment."""
     kind = requested.network_type or TUNNEL
     physnet = requested.physical_network or ""
@@ -148,7 +148,7 @@ async def new_segment(ask: Ask, network: Network, requested: Provided) -> Segmen
         raise InvalidInput("Invalid input for operation: provider:network_type required.")
     if kind == TUNNEL and physnet:
         raise InvalidInput(f"Invalid input for operation: provider:physical_network specified for {kind} network.")
-    if kind != TUNNEL and physnet not in (physnets := await _physnets(ask)):
+    if kind != TUNNEL and physnet not in (physnets := await _physnets(call)):
         known = ", ".join(sorted(physnets)) or "none"
         raise InvalidInput(f"Invalid input for operation: physical_network '{physnet}' is unknown; known: {known}.")
     if requested.segmentation_id and requested.segmentation_id > LAST_NUMBER.get(kind, 0):
@@ -156,31 +156,31 @@ async def new_segment(ask: Ask, network: Network, requested: Provided) -> Segmen
             f"Invalid input for operation: segmentation_id {requested.segmentation_id} is no number of a {kind}."
         )
     return Segment(
-        id=ask.context.ids.uuid(),
+        id=call.context.ids.uuid(),
         network_id=network.id,
         project_id=network.project_id,
-        created_at=ask.context.clock.now(),
-        updated_at=ask.context.clock.now(),
+        created_at=call.context.clock.now(),
+        updated_at=call.context.clock.now(),
         network_type=kind,
         physical_network=physnet,
         segmentation_id=requested.segmentation_id,
     )
 
 
-async def _physnets(ask: Ask) -> set[str]:
-    return {card.physnet for host in (await ask.context.nics.all()).values() for card in host.cards}
+async def _physnets(call: Call) -> set[str]:
+    return {card.physnet for host in (await call.context.nics.all()).values() for card in host.cards}
 
 
-async def update(ask: Ask) -> Reply:
-    requested = await one(ask, "network", ChangedNetwork)
+async def update(call: Call) -> Reply:
+    requested = await one(call, "network", ChangedNetwork)
     if requested.qos_policy_id:
-        await ask.seen(QosPolicy, requested.qos_policy_id)
+        await call.seen(QosPolicy, requested.qos_policy_id)
 
     async def edit(network: Network) -> Network:
         if requested.qos_policy_id is not UNSET:
-            await check_network(ask, network, requested.qos_policy_id or None)
+            await check_network(call, network, requested.qos_policy_id or None)
         changed = msgspec.structs.replace(network, **given(requested))
         # As in Neutron, what is not external is no default network.
         return msgspec.structs.replace(changed, is_default=changed.external and changed.is_default)
 
-    return await NETWORKS.change(ask, edit)
+    return await NETWORKS.change(call, edit)

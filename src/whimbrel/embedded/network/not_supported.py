@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from whimbrel.embedded.network.request import Ask, Handler
+from whimbrel.embedded.network.request import Call, Handler
 from whimbrel.http.problem import refusing
 from whimbrel.http.reply import Reply
 
@@ -43,6 +43,6 @@ def _refusal(name: str) -> Handler:
     return refusing(404, f"{name} are not supported by the embedded network service.")
 
 
-async def list_zones(ask: Ask) -> Reply:
+async def list_zones(call: Call) -> Reply:
     """List the availability zones of networks and routers: they have none."""
     return Reply({"availability_zones": []})

@@ -5,7 +5,7 @@ from typing import Any
 
 from whimbrel.embedded.network import vifs
 from whimbrel.embedded.network.port_addresses import new_mac
-from whimbrel.embedded.network.request import Ask
+from whimbrel.embedded.network.request import Call
 from whimbrel.ports.embedded.network_store import Changed, FixedIp, Port, R, Write
 from whimbrel.ports.services.network_errors import MacAddressInUse
 
@@ -13,7 +13,7 @@ TRIES_FOR_A_MAC = 16
 
 
 def new(
-    ask: Ask,
+    call: Call,
     network_id: str,
     device_id: str,
     device_owner: str,
@@ -21,14 +21,14 @@ def new(
     project_id: str = "",
     fixed_ips: tuple[FixedIp, ...] | None = None,
 ) -> Port:
-    now = ask.context.clock.now()
+    now = call.context.clock.now()
     port = Port(
-        id=ask.context.ids.uuid(),
+        id=call.context.ids.uuid(),
         created_at=now,
         updated_at=now,
         project_id=project_id,
         network_id=network_id,
-        mac_address=new_mac(ask.context.ids),
+        mac_address=new_mac(call.context.ids),
         fixed_ips=fixed_ips,
         device_id=device_id,
         device_owner=device_owner,
@@ -37,28 +37,28 @@ def new(
     return vifs.settled(port)
 
 
-async def write(ask: Ask, writes: Callable[[], Sequence[Write]]) -> list[Any]:
+async def write(call: Call, writes: Callable[[], Sequence[Write]]) -> list[Any]:
     """Carry out writes with new ports, with others if a generated MAC is in use. Raises: errors of the store."""
     for _ in range(TRIES_FOR_A_MAC - 1):
         try:
-            return await ask.store.write(writes())
+            return await call.store.write(writes())
         except MacAddressInUse:
             continue
-    return await ask.store.write(writes())
+    return await call.store.write(writes())
 
 
 async def changed(
-    ask: Ask,
+    call: Call,
     kind: type[R],
     record_id: str,
     edit: Callable[[R], Awaitable[R]],
     further: Callable[[R], Awaitable[Callable[[], list[Write]]]],
 ) -> tuple[R, R]:
-    """Change a record as Ask.changed does, and write further records with it."""
+    """Change a record as Call.changed does, and write further records with it."""
 
     async def save(change: Changed, before: R) -> R:
         more = await further(before)
-        now: R = (await write(ask, lambda: [change, *more()]))[0]
+        now: R = (await write(call, lambda: [change, *more()]))[0]
         return now
 
-    return await ask.changed(kind, record_id, edit, save)
+    return await call.changed(kind, record_id, edit, save)

@@ -12,7 +12,7 @@ from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.policy import NETWORK_DEVICE, NETWORK_OWNERS_ONLY
 from whimbrel.embedded.network.port_addresses import Ips, Mac, Pairs, changed_mac, ips, kept, mac, new_mac, pairs
 from whimbrel.embedded.network.qos import rules_of
-from whimbrel.embedded.network.request import Ask, forbidden
+from whimbrel.embedded.network.request import Call, forbidden
 from whimbrel.embedded.network.security_groups import default_of
 from whimbrel.embedded.network.views import common
 from whimbrel.http.problem import Problem
@@ -81,19 +81,19 @@ class ChangedPort(Changed, kw_only=True):
 # Views
 
 
-async def views(ask: Ask, records: Sequence[Port]) -> list[dict[str, Any]]:
-    wanted = set(ask.request.query_params.getlist("fields"))
+async def views(call: Call, records: Sequence[Port]) -> list[dict[str, Any]]:
+    wanted = set(call.request.query_params.getlist("fields"))
     if wanted and not wanted & OF_NETWORK:
-        return [_view(ask, port, None, {}) for port in records]
+        return [_view(call, port, None, {}) for port in records]
     ids = {port.network_id for port in records}
-    found = await ask.store.search(Network, Query(where={"id": sorted(ids)})) if ids else []
-    return await _views(ask, records, {network.id: network for network in found})
+    found = await call.store.search(Network, Query(where={"id": sorted(ids)})) if ids else []
+    return await _views(call, records, {network.id: network for network in found})
 
 
-async def _views(ask: Ask, records: Sequence[Port], networks: Mapping[str, Network]) -> list[dict[str, Any]]:
+async def _views(call: Call, records: Sequence[Port], networks: Mapping[str, Network]) -> list[dict[str, Any]]:
     policies = {policy_of(port, networks[port.network_id]) for port in records if port.network_id in networks}
-    rules = await rules_of(ask, sorted(policy for policy in policies if policy))
-    return [_view(ask, port, networks[port.network_id], rules) for port in records if port.network_id in networks]
+    rules = await rules_of(call, sorted(policy for policy in policies if policy))
+    return [_view(call, port, networks[port.network_id], rules) for port in records if port.network_id in networks]
 
 
 SHOWN = (
@@ -109,7 +109,7 @@ def policy_of(port: Port, network: Network) -> str | None:
     return port.qos_policy_id or network.qos_policy_id
 
 
-def _view(ask: Ask, port: Port, network: Network | None, rules: dict[str, tuple[QosRule, ...]]) -> dict[str, Any]:
+def _view(call: Call, port: Port, network: Network | None, rules: dict[str, tuple[QosRule, ...]]) -> dict[str, Any]:
     """network: None: fields that depend on it are left out."""
     return {
         **common(port, *SHOWN),
@@ -117,16 +117,16 @@ def _view(ask: Ask, port: Port, network: Network | None, rules: dict[str, tuple[
         "status": "N/A" if port.device_owner == FLOATING_IP else port.status,
         "security_groups": list(port.security_groups),
         "allowed_address_pairs": list(port.allowed_address_pairs),
-        **(_of_network(ask, port, network, rules) if network else {}),
+        **(_of_network(call, port, network, rules) if network else {}),
         **_binding_view(port),
     }
 
 
-def _of_network(ask: Ask, port: Port, network: Network, rules: dict[str, tuple[QosRule, ...]]) -> dict[str, Any]:
+def _of_network(call: Call, port: Port, network: Network, rules: dict[str, tuple[QosRule, ...]]) -> dict[str, Any]:
     asked = rules.get(policy_of(port, network) or "", ())
     return {
         "qos_network_policy_id": network.qos_policy_id,
-        "resource_request": resource_requests.of_port(port, network, asked, in_groups=ask.context.in_groups),
+        "resource_request": resource_requests.of_port(port, network, asked, in_groups=call.context.in_groups),
     }
 
 
@@ -163,49 +163,49 @@ PORTS = Resource(
 # Changes
 
 
-async def create(ask: Ask) -> Reply:
-    all_requested, many = await several(ask, "port", "ports", NewPort)
+async def create(call: Call) -> Reply:
+    all_requested, many = await several(call, "port", "ports", NewPort)
     for attempt in range(TRIES_FOR_A_MAC):
-        ports = [await _new(ask, requested) for requested in all_requested]
+        ports = [await _new(call, requested) for requested in all_requested]
         try:
-            made = await ask.store.add(ports)
+            made = await call.store.add(ports)
             break
         except MacAddressInUse:  # a generated address can be replaced by another
             if attempt + 1 == TRIES_FOR_A_MAC or all(requested.mac_address for requested in all_requested):
                 raise
-    ask.context.events.tell([event for port in made for event in vifs.news(None, port)])
-    return await PORTS.answer(ask, made, several=many, status=201)
+    call.context.events.tell([event for port in made for event in vifs.news(None, port)])
+    return await PORTS.answer(call, made, several=many, status=201)
 
 
-async def _new(ask: Ask, requested: NewPort) -> Port:
-    network = await ask.seen(Network, requested.network_id)
-    _check_owner_of(ask, network, None, requested)
-    _check_device(ask, None, requested)
-    fields = new_fields(ask, requested)
+async def _new(call: Call, requested: NewPort) -> Port:
+    network = await call.seen(Network, requested.network_id)
+    _check_owner_of(call, network, None, requested)
+    _check_device(call, None, requested)
+    fields = new_fields(call, requested)
     secured = (
         network.port_security_enabled if requested.port_security_enabled is None else requested.port_security_enabled
     )
     port = Port(
         **fields,
         network_id=network.id,
-        mac_address=mac(requested.mac_address) if requested.mac_address else new_mac(ask.context.ids),
+        mac_address=mac(requested.mac_address) if requested.mac_address else new_mac(call.context.ids),
         fixed_ips=None if requested.fixed_ips is None else ips(requested.fixed_ips),
         port_security_enabled=secured,
-        qos_policy_id=await _policy(ask, requested.qos_policy_id),
+        qos_policy_id=await _policy(call, requested.qos_policy_id),
         allowed_address_pairs=pairs(requested.allowed_address_pairs),
-        security_groups=await _groups(ask, requested, fields["project_id"], secured=secured),
+        security_groups=await _groups(call, requested, fields["project_id"], secured=secured),
         **given(requested, "name", "description", "admin_state_up", "device_id", "device_owner", "vnic_type"),
     )
     host = requested.host or ""
-    return vifs.bound_at(await ask.context.nics.including(host), network, port, host, requested.profile or {})
+    return vifs.bound_at(await call.context.nics.including(host), network, port, host, requested.profile or {})
 
 
-def _check_owner_of(ask: Ask, network: Network, before: Port | None, requested: NewPort | ChangedPort) -> None:
+def _check_owner_of(call: Call, network: Network, before: Port | None, requested: NewPort | ChangedPort) -> None:
     """Raises: Problem: the request sets attributes that are reserved for the network's owner.
 
     An address is one of them: it could be that of a gateway which other projects use.
     """
-    if ask.is_admin or network.project_id == ask.principal.project_id:
+    if call.is_admin or network.project_id == call.principal.project_id:
         return
     for name in NETWORK_OWNERS_ONLY:
         if getattr(requested, name) not in (None, UNSET):
@@ -217,13 +217,13 @@ def _check_owner_of(ask: Ask, network: Network, before: Port | None, requested: 
         raise forbidden("rule:set_port:device_owner")
 
 
-def _check_device(ask: Ask, before: Port | None, requested: NewPort | ChangedPort) -> None:
+def _check_device(call: Call, before: Port | None, requested: NewPort | ChangedPort) -> None:
     """Raises: Problem: a user gives a port to a router, perhaps of another project, or takes it away.
 
     Nor does a user give a bound port to another server: its guest would be answered as that one by the host's metadata
     service.
     """
-    if ask.is_admin:
+    if call.is_admin:
         return
     if before and before.bindings and requested.device_id not in (UNSET, "", before.device_id):
         raise forbidden("rule:update_port:device_id")
@@ -234,39 +234,39 @@ def _check_device(ask: Ask, before: Port | None, requested: NewPort | ChangedPor
         raise forbidden("rule:set_port:device_owner")
 
 
-async def _groups(ask: Ask, requested: NewPort, project: str, *, secured: bool) -> tuple[str, ...]:
+async def _groups(call: Call, requested: NewPort, project: str, *, secured: bool) -> tuple[str, ...]:
     if requested.security_groups is None:
         wants_default = secured and not requested.device_owner.startswith("network:")
-        return ((await default_of(ask, project)).id,) if wants_default else ()
-    return await _known_groups(ask, requested.security_groups, secured=secured)
+        return ((await default_of(call, project)).id,) if wants_default else ()
+    return await _known_groups(call, requested.security_groups, secured=secured)
 
 
-async def _known_groups(ask: Ask, ids: Sequence[str], *, secured: bool) -> tuple[str, ...]:
+async def _known_groups(call: Call, ids: Sequence[str], *, secured: bool) -> tuple[str, ...]:
     if ids and not secured:
         raise InvalidInput("Port security must be enabled in order to have allowed address pairs or security groups.")
-    return tuple(sorted({(await ask.seen(SecurityGroup, group_id)).id for group_id in ids}))
+    return tuple(sorted({(await call.seen(SecurityGroup, group_id)).id for group_id in ids}))
 
 
-async def _policy(ask: Ask, policy_id: str | None) -> str | None:
-    return (await ask.seen(QosPolicy, policy_id)).id if policy_id else None
+async def _policy(call: Call, policy_id: str | None) -> str | None:
+    return (await call.seen(QosPolicy, policy_id)).id if policy_id else None
 
 
-async def update(ask: Ask) -> Reply:
-    requested = await one(ask, "port", ChangedPort)
+async def update(call: Call) -> Reply:
+    requested = await one(call, "port", ChangedPort)
     networks: dict[str, Network] = {}
 
     async def edit(port: Port) -> Port:
-        network = networks[port.network_id] = await ask.store.find(Network, port.network_id)
-        _check_owner_of(ask, network, port, requested)
-        _check_device(ask, port, requested)
-        return await _edited(ask, port, network, requested)
+        network = networks[port.network_id] = await call.store.find(Network, port.network_id)
+        _check_owner_of(call, network, port, requested)
+        _check_device(call, port, requested)
+        return await _edited(call, port, network, requested)
 
-    before, now = await ask.changed(Port, ask.path("id"), edit)
-    ask.context.events.tell(vifs.news(before, now))
-    return PORTS.said(ask, await _views(ask, [now], networks))
+    before, now = await call.changed(Port, call.path("id"), edit)
+    call.context.events.tell(vifs.news(before, now))
+    return PORTS.said(call, await _views(call, [now], networks))
 
 
-async def _edited(ask: Ask, port: Port, network: Network, requested: ChangedPort) -> Port:
+async def _edited(call: Call, port: Port, network: Network, requested: ChangedPort) -> Port:
     changes = given(
         requested,
         "name",
@@ -285,17 +285,17 @@ async def _edited(ask: Ask, port: Port, network: Network, requested: ChangedPort
         changes["allowed_address_pairs"] = pairs(requested.allowed_address_pairs)
     if requested.security_groups is not UNSET:
         secured = changes.get("port_security_enabled", port.port_security_enabled)
-        changes["security_groups"] = await _known_groups(ask, requested.security_groups or (), secured=secured)
+        changes["security_groups"] = await _known_groups(call, requested.security_groups or (), secured=secured)
     if requested.qos_policy_id is not UNSET:
-        changes["qos_policy_id"] = await _policy(ask, requested.qos_policy_id)
+        changes["qos_policy_id"] = await _policy(call, requested.qos_policy_id)
     changed = msgspec.structs.replace(port, **changes)
     if not changed.port_security_enabled and (changed.security_groups or changed.allowed_address_pairs):
         raise InvalidInput("Port has security groups or allowed address pairs: take them off first.")
-    await _check_guarantee(ask, port, changed, network)
-    return await _rebound(ask, port, changed, network, requested)
+    await _check_guarantee(call, port, changed, network)
+    return await _rebound(call, port, changed, network, requested)
 
 
-async def _rebound(ask: Ask, before: Port, port: Port, network: Network, requested: ChangedPort) -> Port:
+async def _rebound(call: Call, before: Port, port: Port, network: Network, requested: ChangedPort) -> Port:
     """Bind a port again if its host or type changes, or its binding failed."""
     active = before.active_binding
     host = (active.host if active else "") if requested.host is UNSET else requested.host or ""
@@ -307,17 +307,17 @@ async def _rebound(ask: Ask, before: Port, port: Port, network: Network, request
         if active and host != active.host and binding_of(port, host):
             # Neutron tries in vain for minutes to have two bindings of a port on one host.
             raise Problem(500, "Request Failed: internal server error while processing your request.")
-        return vifs.bound_at(await ask.context.nics.including(host), network, port, host, profile)
+        return vifs.bound_at(await call.context.nics.including(host), network, port, host, profile)
     bindings = tuple(msgspec.structs.replace(each, profile=profile) if each.active else each for each in port.bindings)
     return vifs.settled(msgspec.structs.replace(port, bindings=bindings, profile=profile))
 
 
-async def _check_guarantee(ask: Ask, before: Port, now: Port, network: Network) -> None:
+async def _check_guarantee(call: Call, before: Port, now: Port, network: Network) -> None:
     """Raises: QosPolicyInUse: a server has claimed the guarantees of the old policy."""
     old, new = policy_of(before, network), policy_of(now, network)
     if old == new or not (before.is_of_server and before.active_binding):
         return
-    rules = await rules_of(ask, [policy for policy in (old, new) if policy])
+    rules = await rules_of(call, [policy for policy in (old, new) if policy])
     asked = [
         resource_requests.of_port(before, network, rules.get(policy or "", ()), in_groups=True) for policy in (old, new)
     ]
@@ -327,14 +327,14 @@ async def _check_guarantee(ask: Ask, before: Port, now: Port, network: Network) 
         )
 
 
-async def delete(ask: Ask) -> Reply:
-    port = await ask.owned(Port, ask.path("id"))
+async def delete(call: Call) -> Reply:
+    port = await call.owned(Port, call.path("id"))
     if port.device_owner in ROUTER_PORTS:
         raise ServicePortInUse(
             f"Port {port.id} cannot be deleted directly via the port API: has device owner {port.device_owner}."
         )
-    gone = await ask.store.remove(Port, port.id)
-    ask.context.events.tell(vifs.news(gone, None))
+    gone = await call.store.remove(Port, port.id)
+    call.context.events.tell(vifs.news(gone, None))
     return NO_CONTENT
 
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from whimbrel.embedded.network.bodies import Body, Changed, New, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
-from whimbrel.embedded.network.request import Ask, Handler, pruned
+from whimbrel.embedded.network.request import Call, Handler, pruned
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import Network, Port, QosPolicy, QosRule, QosRuleType, Query
@@ -79,7 +79,7 @@ def rule_view(rule: QosRule) -> dict[str, Any]:
     return view | {names["burst_kbps"]: rule.burst_kbps} if "burst_kbps" in names else view
 
 
-async def views(ask: Ask, records: Sequence[QosPolicy]) -> list[dict[str, Any]]:
+async def views(call: Call, records: Sequence[QosPolicy]) -> list[dict[str, Any]]:
     return [
         {
             **common(policy, "shared", "is_default"),
@@ -101,44 +101,46 @@ POLICIES = Resource(
 )
 
 
-async def default_policy(ask: Ask, project_id: str) -> str | None:
+async def default_policy(call: Call, project_id: str) -> str | None:
     """Return the id of the policy that new networks of a project have; None: none. A change affects no other network.
 
     Older releases permitted several: the oldest one counts.
     """
     where: dict[str, list[Any]] = {"project_id": [project_id], "is_default": [True]}
-    found = await ask.store.search(QosPolicy, Query(where=where, order=[("created_at", False), ("id", False)], limit=1))
+    found = await call.store.search(
+        QosPolicy, Query(where=where, order=[("created_at", False), ("id", False)], limit=1)
+    )
     return found[0].id if found else None
 
 
-async def create(ask: Ask) -> Reply:
-    return await POLICIES.create(ask, NewPolicy, _new)
+async def create(call: Call) -> Reply:
+    return await POLICIES.create(call, NewPolicy, _new)
 
 
-async def _new(ask: Ask, requested: NewPolicy) -> QosPolicy:
-    return QosPolicy(**new_fields(ask, requested), **given(requested, "name", "description", "shared", "is_default"))
+async def _new(call: Call, requested: NewPolicy) -> QosPolicy:
+    return QosPolicy(**new_fields(call, requested), **given(requested, "name", "description", "shared", "is_default"))
 
 
-async def update(ask: Ask) -> Reply:
-    requested = await one(ask, "policy", ChangedPolicy)
+async def update(call: Call) -> Reply:
+    requested = await one(call, "policy", ChangedPolicy)
 
     async def edit(policy: QosPolicy) -> QosPolicy:
         return msgspec.structs.replace(policy, **given(requested))
 
-    return await POLICIES.change(ask, edit)
+    return await POLICIES.change(call, edit)
 
 
-async def rule_types(ask: Ask) -> Reply:
+async def rule_types(call: Call) -> Reply:
     return Reply({"rule_types": [{"type": name} for name in BODIES]})
 
 
-async def rule_type(ask: Ask) -> Reply:
+async def rule_type(call: Call) -> Reply:
     for name, (body, _) in BODIES.items():
-        if name == ask.path("type"):
+        if name == call.path("type"):
             parameters = [_parameter(field) for field in msgspec.structs.fields(body)]
             drivers = [{"name": name, "supported_parameters": parameters} for name in ("openvswitch", "sriovnicswitch")]
             return Reply({"rule_type": {"type": name, "drivers": drivers}})
-    raise QosRuleNotFound(f"QoS rule type {ask.path('type')} could not be found.")
+    raise QosRuleNotFound(f"QoS rule type {call.path('type')} could not be found.")
 
 
 def _parameter(field: msgspec.structs.FieldInfo) -> dict[str, Any]:
@@ -171,22 +173,22 @@ class Rules:
             ("DELETE", path + "/{rule}", self.delete),
         )
 
-    async def search(self, ask: Ask) -> Reply:
-        policy = await ask.seen(QosPolicy, ask.path("id"))
-        fields = ask.request.query_params.getlist("fields")
+    async def search(self, call: Call) -> Reply:
+        policy = await call.seen(QosPolicy, call.path("id"))
+        fields = call.request.query_params.getlist("fields")
         found = [pruned(rule_view(rule), fields) for rule in policy.rules if rule.type == self._kind]
         return Reply({f"{self._name}s": found})
 
-    async def show(self, ask: Ask) -> Reply:
-        return self._answer(await self._rule(ask, await ask.seen(QosPolicy, ask.path("id"))))
+    async def show(self, call: Call) -> Reply:
+        return self._answer(await self._rule(call, await call.seen(QosPolicy, call.path("id"))))
 
-    async def create(self, ask: Ask) -> Reply:
-        requested = await one(ask, self._name, self._new)
-        policy = await ask.owned(QosPolicy, ask.path("id"))
-        await self._check_free(ask, policy)
-        now = ask.context.clock.now()
+    async def create(self, call: Call) -> Reply:
+        requested = await one(call, self._name, self._new)
+        policy = await call.owned(QosPolicy, call.path("id"))
+        await self._check_free(call, policy)
+        now = call.context.clock.now()
         rule = QosRule(
-            id=ask.context.ids.uuid(),
+            id=call.context.ids.uuid(),
             created_at=now,
             updated_at=now,
             project_id=policy.project_id,
@@ -194,73 +196,73 @@ class Rules:
             type=self._kind,
             **msgspec.structs.asdict(requested),
         )
-        [made] = await ask.store.add([rule])
+        [made] = await call.store.add([rule])
         return self._answer(made, 201)
 
-    async def update(self, ask: Ask) -> Reply:
-        requested = await one(ask, self._name, self._changed)
-        policy = await ask.owned(QosPolicy, ask.path("id"))
-        rule = await self._rule(ask, policy)
-        await self._check_free(ask, policy)
+    async def update(self, call: Call) -> Reply:
+        requested = await one(call, self._name, self._changed)
+        policy = await call.owned(QosPolicy, call.path("id"))
+        rule = await self._rule(call, policy)
+        await self._check_free(call, policy)
 
         async def edit(record: QosRule) -> QosRule:
             return msgspec.structs.replace(record, **given(requested))
 
-        _, now = await ask.changed(QosRule, rule.id, edit)
+        _, now = await call.changed(QosRule, rule.id, edit)
         return self._answer(now)
 
-    async def delete(self, ask: Ask) -> Reply:
-        policy = await ask.owned(QosPolicy, ask.path("id"))
-        rule = await self._rule(ask, policy)
-        await self._check_free(ask, policy)
-        await ask.store.remove(QosRule, rule.id)
+    async def delete(self, call: Call) -> Reply:
+        policy = await call.owned(QosPolicy, call.path("id"))
+        rule = await self._rule(call, policy)
+        await self._check_free(call, policy)
+        await call.store.remove(QosRule, rule.id)
         return NO_CONTENT
 
     def _answer(self, rule: QosRule, status: int = 200) -> Reply:
         return Reply({self._name: rule_view(rule)}, status)
 
-    async def _rule(self, ask: Ask, policy: QosPolicy) -> QosRule:
+    async def _rule(self, call: Call, policy: QosPolicy) -> QosRule:
         for rule in policy.rules:
-            if (rule.id, rule.type) == (ask.path("rule"), self._kind):
+            if (rule.id, rule.type) == (call.path("rule"), self._kind):
                 return rule
-        raise QosRuleNotFound(f"QoS rule {ask.path('rule')} for policy {policy.id} could not be found.")
+        raise QosRuleNotFound(f"QoS rule {call.path('rule')} for policy {policy.id} could not be found.")
 
-    async def _check_free(self, ask: Ask, policy: QosPolicy) -> None:
-        if self._kind != "bandwidth_limit" and await guarantees_to_servers(ask, policy.id):
+    async def _check_free(self, call: Call, policy: QosPolicy) -> None:
+        if self._kind != "bandwidth_limit" and await guarantees_to_servers(call, policy.id):
             raise QosPolicyInUse(
                 f"QoS Policy {policy.id} is used by a port of a server, which has claimed what it says."
             )
 
 
-async def guarantees_to_servers(ask: Ask, policy_id: str) -> bool:
+async def guarantees_to_servers(call: Call, policy_id: str) -> bool:
     """Check whether a bound port of a server has this policy, its own or its network's."""
-    direct = await ask.store.search(Port, Query(where={"qos_policy_id": [policy_id]}))
-    under = await ask.store.search(Network, Query(where={"qos_policy_id": [policy_id]}))
-    inherited = await _without_own_policy(ask, [network.id for network in under])
+    direct = await call.store.search(Port, Query(where={"qos_policy_id": [policy_id]}))
+    under = await call.store.search(Network, Query(where={"qos_policy_id": [policy_id]}))
+    inherited = await _without_own_policy(call, [network.id for network in under])
     return any(port.is_of_server and port.active_binding for port in (*direct, *inherited))
 
 
-async def check_network(ask: Ask, network: Network, policy_id: str | None) -> None:
+async def check_network(call: Call, network: Network, policy_id: str | None) -> None:
     """Raises: QosPolicyInUse: servers on the network have claimed the policy's guarantees, or would have to."""
     if policy_id == network.qos_policy_id:
         return
     policies = [each for each in (network.qos_policy_id, policy_id) if each]
-    rules = [rule for each in (await rules_of(ask, policies)).values() for rule in each]
+    rules = [rule for each in (await rules_of(call, policies)).values() for rule in each]
     if all(rule.type == "bandwidth_limit" for rule in rules):
         return
-    if any(port.is_of_server and port.active_binding for port in await _without_own_policy(ask, [network.id])):
+    if any(port.is_of_server and port.active_binding for port in await _without_own_policy(call, [network.id])):
         raise QosPolicyInUse(f"Servers on network {network.id} have claimed what its QoS policy guarantees.")
 
 
-async def _without_own_policy(ask: Ask, network_ids: Sequence[str]) -> list[Port]:
+async def _without_own_policy(call: Call, network_ids: Sequence[str]) -> list[Port]:
     if not network_ids:
         return []
     where: dict[str, Sequence[str | None]] = {"network_id": network_ids, "qos_policy_id": [None]}
-    return await ask.store.search(Port, Query(where=where))
+    return await call.store.search(Port, Query(where=where))
 
 
-async def rules_of(ask: Ask, policy_ids: Sequence[str]) -> dict[str, tuple[QosRule, ...]]:
+async def rules_of(call: Call, policy_ids: Sequence[str]) -> dict[str, tuple[QosRule, ...]]:
     if not policy_ids:
         return {}
-    found = await ask.store.search(QosPolicy, Query(where={"id": list(policy_ids)}))
+    found = await call.store.search(QosPolicy, Query(where={"id": list(policy_ids)}))
     return {policy.id: policy.rules for policy in found}

@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict
 
 from whimbrel.embedded.network.bodies import Body, one
-from whimbrel.embedded.network.request import Ask, forbidden
+from whimbrel.embedded.network.request import Call, forbidden
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import QUOTA_RESOURCES
@@ -28,58 +28,58 @@ class SentQuota(Body, kw_only=True):
     check_limit: bool = False
 
 
-async def search(ask: Ask) -> Reply:
+async def search(call: Call) -> Reply:
     """List the projects that have limits of their own."""
-    _check_admin(ask, "get_quota")
-    projects = await ask.store.limited_projects()
-    return Reply({"quotas": [await _limits(ask, each) | {"project_id": each, "tenant_id": each} for each in projects]})
+    _check_admin(call, "get_quota")
+    projects = await call.store.limited_projects()
+    return Reply({"quotas": [await _limits(call, each) | {"project_id": each, "tenant_id": each} for each in projects]})
 
 
-async def show(ask: Ask) -> Reply:
+async def show(call: Call) -> Reply:
     """Show the quota of a project; those of others for administrators only."""
-    _check_own(ask)
-    return Reply({"quota": await _limits(ask, ask.path("id"))})
+    _check_own(call)
+    return Reply({"quota": await _limits(call, call.path("id"))})
 
 
-async def show_default(ask: Ask) -> Reply:
-    _check_own(ask)
+async def show_default(call: Call) -> Reply:
+    _check_own(call)
     return Reply({"quota": dict.fromkeys(QUOTA_RESOURCES, UNLIMITED)})
 
 
-async def show_details(ask: Ask) -> Reply:
-    _check_own(ask)
-    limits, used = await _limits(ask, ask.path("id")), await ask.store.usage(ask.path("id"))
+async def show_details(call: Call) -> Reply:
+    _check_own(call)
+    limits, used = await _limits(call, call.path("id")), await call.store.usage(call.path("id"))
     details = {name: {"limit": limits[name], "used": used[name], "reserved": 0} for name in QUOTA_RESOURCES}
     return Reply({"quota": details})
 
 
-async def update(ask: Ask) -> Reply:
-    _check_admin(ask, "update_quota")
-    project_id = ask.path("id")
+async def update(call: Call) -> Reply:
+    _check_admin(call, "update_quota")
+    project_id = call.path("id")
     if len(project_id) > 255:
         raise Problem(400, "Invalid input for project_id. Reason: it is longer than 255 characters.", "InvalidInput")
-    requested = await one(ask, "quota", SentQuota)
+    requested = await one(call, "quota", SentQuota)
     sent = {name: value for name, value in asdict(requested).items() if name in QUOTA_RESOURCES and value is not UNSET}
     if not requested.force:
-        await _check_used(ask, project_id, sent)
-    await ask.store.set_quota(project_id, sent)
-    return Reply({"quota": await _limits(ask, project_id)})
+        await _check_used(call, project_id, sent)
+    await call.store.set_quota(project_id, sent)
+    return Reply({"quota": await _limits(call, project_id)})
 
 
-async def delete(ask: Ask) -> Reply:
+async def delete(call: Call) -> Reply:
     """Remove the limits of a project: the defaults hold."""
-    _check_admin(ask, "delete_quota")
-    await ask.store.set_quota(ask.path("id"), None)
+    _check_admin(call, "delete_quota")
+    await call.store.set_quota(call.path("id"), None)
     return NO_CONTENT
 
 
-async def _limits(ask: Ask, project_id: str) -> dict[str, Any]:
-    return dict.fromkeys(QUOTA_RESOURCES, UNLIMITED) | await ask.store.quota(project_id)
+async def _limits(call: Call, project_id: str) -> dict[str, Any]:
+    return dict.fromkeys(QUOTA_RESOURCES, UNLIMITED) | await call.store.quota(project_id)
 
 
-async def _check_used(ask: Ask, project_id: str, sent: dict[str, int]) -> None:
+async def _check_used(call: Call, project_id: str, sent: dict[str, int]) -> None:
     """Raises: Problem: a limit is below what the project has."""
-    used = await ask.store.usage(project_id)
+    used = await call.store.usage(project_id)
     for name, limit in sent.items():
         if limit != UNLIMITED and used[name] > limit:
             raise Problem(
@@ -87,11 +87,11 @@ async def _check_used(ask: Ask, project_id: str, sent: dict[str, int]) -> None:
             )
 
 
-def _check_own(ask: Ask) -> None:
-    if not (ask.is_admin or ask.path("id") == ask.principal.project_id):
+def _check_own(call: Call) -> None:
+    if not (call.is_admin or call.path("id") == call.principal.project_id):
         raise forbidden("rule:get_quota")
 
 
-def _check_admin(ask: Ask, rule: str) -> None:
-    if not ask.is_admin:
+def _check_admin(call: Call, rule: str) -> None:
+    if not call.is_admin:
         raise forbidden(f"rule:{rule}")

@@ -46,7 +46,7 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(Admitted):
+class Call(Admitted):
     """One request, and the dependencies of its handler."""
 
     context: Context
@@ -127,17 +127,17 @@ class Ask(Admitted):
             raise Problem(412, message, "RevisionNumberConstraintFailed")
 
 
-Handler = Callable[[Ask], Awaitable[Reply]]
+Handler = Callable[[Call], Awaitable[Reply]]
 
 
-def admission(context: Context) -> Callable[[Request, Route], Awaitable[Ask]]:
+def admission(context: Context) -> Callable[[Request, Route], Awaitable[Call]]:
     """Return the admission check."""
 
-    async def admit(request: Request, _route: Route) -> Ask:
+    async def admit(request: Request, _route: Route) -> Call:
         principal = await project_principal(request, context.identity)
         if request.method not in ("GET", "HEAD") and not principal.roles & policy.WRITES:
             raise forbidden("rule:member")
-        return Ask(context=context, request=request, principal=principal)
+        return Call(context=context, request=request, principal=principal)
 
     return admit
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from whimbrel.embedded.network import own_ports, vifs
 from whimbrel.embedded.network.bodies import Body, Uuid, converted
-from whimbrel.embedded.network.request import Ask
+from whimbrel.embedded.network.request import Call
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import (
     ROUTER_INTERFACE,
@@ -29,23 +29,23 @@ class SentInterface(Body, kw_only=True):
     port_id: Uuid | None = None
 
 
-async def add(ask: Ask) -> Reply:
-    requested = await _requested(ask)
+async def add(call: Call) -> Reply:
+    requested = await _requested(call)
     if requested.port_id and requested.subnet_id:
         raise _bad("Cannot specify both subnet-id and port-id")
-    router = await ask.owned(Router, ask.path("id"))
+    router = await call.owned(Router, call.path("id"))
     if requested.port_id:
-        port, subnets = await _take_port(ask, router, requested.port_id)
+        port, subnets = await _take_port(call, router, requested.port_id)
     else:
         assert requested.subnet_id
-        port, subnets = await _on_subnet(ask, router, await ask.seen(Subnet, requested.subnet_id))
+        port, subnets = await _on_subnet(call, router, await call.seen(Subnet, requested.subnet_id))
     return _answer(router, port, subnets)
 
 
-async def remove(ask: Ask) -> Reply:
-    requested = await _requested(ask)
-    router = await ask.owned(Router, ask.path("id"))
-    interfaces = await _interfaces(ask, router)
+async def remove(call: Call) -> Reply:
+    requested = await _requested(call)
+    router = await call.owned(Router, call.path("id"))
+    interfaces = await _interfaces(call, router)
     if requested.port_id:
         port = next((each for each in interfaces if each.id == requested.port_id), None)
         if port is None:
@@ -58,19 +58,19 @@ async def remove(ask: Ask) -> Reply:
             )
         gone = _subnet_ids(port)
     else:
-        subnet = await ask.seen(Subnet, requested.subnet_id or "")
+        subnet = await call.seen(Subnet, requested.subnet_id or "")
         port = next((each for each in interfaces if subnet.id in _subnet_ids(each)), None)
         if port is None:
             raise errors.RouterInterfaceNotFoundForSubnet(f"Router {router.id} has no interface on subnet {subnet.id}")
         gone = [subnet.id]
-    subnets = await _subnets(ask, gone)
+    subnets = await _subnets(call, gone)
     _check_routes(router, subnets)
-    await ask.store.write([_without(port, gone)])
+    await call.store.write([_without(port, gone)])
     return _answer(router, port, subnets)
 
 
-async def _requested(ask: Ask) -> SentInterface:
-    requested = converted(await ask.body(dict[str, Any]), SentInterface)
+async def _requested(call: Call) -> SentInterface:
+    requested = converted(await call.body(dict[str, Any]), SentInterface)
     if not (requested.subnet_id or requested.port_id):
         raise _bad("Either subnet_id or port_id must be specified")
     return requested
@@ -80,21 +80,21 @@ def _bad(reason: str) -> errors.BadRequest:
     return errors.BadRequest(f"Bad router request: {reason}.")
 
 
-async def _interfaces(ask: Ask, router: Router) -> list[Port]:
+async def _interfaces(call: Call, router: Router) -> list[Port]:
     where = {"device_id": [router.id], "device_owner": [ROUTER_INTERFACE]}
-    return await ask.store.search(Port, Query(where=where))
+    return await call.store.search(Port, Query(where=where))
 
 
 def _subnet_ids(port: Port) -> list[str]:
     return [each.subnet_id for each in port.fixed_ips or ()]
 
 
-async def _subnets(ask: Ask, ids: Sequence[str]) -> list[Subnet]:
-    found = await ask.store.search(Subnet, Query(where={"id": list(ids)}))
+async def _subnets(call: Call, ids: Sequence[str]) -> list[Subnet]:
+    found = await call.store.search(Subnet, Query(where={"id": list(ids)}))
     return sorted(found, key=lambda subnet: ids.index(subnet.id))
 
 
-async def _take_port(ask: Ask, router: Router, port_id: str) -> tuple[Port, list[Subnet]]:
+async def _take_port(call: Call, router: Router, port_id: str) -> tuple[Port, list[Subnet]]:
     """Make a free port an interface of the router. Raises: PortInUse; BadRequest; ...NotFound."""
 
     async def edit(port: Port) -> Port:
@@ -105,43 +105,45 @@ async def _take_port(ask: Ask, router: Router, port_id: str) -> tuple[Port, list
             )
         if not port.fixed_ips:
             raise _bad("Router port must have at least one fixed IP")
-        _check_modes(await _subnets(ask, _subnet_ids(port)))
+        _check_modes(await _subnets(call, _subnet_ids(port)))
         return vifs.settled(replace(port, device_id=router.id, device_owner=ROUTER_INTERFACE))
 
-    _, port = await ask.changed(Port, port_id, edit)
-    return port, await _subnets(ask, _subnet_ids(port))
+    _, port = await call.changed(Port, port_id, edit)
+    return port, await _subnets(call, _subnet_ids(port))
 
 
-async def _on_subnet(ask: Ask, router: Router, subnet: Subnet) -> tuple[Port, list[Subnet]]:
+async def _on_subnet(call: Call, router: Router, subnet: Subnet) -> tuple[Port, list[Subnet]]:
     """Make a port with the address of the subnet's gateway. Raises: BadRequest; IpAddressAlreadyAllocated."""
     if not subnet.gateway_ip:
         raise _bad("Subnet for router interface must have a gateway IP")
-    if not ask.is_admin and subnet.project_id != ask.principal.project_id:
+    if not call.is_admin and subnet.project_id != call.principal.project_id:
         raise _bad(
             f"Cannot add interface to router because subnet {subnet.id} is not owned by project making the request"
         )
     _check_modes([subnet])
     address = FixedIp(subnet.id, subnet.gateway_ip)
-    extended = await _with_version_6(ask, router, subnet) if subnet.ip_version == 6 else None
+    extended = await _with_version_6(call, router, subnet) if subnet.ip_version == 6 else None
     if extended:
 
         async def extend(port: Port) -> Port:
             return replace(port, fixed_ips=(*(port.fixed_ips or ()), address))
 
-        return (await ask.changed(Port, extended.id, extend))[1], [subnet]
+        return (await call.changed(Port, extended.id, extend))[1], [subnet]
     project = router.project_id
     [port] = await own_ports.write(
-        ask,
+        call,
         lambda: [
-            own_ports.new(ask, subnet.network_id, router.id, ROUTER_INTERFACE, project_id=project, fixed_ips=(address,))
+            own_ports.new(
+                call, subnet.network_id, router.id, ROUTER_INTERFACE, project_id=project, fixed_ips=(address,)
+            )
         ],
     )
     return port, [subnet]
 
 
-async def _with_version_6(ask: Ask, router: Router, subnet: Subnet) -> Port | None:
+async def _with_version_6(call: Call, router: Router, subnet: Subnet) -> Port | None:
     """Return the router's interface with IPv6 addresses on the network: it gets the new address."""
-    for port in await _interfaces(ask, router):
+    for port in await _interfaces(call, router):
         addresses = [ip_address(each.ip_address) for each in port.fixed_ips or ()]
         if port.network_id == subnet.network_id and any(address.version == 6 for address in addresses):
             return port

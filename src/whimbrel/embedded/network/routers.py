@@ -16,7 +16,7 @@ from whimbrel.embedded.network.bodies import Body, Changed, New, Text, address, 
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.policy import ENABLE_SNAT
 from whimbrel.embedded.network.port_addresses import Ips, ips, kept
-from whimbrel.embedded.network.request import Ask, forbidden
+from whimbrel.embedded.network.request import Call, forbidden
 from whimbrel.embedded.network.subnets import SentRoute
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import Reply
@@ -57,15 +57,15 @@ class ChangedRouter(Changed, kw_only=True):
     ha: bool | None = None
 
 
-async def views(ask: Ask, records: Sequence[Router]) -> list[dict[str, Any]]:
-    gateways = await _gateways(ask, [router.id for router in records])
+async def views(call: Call, records: Sequence[Router]) -> list[dict[str, Any]]:
+    gateways = await _gateways(call, [router.id for router in records])
     return [_view(router, gateways.get(router.id)) for router in records]
 
 
-async def _gateways(ask: Ask, routers: Sequence[str]) -> dict[str, Port]:
+async def _gateways(call: Call, routers: Sequence[str]) -> dict[str, Port]:
     """Return the gateway ports by router."""
     where = {"device_id": list(routers), "device_owner": [ROUTER_GATEWAY]}
-    found = await ask.store.search(Port, Query(where=where)) if routers else []
+    found = await call.store.search(Port, Query(where=where)) if routers else []
     return {port.device_id: port for port in found}
 
 
@@ -102,68 +102,68 @@ ROUTERS = Resource(
 )
 
 
-async def create(ask: Ask) -> Reply:
-    requested = await one(ask, "router", NewRouter)
+async def create(call: Call) -> Reply:
+    requested = await one(call, "router", NewRouter)
     _check_kind(requested)
     if requested.availability_zone_hints:
         raise InvalidInput("Invalid input for availability_zone_hints. Reason: routers have no zones here.")
     sent = requested.external_gateway_info
-    network = await _external_network(ask, sent)
+    network = await _external_network(call, sent)
     router = Router(
-        **new_fields(ask, requested),
+        **new_fields(call, requested),
         **given(requested, "name", "description", "admin_state_up"),
         enable_snat=sent.enable_snat if sent else True,
     )
 
     def writes() -> list[Write]:
-        gateway = [_gateway(ask, router, network, sent)] if sent and network else []
+        gateway = [_gateway(call, router, network, sent)] if sent and network else []
         return [router, *gateway]
 
-    made, *_ = await own_ports.write(ask, writes)
-    return await ROUTERS.answer(ask, [made], status=201)
+    made, *_ = await own_ports.write(call, writes)
+    return await ROUTERS.answer(call, [made], status=201)
 
 
-async def update(ask: Ask) -> Reply:
-    requested = await one(ask, "router", ChangedRouter)
+async def update(call: Call) -> Reply:
+    requested = await one(call, "router", ChangedRouter)
     _check_kind(requested)
     sent = requested.external_gateway_info
-    network = None if sent is UNSET else await _external_network(ask, sent)
+    network = None if sent is UNSET else await _external_network(call, sent)
 
     async def edit(router: Router) -> Router:
         changes = given(requested, "name", "description", "admin_state_up")
         if sent is not UNSET:
             changes["enable_snat"] = sent.enable_snat if sent else True
         if requested.routes is not UNSET:
-            changes["routes"] = await _checked(ask, router, tuple(_parsed(route) for route in requested.routes or ()))
+            changes["routes"] = await _checked(call, router, tuple(_parsed(route) for route in requested.routes or ()))
         return msgspec.structs.replace(router, **changes)
 
     async def gateway(router: Router) -> Callable[[], list[Write]]:
         if sent is UNSET:
             return list
-        present = (await _gateways(ask, [router.id])).get(router.id)
-        return lambda: _gateway_writes(ask, router, present, network, sent)
+        present = (await _gateways(call, [router.id])).get(router.id)
+        return lambda: _gateway_writes(call, router, present, network, sent)
 
-    _, now = await own_ports.changed(ask, Router, ask.path("id"), edit, gateway)
-    return await ROUTERS.answer(ask, [now])
+    _, now = await own_ports.changed(call, Router, call.path("id"), edit, gateway)
+    return await ROUTERS.answer(call, [now])
 
 
-async def add_routes(ask: Ask) -> Reply:
+async def add_routes(call: Call) -> Reply:
     """Add routes to those that the router has, whatever others add at the same time."""
-    return await _changed_routes(ask, lambda present, sent: (*present, *sent))
+    return await _changed_routes(call, lambda present, sent: (*present, *sent))
 
 
-async def remove_routes(ask: Ask) -> Reply:
+async def remove_routes(call: Call) -> Reply:
     """Remove routes. As in Neutron, those that the router does not have are no error."""
-    return await _changed_routes(ask, lambda present, sent: tuple(route for route in present if route not in sent))
+    return await _changed_routes(call, lambda present, sent: tuple(route for route in present if route not in sent))
 
 
-async def _changed_routes(ask: Ask, change: Callable[[Found, Found], Found]) -> Reply:
-    sent = tuple(_parsed(route) for route in (await one(ask, "router", SentRoutes)).routes)
+async def _changed_routes(call: Call, change: Callable[[Found, Found], Found]) -> Reply:
+    sent = tuple(_parsed(route) for route in (await one(call, "router", SentRoutes)).routes)
 
     async def edit(router: Router) -> Router:
-        return msgspec.structs.replace(router, routes=await _checked(ask, router, change(router.routes, sent)))
+        return msgspec.structs.replace(router, routes=await _checked(call, router, change(router.routes, sent)))
 
-    return await ROUTERS.change(ask, edit)
+    return await ROUTERS.change(call, edit)
 
 
 def _check_kind(requested: NewRouter | ChangedRouter) -> None:
@@ -174,40 +174,40 @@ def _check_kind(requested: NewRouter | ChangedRouter) -> None:
         raise BadRequest("Bad router request: HA routers are not supported by the embedded network service.")
 
 
-async def _external_network(ask: Ask, sent: SentGateway | None) -> Network | None:
+async def _external_network(call: Call, sent: SentGateway | None) -> Network | None:
     """Return the network of a requested gateway. Raises: NetworkNotFound; BadRequest; Problem: 403."""
     if sent is None:
         return None
     for name, is_default in (("external_fixed_ips", not sent.external_fixed_ips), (ENABLE_SNAT, sent.enable_snat)):
-        if not (is_default or ask.is_admin):
+        if not (is_default or call.is_admin):
             raise forbidden(f"rule:update_router:external_gateway_info:{name}")
     if sent.network_id is None:
         return None
-    network = await ask.seen(Network, sent.network_id)
+    network = await call.seen(Network, sent.network_id)
     if not network.external:
         raise BadRequest(f"Bad router request: Network {network.id} is not an external network.")
-    await _check_addresses(ask, network, sent)
+    await _check_addresses(call, network, sent)
     return network
 
 
-async def _check_addresses(ask: Ask, network: Network, sent: SentGateway) -> None:
+async def _check_addresses(call: Call, network: Network, sent: SentGateway) -> None:
     """Raises: BadRequest: an address of the gateway is that of the subnet's own gateway."""
     if not sent.external_fixed_ips:
         return
-    subnets = await ask.store.search(Subnet, Query(where={"network_id": [network.id]}))
+    subnets = await call.store.search(Subnet, Query(where={"network_id": [network.id]}))
     used = {subnet.gateway_ip for subnet in subnets if subnet.gateway_ip}
     for each in ips(sent.external_fixed_ips):
         if each.ip_address in used:
             raise BadRequest(f"Bad router request: External IP {each.ip_address} is the same as the gateway IP.")
 
 
-def _gateway(ask: Ask, router: Router, network: Network, sent: SentGateway) -> Port:
+def _gateway(call: Call, router: Router, network: Network, sent: SentGateway) -> Port:
     fixed_ips = ips(sent.external_fixed_ips) if sent.external_fixed_ips else None
-    return own_ports.new(ask, network.id, router.id, ROUTER_GATEWAY, fixed_ips=fixed_ips)
+    return own_ports.new(call, network.id, router.id, ROUTER_GATEWAY, fixed_ips=fixed_ips)
 
 
 def _gateway_writes(
-    ask: Ask, router: Router, present: Port | None, network: Network | None, sent: SentGateway | None
+    call: Call, router: Router, present: Port | None, network: Network | None, sent: SentGateway | None
 ) -> list[Write]:
     """Return the writes that give a router the requested gateway."""
     if present and network and sent and present.network_id == network.id:
@@ -216,7 +216,7 @@ def _gateway_writes(
         fixed_ips = kept(present, ips(sent.external_fixed_ips))
         return [store.Changed(present, msgspec.structs.replace(present, fixed_ips=fixed_ips))]
     gone: list[Write] = [Removed(Port, present.id)] if present else []
-    return [*gone, _gateway(ask, router, network, sent)] if network and sent else gone
+    return [*gone, _gateway(call, router, network, sent)] if network and sent else gone
 
 
 def _parsed(route: SentRoute) -> dict[str, str]:
@@ -228,12 +228,12 @@ def _parsed(route: SentRoute) -> dict[str, str]:
     return {"destination": str(destination), "nexthop": address(route.nexthop, "routes")}
 
 
-async def _checked(ask: Ask, router: Router, routes: Found) -> Found:
+async def _checked(call: Call, router: Router, routes: Found) -> Found:
     """Return each route once. Raises: InvalidRoutes: one leads nowhere; OverQuota."""
-    ports = await ask.store.search(Port, Query(where={"device_id": [router.id]}))
+    ports = await call.store.search(Port, Query(where={"device_id": [router.id]}))
     own = {each.ip_address for port in ports for each in port.fixed_ips or ()}
     ids = sorted({each.subnet_id for port in ports for each in port.fixed_ips or ()})
-    subnets = await ask.store.search(Subnet, Query(where={"id": ids})) if ids else []
+    subnets = await call.store.search(Subnet, Query(where={"id": ids})) if ids else []
     for route in routes:
         destination, nexthop = route["destination"], route["nexthop"]
         if not any(ip_address(nexthop) in ip_network(subnet.cidr) for subnet in subnets):

@@ -11,7 +11,7 @@ from whimbrel.domain.errors import Conflict, Unavailable
 from whimbrel.domain.ip_addresses import parse_subnet
 from whimbrel.embedded.network.bodies import Changed, New, Text, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
-from whimbrel.embedded.network.request import TRIES, Ask
+from whimbrel.embedded.network.request import TRIES, Call
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import DEFAULT_GROUP, Query, SecurityGroup, SecurityGroupRule
@@ -55,7 +55,7 @@ class NewRule(New, kw_only=True):
     remote_address_group_id: None = None  # address groups are not supported
 
 
-async def views(ask: Ask, records: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
+async def views(call: Call, records: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
     return [
         {
             **common(group, "stateful"),
@@ -66,7 +66,7 @@ async def views(ask: Ask, records: Sequence[SecurityGroup]) -> list[dict[str, An
     ]
 
 
-async def rule_views(ask: Ask, records: Sequence[SecurityGroupRule]) -> list[dict[str, Any]]:
+async def rule_views(call: Call, records: Sequence[SecurityGroupRule]) -> list[dict[str, Any]]:
     return [_rule_view(rule) for rule in records]
 
 
@@ -95,41 +95,41 @@ RULES = Resource(
 )
 
 
-async def default_of(ask: Ask, project_id: str) -> SecurityGroup:
+async def default_of(call: Call, project_id: str) -> SecurityGroup:
     """Return a project's default group: all egress, and ingress from its own members."""
     query = Query(where={"project_id": [project_id], "is_default": [True]})
     for _ in range(TRIES):
-        if found := await ask.store.search(SecurityGroup, query):
+        if found := await call.store.search(SecurityGroup, query):
             return found[0]
         try:
-            return (await ask.store.add([_new_default(ask, project_id)]))[0]
+            return (await call.store.add([_new_default(call, project_id)]))[0]
         except Conflict:  # a concurrent request created it; it becomes visible shortly
-            await ask.context.clock.sleep(0)
+            await call.context.clock.sleep(0)
     raise Unavailable(f"The default security group of project {project_id} is not there yet: ask again.")
 
 
-def _new_default(ask: Ask, project_id: str) -> SecurityGroup:
-    group = _group(ask, project_id, name=DEFAULT_GROUP, description="Default security group", is_default=True)
+def _new_default(call: Call, project_id: str) -> SecurityGroup:
+    group = _group(call, project_id, name=DEFAULT_GROUP, description="Default security group", is_default=True)
     inward = [
-        _rule(ask, group, direction="ingress", ethertype=version, remote_group_id=group.id)
+        _rule(call, group, direction="ingress", ethertype=version, remote_group_id=group.id)
         for version in ("IPv4", "IPv6")
     ]
-    return msgspec.structs.replace(group, rules=(*_outward(ask, group), *inward))
+    return msgspec.structs.replace(group, rules=(*_outward(call, group), *inward))
 
 
-def _outward(ask: Ask, group: SecurityGroup) -> list[SecurityGroupRule]:
-    return [_rule(ask, group, direction="egress", ethertype=version) for version in ("IPv4", "IPv6")]
+def _outward(call: Call, group: SecurityGroup) -> list[SecurityGroupRule]:
+    return [_rule(call, group, direction="egress", ethertype=version) for version in ("IPv4", "IPv6")]
 
 
-def _group(ask: Ask, project_id: str, **fields: Any) -> SecurityGroup:
-    now = ask.context.clock.now()
-    return SecurityGroup(id=ask.context.ids.uuid(), project_id=project_id, created_at=now, updated_at=now, **fields)
+def _group(call: Call, project_id: str, **fields: Any) -> SecurityGroup:
+    now = call.context.clock.now()
+    return SecurityGroup(id=call.context.ids.uuid(), project_id=project_id, created_at=now, updated_at=now, **fields)
 
 
-def _rule(ask: Ask, group: SecurityGroup, **fields: Any) -> SecurityGroupRule:
-    now = ask.context.clock.now()
+def _rule(call: Call, group: SecurityGroup, **fields: Any) -> SecurityGroupRule:
+    now = call.context.clock.now()
     return SecurityGroupRule(
-        id=ask.context.ids.uuid(),
+        id=call.context.ids.uuid(),
         project_id=group.project_id,
         created_at=now,
         updated_at=now,
@@ -138,28 +138,28 @@ def _rule(ask: Ask, group: SecurityGroup, **fields: Any) -> SecurityGroupRule:
     )
 
 
-async def search(ask: Ask) -> Reply:
+async def search(call: Call) -> Reply:
     """List groups, including the default group of the listed project."""
-    params = ask.request.query_params
+    params = call.request.query_params
     project = params.get("project_id") or params.get("tenant_id") or ""
-    await default_of(ask, project if project and ask.is_admin else ask.principal.project_id)
-    return await GROUPS.search(ask)
+    await default_of(call, project if project and call.is_admin else call.principal.project_id)
+    return await GROUPS.search(call)
 
 
-async def create(ask: Ask) -> Reply:
-    return await GROUPS.create(ask, NewGroup, _new)
+async def create(call: Call) -> Reply:
+    return await GROUPS.create(call, NewGroup, _new)
 
 
-async def _new(ask: Ask, requested: NewGroup) -> SecurityGroup:
+async def _new(call: Call, requested: NewGroup) -> SecurityGroup:
     if requested.name == DEFAULT_GROUP:
         raise SecurityGroupDefaultAlreadyExists("Default security group already exists.")
-    group = SecurityGroup(**new_fields(ask, requested), **given(requested, "name", "description", "stateful"))
-    await default_of(ask, group.project_id)
-    return msgspec.structs.replace(group, rules=tuple(_outward(ask, group)))
+    group = SecurityGroup(**new_fields(call, requested), **given(requested, "name", "description", "stateful"))
+    await default_of(call, group.project_id)
+    return msgspec.structs.replace(group, rules=tuple(_outward(call, group)))
 
 
-async def update(ask: Ask) -> Reply:
-    requested = await one(ask, "security_group", ChangedGroup)
+async def update(call: Call) -> Reply:
+    requested = await one(call, "security_group", ChangedGroup)
 
     async def edit(group: SecurityGroup) -> SecurityGroup:
         if group.is_default and requested.name not in (UNSET, DEFAULT_GROUP):
@@ -168,29 +168,29 @@ async def update(ask: Ask) -> Reply:
             raise SecurityGroupDefaultAlreadyExists("Default security group already exists.")
         return msgspec.structs.replace(group, **given(requested))
 
-    return await GROUPS.change(ask, edit)
+    return await GROUPS.change(call, edit)
 
 
-async def delete(ask: Ask) -> Reply:
-    group = await ask.owned(SecurityGroup, ask.path("id"))
-    if group.is_default and not ask.is_admin:
+async def delete(call: Call) -> Reply:
+    group = await call.owned(SecurityGroup, call.path("id"))
+    if group.is_default and not call.is_admin:
         raise SecurityGroupCannotRemoveDefault("Insufficient rights for removing default security group.")
-    await ask.store.remove(SecurityGroup, group.id)
+    await call.store.remove(SecurityGroup, group.id)
     return NO_CONTENT
 
 
-async def create_rules(ask: Ask) -> Reply:
-    return await RULES.create(ask, NewRule, _new_rule)
+async def create_rules(call: Call) -> Reply:
+    return await RULES.create(call, NewRule, _new_rule)
 
 
-async def _new_rule(ask: Ask, requested: NewRule) -> SecurityGroupRule:
-    group = await ask.owned(SecurityGroup, requested.security_group_id)
+async def _new_rule(call: Call, requested: NewRule) -> SecurityGroupRule:
+    group = await call.owned(SecurityGroup, requested.security_group_id)
     if requested.remote_group_id:
-        await ask.seen(SecurityGroup, requested.remote_group_id)
+        await call.seen(SecurityGroup, requested.remote_group_id)
     fields = given(requested, "description", "direction", "ethertype", "port_range_min", "port_range_max")
     _check_ports(requested)
     checked = {"protocol": _protocol(requested), "remote_ip_prefix": _prefix(requested)}
-    return _rule(ask, group, **checked, remote_group_id=requested.remote_group_id, **fields)
+    return _rule(call, group, **checked, remote_group_id=requested.remote_group_id, **fields)
 
 
 def _protocol(requested: NewRule) -> str | None:

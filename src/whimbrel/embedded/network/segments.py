@@ -8,7 +8,7 @@ import msgspec
 from whimbrel.embedded.network.bodies import Changed, New, Text, given, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.networks import Number, Provided, new_segment
-from whimbrel.embedded.network.request import Ask, Handler, forbidden
+from whimbrel.embedded.network.request import Call, Handler, forbidden
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import Network, Segment
@@ -21,7 +21,7 @@ class NewSegment(New, kw_only=True):
     segmentation_id: Number | None = None
 
 
-async def views(ask: Ask, records: Sequence[Segment]) -> list[dict[str, Any]]:
+async def views(call: Call, records: Sequence[Segment]) -> list[dict[str, Any]]:
     return [
         {
             **common(segment, "network_id", "network_type"),
@@ -45,31 +45,31 @@ SEGMENTS = Resource(
 
 
 def for_admins(handler: Handler) -> Handler:
-    async def checked(ask: Ask) -> Reply:
-        if not ask.is_admin:
+    async def checked(call: Call) -> Reply:
+        if not call.is_admin:
             raise forbidden("rule:admin_only")
-        return await handler(ask)
+        return await handler(call)
 
     return checked
 
 
-async def create(ask: Ask) -> Reply:
-    requested = await one(ask, "segment", NewSegment)
-    network = await ask.seen(Network, requested.network_id)
+async def create(call: Call) -> Reply:
+    requested = await one(call, "segment", NewSegment)
+    network = await call.seen(Network, requested.network_id)
     provided = Provided(
         network_type=requested.network_type,
         physical_network=requested.physical_network,
         segmentation_id=requested.segmentation_id,
     )
-    segment = await new_segment(ask, network, provided)
+    segment = await new_segment(call, network, provided)
     segment = msgspec.structs.replace(segment, **given(requested, "name", "description"))
-    return await SEGMENTS.answer(ask, await ask.store.add([segment]), status=201)
+    return await SEGMENTS.answer(call, await call.store.add([segment]), status=201)
 
 
-async def update(ask: Ask) -> Reply:
-    requested = await one(ask, "segment", Changed)
+async def update(call: Call) -> Reply:
+    requested = await one(call, "segment", Changed)
 
     async def edit(segment: Segment) -> Segment:
         return msgspec.structs.replace(segment, **given(requested))
 
-    return await SEGMENTS.change(ask, edit)
+    return await SEGMENTS.change(call, edit)

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from whimbrel.domain.ip_addresses import Pool, first_host, is_inside, parse_subnet, usual_pools
 from whimbrel.embedded.network.bodies import Body, Changed, New, Text, address, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
-from whimbrel.embedded.network.request import Ask
+from whimbrel.embedded.network.request import Call
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import Network, Query, Segment, Subnet
@@ -63,8 +63,8 @@ class ChangedSubnet(Changed, kw_only=True):
     service_types: ServiceTypes | UnsetType = UNSET
 
 
-async def views(ask: Ask, records: Sequence[Subnet]) -> list[dict[str, Any]]:
-    networks = await ask.store.search(Network, Query(where={"external": [True]})) if records else []
+async def views(call: Call, records: Sequence[Subnet]) -> list[dict[str, Any]]:
+    networks = await call.store.search(Network, Query(where={"external": [True]})) if records else []
     external = {network.id for network in networks}
     names = ("network_id", "ip_version", "cidr", "gateway_ip", "enable_dhcp", *V6, "segment_id")
     return [
@@ -94,20 +94,20 @@ SUBNETS = Resource(
 )
 
 
-async def create(ask: Ask) -> Reply:
-    return await SUBNETS.create(ask, NewSubnet, _new)
+async def create(call: Call) -> Reply:
+    return await SUBNETS.create(call, NewSubnet, _new)
 
 
-async def _new(ask: Ask, requested: NewSubnet) -> Subnet:
-    network = await ask.owned(Network, requested.network_id)
+async def _new(call: Call, requested: NewSubnet) -> Subnet:
+    network = await call.owned(Network, requested.network_id)
     cidr = _cidr(requested)
     version = ip_network(cidr).version
     gateway = _gateway(cidr, first_host(cidr) if requested.gateway_ip is UNSET else requested.gateway_ip)
     sent = None if requested.allocation_pools is UNSET else requested.allocation_pools
     pools = usual_pools(cidr, gateway) if sent is None else _pools(cidr, gateway, sent)
-    await _check_segment(ask, requested.segment_id)
+    await _check_segment(call, requested.segment_id)
     subnet = Subnet(
-        **new_fields(ask, requested, network.project_id),
+        **new_fields(call, requested, network.project_id),
         network_id=network.id,
         ip_version=version,
         cidr=cidr,
@@ -146,10 +146,10 @@ def _check_modes(subnet: Subnet) -> None:
         )
 
 
-async def update(ask: Ask) -> Reply:
-    requested = await one(ask, "subnet", ChangedSubnet)
+async def update(call: Call) -> Reply:
+    requested = await one(call, "subnet", ChangedSubnet)
     if requested.segment_id:
-        await _check_segment(ask, requested.segment_id)
+        await _check_segment(call, requested.segment_id)
 
     async def edit(subnet: Subnet) -> Subnet:
         changes = given(requested, "name", "description", "enable_dhcp", "segment_id", "service_types")
@@ -165,12 +165,12 @@ async def update(ask: Ask) -> Reply:
             _check_modes(changed)
         return changed
 
-    return await SUBNETS.change(ask, edit)
+    return await SUBNETS.change(call, edit)
 
 
-async def _check_segment(ask: Ask, segment_id: str | None) -> None:
+async def _check_segment(call: Call, segment_id: str | None) -> None:
     if segment_id:
-        await ask.seen(Segment, segment_id)
+        await call.seen(Segment, segment_id)
 
 
 def _cidr(requested: NewSubnet) -> str:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from whimbrel.embedded.network.bodies import Body, Tag, converted
-from whimbrel.embedded.network.request import Ask, Handler
+from whimbrel.embedded.network.request import Call, Handler
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import R
@@ -43,48 +43,48 @@ class _Tags(Generic[R]):
     def __init__(self, kind: type[R]) -> None:
         self._kind = kind
 
-    async def show(self, ask: Ask) -> Reply:
-        return Reply({"tags": list((await ask.seen(self._kind, ask.path("id"))).tags)})
+    async def show(self, call: Call) -> Reply:
+        return Reply({"tags": list((await call.seen(self._kind, call.path("id"))).tags)})
 
-    async def replace(self, ask: Ask) -> Reply:
-        sent = await _sent(ask)
-        return Reply({"tags": list(await self._write(ask, lambda _: sent))})
+    async def replace(self, call: Call) -> Reply:
+        sent = await _sent(call)
+        return Reply({"tags": list(await self._write(call, lambda _: sent))})
 
-    async def add_several(self, ask: Ask) -> Reply:
-        sent = await _sent(ask)
-        return Reply({"tags": list(await self._write(ask, lambda tags: (*tags, *sent)))})
+    async def add_several(self, call: Call) -> Reply:
+        sent = await _sent(call)
+        return Reply({"tags": list(await self._write(call, lambda tags: (*tags, *sent)))})
 
-    async def clear(self, ask: Ask) -> Reply:
-        await self._write(ask, lambda _: ())
+    async def clear(self, call: Call) -> Reply:
+        await self._write(call, lambda _: ())
         return NO_CONTENT
 
-    async def check(self, ask: Ask) -> Reply:
-        _find((await ask.seen(self._kind, ask.path("id"))).tags, ask.path("tag"))
+    async def check(self, call: Call) -> Reply:
+        _find((await call.seen(self._kind, call.path("id"))).tags, call.path("tag"))
         return NO_CONTENT
 
-    async def add(self, ask: Ask) -> Reply:
-        tag = converted({"tag": ask.path("tag")}, OneTag).tag
-        await self._write(ask, lambda tags: (*tags, tag))
+    async def add(self, call: Call) -> Reply:
+        tag = converted({"tag": call.path("tag")}, OneTag).tag
+        await self._write(call, lambda tags: (*tags, tag))
         return Reply(status=201)
 
-    async def remove(self, ask: Ask) -> Reply:
-        tag = ask.path("tag")
-        await self._write(ask, lambda tags: tuple(each for each in _find(tags, tag) if each != tag))
+    async def remove(self, call: Call) -> Reply:
+        tag = call.path("tag")
+        await self._write(call, lambda tags: tuple(each for each in _find(tags, tag) if each != tag))
         return NO_CONTENT
 
-    async def _write(self, ask: Ask, edit: Callable[[Tags], Sequence[str]]) -> Tags:
+    async def _write(self, call: Call, edit: Callable[[Tags], Sequence[str]]) -> Tags:
         async def change(record: R) -> R:
             tags = tuple(sorted(set(edit(record.tags))))
             if len(tags) > MOST_TAGS:
                 raise Problem(400, f"A thing has at most {MOST_TAGS} tags.")
             return msgspec.structs.replace(record, tags=tags)
 
-        _, now = await ask.changed(self._kind, ask.path("id"), change)
+        _, now = await call.changed(self._kind, call.path("id"), change)
         return now.tags
 
 
-async def _sent(ask: Ask) -> Tags:
-    return converted(await ask.body(dict), SentTags).tags
+async def _sent(call: Call) -> Tags:
+    return converted(await call.body(dict), SentTags).tags
 
 
 def _find(tags: Tags, tag: str) -> Tags:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from whimbrel.domain.errors import NotFound
-from whimbrel.embedded.network.request import Ask
+from whimbrel.embedded.network.request import Call
 from whimbrel.http.reply import Reply
 from whimbrel.http.request import Request
 
@@ -92,18 +92,18 @@ async def list_resources(request: Request) -> Reply:
     return Reply({"resources": resources})
 
 
-async def list_extensions(ask: Ask) -> Reply:
-    return Reply({"extensions": _served(ask)})
+async def list_extensions(call: Call) -> Reply:
+    return Reply({"extensions": _served(call)})
 
 
-async def show_extension(ask: Ask) -> Reply:
-    for extension in _served(ask):
-        if extension["alias"] == ask.path("alias"):
+async def show_extension(call: Call) -> Reply:
+    for extension in _served(call):
+        if extension["alias"] == call.path("alias"):
             return Reply({"extension": extension})
-    raise ExtensionNotFound(f"Extension with alias {ask.path('alias')} does not exist")
+    raise ExtensionNotFound(f"Extension with alias {call.path('alias')} does not exist")
 
 
-async def list_service_providers(ask: Ask) -> Reply:
+async def list_service_providers(call: Call) -> Reply:
     """List the providers of routers, VPNs and the like that can be chosen: none.
 
     openstacksdk asks before it cleans up a project, and gives up if there is no answer.
@@ -111,9 +111,9 @@ async def list_service_providers(ask: Ask) -> Reply:
     return Reply({"service_providers": []})
 
 
-def _served(ask: Ask) -> list[dict[str, Any]]:
+def _served(call: Call) -> list[dict[str, Any]]:
     return [
         {"alias": alias, "name": name, "description": description, "updated": UPDATED, "links": []}
         for alias, name, description in EXTENSIONS
-        if alias != GROUPS or ask.context.in_groups
+        if alias != GROUPS or call.context.in_groups
     ]

@@ -17,7 +17,7 @@ from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, WrongSt
 from whimbrel.embedded.volume import views, volume_states
 from whimbrel.embedded.volume.fields import Uuid, wrapped
 from whimbrel.embedded.volume.queries import of_attachments
-from whimbrel.embedded.volume.request import Ask
+from whimbrel.embedded.volume.request import Call
 from whimbrel.embedded.volume.service import Change
 from whimbrel.embedded.volume.volume_actions import check_unused, release
 from whimbrel.http.problem import Problem
@@ -44,33 +44,33 @@ class Connection(msgspec.Struct, kw_only=True):
     connector: Connector
 
 
-async def create(ask: Ask) -> Reply:
-    sent = await wrapped(ask, "attachment", NewAttachment)
-    if sent.mode and ask.minor < MODE_SINCE:
+async def create(call: Call) -> Reply:
+    sent = await wrapped(call, "attachment", NewAttachment)
+    if sent.mode and call.minor < MODE_SINCE:
         raise Invalid(f"An attachment is created with a mode from version 3.{MODE_SINCE} on.")
-    volume = await ask.volume(sent.volume_uuid)
+    volume = await call.volume(sent.volume_uuid)
     connector = _checked(sent.connector) if sent.connector else None
     made = AttachmentRecord(
-        id=ask.service.ids.uuid(),
+        id=call.service.ids.uuid(),
         volume_id=volume.id,
         project_id=volume.project_id,
         server_id=sent.instance_uuid,
         status="reserved",
         mode=sent.mode,
-        created_at=ask.service.clock.now(),
+        created_at=call.service.clock.now(),
     )
 
     def reserve(now: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
-        if connector and not ask.is_admin:
-            _check_alone(now, claims, made, ask)
-        return _reserved(now, claims, made, ask)
+        if connector and not call.is_admin:
+            _check_alone(now, claims, made, call)
+        return _reserved(now, claims, made, call)
 
-    await ask.service.change(volume.id, reserve)
-    shown = await _connected(ask, made, connector, beside_others=True) if connector else made
+    await call.service.change(volume.id, reserve)
+    shown = await _connected(call, made, connector, beside_others=True) if connector else made
     return Reply({"attachment": views.attachment(shown)})
 
 
-def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: AttachmentRecord, ask: Ask) -> Change:
+def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: AttachmentRecord, call: Call) -> Change:
     """Add a claim. A server may claim its volume once more, for a move. Raises: WrongState; Invalid."""
     again = made.server_id is not None and any(claim.server_id == made.server_id for claim in claims)
     if not (again and volume.status in volume_states.ATTACHED_AGAIN):
@@ -78,26 +78,26 @@ def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: Attach
     if volume.readonly and made.mode == "rw":
         raise Invalid(f"Invalid volume: volume {volume.id} is read-only and cannot be attached with mode rw.")
     status = volume.status if again and volume.status == "in-use" else "reserved"
-    return Change(replace(volume, status=status, updated_at=ask.service.clock.now()), attach=[made])
+    return Change(replace(volume, status=status, updated_at=call.service.clock.now()), attach=[made])
 
 
-async def update(ask: Ask) -> Reply:
-    sent = await wrapped(ask, "attachment", Connection)
-    attachment = await ask.attachment()
+async def update(call: Call) -> Reply:
+    sent = await wrapped(call, "attachment", Connection)
+    attachment = await call.attachment()
     if not sent.connector:
         raise Problem(400, "A connector says from where the volume is used; this one says nothing.")
-    return Reply({"attachment": views.attachment(await _connected(ask, attachment, _checked(sent.connector)))})
+    return Reply({"attachment": views.attachment(await _connected(call, attachment, _checked(sent.connector)))})
 
 
 async def _connected(
-    ask: Ask, attachment: AttachmentRecord, connector: dict[str, Any], *, beside_others: bool = False
+    call: Call, attachment: AttachmentRecord, connector: dict[str, Any], *, beside_others: bool = False
 ) -> AttachmentRecord:
     """Export a volume for an attachment: the connection is recorded first, then opened.
 
     beside_others: the volume may be connected by other attachments, too.
     Raises: Conflict: a concurrent connection; NotFound: it was released concurrently.
     """
-    exports = ask.service.exports
+    exports = call.service.exports
     secret = attachment.export or f"{attachment.volume_id}-{secrets.token_hex(SECRET_BYTES // 2)}"
     reached = await exports.reach(secret)
     connecting: list[AttachmentRecord] = []
@@ -105,7 +105,7 @@ async def _connected(
     def connect(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         found = _claim(claims, attachment.id)
         if not beside_others:
-            _check_alone(volume, claims, found, ask)
+            _check_alone(volume, claims, found, call)
         _check_connector(volume, found, connector)
         if found.export not in ("", secret):
             raise Conflict(f"Attachment {found.id} is being connected: ask again.")
@@ -118,24 +118,24 @@ async def _connected(
             export=secret,
             host=connector.get("host"),
             device=connector.get("mountpoint"),
-            attached_at=found.attached_at or ask.service.clock.now(),
+            attached_at=found.attached_at or call.service.clock.now(),
         )
         now = replace(now, connection={**reached, "data": {**reached["data"], **_described(now)}})
         connecting[:] = [now]
-        return _with(volume, now, "attaching", ask)
+        return _with(volume, now, "attaching", call)
 
     def forget(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         return Change(volume, attach=[replace(_claim(claims, attachment.id), connection=None)])
 
-    await ask.service.change(attachment.volume_id, connect)
+    await call.service.change(attachment.volume_id, connect)
     try:
-        await exports.open(ask.service.export(connecting[0]))
-        await ask.store.find_attachment(attachment.id)
+        await exports.open(call.service.export(connecting[0]))
+        await call.store.find_attachment(attachment.id)
     except NotFound:
         await exports.close(secret)
         raise
     except Refused:  # it must not be recorded as exported
-        await ask.service.change(attachment.volume_id, forget)
+        await call.service.change(attachment.volume_id, forget)
         raise
     return connecting[0]
 
@@ -144,41 +144,41 @@ def _described(attachment: AttachmentRecord) -> dict[str, Any]:
     return {"volume_id": attachment.volume_id, "access_mode": attachment.mode, "encrypted": False, "qos_specs": None}
 
 
-async def act(ask: Ask) -> Reply:
-    sent = await ask.body(dict[str, Any])
-    if list(sent) != ["os-complete"] or ask.minor < COMPLETE_SINCE:
+async def act(call: Call) -> Reply:
+    sent = await call.body(dict[str, Any])
+    if list(sent) != ["os-complete"] or call.minor < COMPLETE_SINCE:
         raise Problem(400 if list(sent) != ["os-complete"] else 404, "There is no such action on attachments.")
-    attachment = await ask.attachment()  # also one without a connector, as in Cinder: of a server on no host
+    attachment = await call.attachment()  # also one without a connector, as in Cinder: of a server on no host
 
     def completed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
-        return _with(volume, replace(_claim(claims, attachment.id), status="attached"), "in-use", ask)
+        return _with(volume, replace(_claim(claims, attachment.id), status="attached"), "in-use", call)
 
-    await ask.service.change(attachment.volume_id, completed)
+    await call.service.change(attachment.volume_id, completed)
     return Reply(status=204)
 
 
-async def delete(ask: Ask) -> Reply:
-    attachment = await ask.attachment()
-    await check_unused(ask, attachment)
-    await release(ask, attachment)
-    left = await ask.store.attachments(volume_ids=[attachment.volume_id])
+async def delete(call: Call) -> Reply:
+    attachment = await call.attachment()
+    await check_unused(call, attachment)
+    await release(call, attachment)
+    left = await call.store.attachments(volume_ids=[attachment.volume_id])
     return Reply({"attachments": [views.attachment_summary(each) for each in left]})
 
 
-async def show(ask: Ask) -> Reply:
-    return Reply({"attachment": views.attachment(await ask.attachment())})
+async def show(call: Call) -> Reply:
+    return Reply({"attachment": views.attachment(await call.attachment())})
 
 
-async def search(ask: Ask) -> Reply:
-    return Reply({"attachments": [views.attachment_summary(each) for each in await _found(ask)]})
+async def search(call: Call) -> Reply:
+    return Reply({"attachments": [views.attachment_summary(each) for each in await _found(call)]})
 
 
-async def search_detail(ask: Ask) -> Reply:
-    return Reply({"attachments": [views.attachment(each) for each in await _found(ask)]})
+async def search_detail(call: Call) -> Reply:
+    return Reply({"attachments": [views.attachment(each) for each in await _found(call)]})
 
 
-async def _found(ask: Ask) -> list[AttachmentRecord]:
-    return await ask.store.attachment_page(await of_attachments(ask))
+async def _found(call: Call) -> list[AttachmentRecord]:
+    return await call.store.attachment_page(await of_attachments(call))
 
 
 def _claim(claims: list[AttachmentRecord], attachment_id: str) -> AttachmentRecord:
@@ -188,10 +188,10 @@ def _claim(claims: list[AttachmentRecord], attachment_id: str) -> AttachmentReco
     raise Problem(404, f"Volume attachment {attachment_id} could not be found.")
 
 
-def _with(volume: VolumeRecord, changed: AttachmentRecord, status: str, ask: Ask) -> Change:
+def _with(volume: VolumeRecord, changed: AttachmentRecord, status: str, call: Call) -> Change:
     """Return the change of one attachment and of the volume's status, unless another operation has that."""
     status = status if volume.status in volume_states.CLAIMED else volume.status
-    return Change(replace(volume, status=status, updated_at=ask.service.clock.now()), attach=[changed])
+    return Change(replace(volume, status=status, updated_at=call.service.clock.now()), attach=[changed])
 
 
 def _checked(connector: dict[str, Any]) -> dict[str, Any]:
@@ -205,12 +205,12 @@ def _checked(connector: dict[str, Any]) -> dict[str, Any]:
     return connector
 
 
-def _check_alone(volume: VolumeRecord, claims: list[AttachmentRecord], found: AttachmentRecord, ask: Ask) -> None:
+def _check_alone(volume: VolumeRecord, claims: list[AttachmentRecord], found: AttachmentRecord, call: Call) -> None:
     """Raises: Conflict: it is connected elsewhere, or a user connects anew what a server uses.
 
     Source: Cinder's attachment_update.
     """
-    if found.server_id and found.connector and not ask.is_admin:
+    if found.server_id and found.connector and not call.is_admin:
         raise Conflict(f"Attachment {found.id} is in use by server {found.server_id}: use the compute API.")
     if not volume.multiattach and any(claim.connector for claim in claims if claim.id != found.id):
         raise Conflict(f"Duplicate connectors detected on volume {volume.id}: it is connected by another attachment.")

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from whimbrel.domain.errors import Invalid
-from whimbrel.embedded.volume.request import Ask
+from whimbrel.embedded.volume.request import Call
 from whimbrel.http.problem import Problem
 
 Name = Annotated[str, Meta(max_length=255)]
@@ -46,23 +46,23 @@ class Named(msgspec.Struct, kw_only=True):
         return {field: text and text.strip() for field, text in sent if text is not msgspec.UNSET}
 
 
-async def wrapped(ask: Ask, key: str, kind: type[Body], beside: tuple[str, ...] = ()) -> Body:
+async def wrapped(call: Call, key: str, kind: type[Body], beside: tuple[str, ...] = ()) -> Body:
     """Parse `{key: {...}}`. beside: other permitted outer keys. Raises: Problem: malformed."""
-    outer = await ask.body(dict[str, msgspec.Raw])
+    outer = await call.body(dict[str, msgspec.Raw])
     if key not in outer:
         raise Problem(400, f"Invalid input: '{key}' is a required property.")
-    if unknown := sorted(set(outer) - {key, *beside}) if ask.minor >= STRICT_SINCE else []:
+    if unknown := sorted(set(outer) - {key, *beside}) if call.minor >= STRICT_SINCE else []:
         raise Problem(400, f"Additional properties are not allowed: {', '.join(unknown)}.")
-    return fitted(ask, key, outer[key], kind)
+    return fitted(call, key, outer[key], kind)
 
 
-def fitted(ask: Ask, key: str, raw: msgspec.Raw, kind: type[Body]) -> Body:
+def fitted(call: Call, key: str, raw: msgspec.Raw, kind: type[Body]) -> Body:
     """Decode a part of a body as this type. Raises: Problem: malformed."""
     try:
         made = msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem(400, f"Invalid input for {key}: {error}") from error
-    if ask.minor >= STRICT_SINCE and isinstance(made, msgspec.Struct):
+    if call.minor >= STRICT_SINCE and isinstance(made, msgspec.Struct):
         known = {each.encode_name for each in msgspec.structs.fields(made)}
         if unknown := sorted(set(msgspec.json.decode(raw, type=dict[str, Any])) - known):
             raise Problem(400, f"Additional properties are not allowed: {', '.join(unknown)}.")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Invalid
 from whimbrel.embedded.volume import views, volume_sources, volume_states
 from whimbrel.embedded.volume.fields import Key, Metadata, Uuid, flag
-from whimbrel.embedded.volume.request import Ask
+from whimbrel.embedded.volume.request import Call
 from whimbrel.embedded.volume.service import Change
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
@@ -40,10 +40,10 @@ class OneKey(msgspec.Struct, kw_only=True):
     key: Key
 
 
-async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Reply:
+async def upload(call: Call, record: VolumeRecord, sent: Upload) -> Reply:
     if sent.disk_format not in (None, "raw") or sent.container_format not in (None, "bare"):
         raise Invalid("A volume becomes an image of disk_format raw and container_format bare here.")
-    service = ask.service
+    service = call.service
     what = "upload in use" if flag(sent.force, "force") else "upload"
     volume_states.check(record, what)
     image = Image(
@@ -57,7 +57,7 @@ async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Reply:
         owner=record.project_id,
         visibility=sent.visibility or "shared",
     )
-    if image.visibility == "public" and not ask.is_admin:
+    if image.visibility == "public" and not call.is_admin:
         raise Problem(403, "Policy does not allow a public image to be made.")
 
     def uploading(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
@@ -65,16 +65,16 @@ async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Reply:
         return Change(replace(volume, status="uploading", upload_image_id=image.id))
 
     await service.images.create(image)
-    record = await ask.change(record, uploading)
+    record = await call.change(record, uploading)
     service.wake()
-    types = {each.id: each for each in await ask.store.types()}
+    types = {each.id: each for each in await call.store.types()}
     shown = {
         "id": record.id,
         "updated_at": views.moment(record.updated_at),
         "status": "uploading",
         "display_description": record.description,
         "size": record.size_gib,
-        "volume_type": views.volume_type(ask, types[record.type_id]) if record.type_id in types else None,
+        "volume_type": views.volume_type(call, types[record.type_id]) if record.type_id in types else None,
         "image_id": image.id,
         "container_format": "bare",
         "disk_format": "raw",
@@ -85,9 +85,9 @@ async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Reply:
     return Reply({"os-volume_upload_image": shown}, 202)
 
 
-async def reimage(ask: Ask, record: VolumeRecord, sent: Reimage) -> Reply:
+async def reimage(call: Call, record: VolumeRecord, sent: Reimage) -> Reply:
     """Replace the content of a volume by that of an image. Source: Cinder's API.reimage."""
-    if ask.minor < REIMAGE_SINCE:
+    if call.minor < REIMAGE_SINCE:
         raise Problem(404, f"A volume is made anew from version 3.{REIMAGE_SINCE} on.")
     what = "reimage reserved" if flag(sent.reimage_reserved, "reimage_reserved") else "reimage"
 
@@ -96,37 +96,37 @@ async def reimage(ask: Ask, record: VolumeRecord, sent: Reimage) -> Reply:
             raise Problem(409, "Cannot re-image a volume which is attached to more than one server.")
         volume_states.check(volume, what)
 
-    check(*await ask.store.held_volume(record.id))
-    new = await volume_sources.imaged(ask, sent.image_id, record.size_gib, record)
+    check(*await call.store.held_volume(record.id))
+    new = await volume_sources.imaged(call, sent.image_id, record.size_gib, record)
 
     def reimaging(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         check(volume, claims)
         anew = replace(volume, status="downloading", upload_image_id=sent.image_id)
         return Change(replace(anew, image_id=new.image_id, image_metadata=new.image_metadata, bootable=True))
 
-    await ask.change(record, reimaging)
-    ask.service.wake()
+    await call.change(record, reimaging)
+    call.service.wake()
     return Reply(status=202)
 
 
-async def set_image_metadata(ask: Ask, record: VolumeRecord, sent: ImageMetadata) -> Reply:
+async def set_image_metadata(call: Call, record: VolumeRecord, sent: ImageMetadata) -> Reply:
     def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         return Change(replace(volume, image_metadata={**volume.image_metadata, **sent.metadata}))
 
-    record = await ask.change(record, changed)
+    record = await call.change(record, changed)
     return Reply({"metadata": record.image_metadata})
 
 
-async def show_image_metadata(ask: Ask, record: VolumeRecord, sent: object) -> Reply:
+async def show_image_metadata(call: Call, record: VolumeRecord, sent: object) -> Reply:
     return Reply({"metadata": record.image_metadata})
 
 
-async def unset_image_metadata(ask: Ask, record: VolumeRecord, sent: OneKey) -> Reply:
+async def unset_image_metadata(call: Call, record: VolumeRecord, sent: OneKey) -> Reply:
     def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         if sent.key not in volume.image_metadata:
             raise Problem(404, f"The volume's image metadata has no {sent.key[:50]}.")
         rest = {name: value for name, value in volume.image_metadata.items() if name != sent.key}
         return Change(replace(volume, image_metadata=rest))
 
-    await ask.change(record, changed)
+    await call.change(record, changed)
     return Reply(status=200)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from whimbrel.embedded.volume.fields import Metadata, fitted, wrapped
-from whimbrel.embedded.volume.request import Ask, Handler, Rule, reader
+from whimbrel.embedded.volume.request import Call, Handler, Rule, reader
 from whimbrel.embedded.volume.service import Change
 from whimbrel.embedded.volume.types import type_of_path
 from whimbrel.http.problem import Problem
@@ -28,48 +28,48 @@ class MetadataStore:
     """The location of one kind of metadata. key: its outer name in bodies. edit: writes the changed items."""
 
     key: str
-    read: Callable[[Ask], Awaitable[Pairs]]
-    edit: Callable[[Ask, Edit], Awaitable[Pairs]]
+    read: Callable[[Call], Awaitable[Pairs]]
+    edit: Callable[[Call, Edit], Awaitable[Pairs]]
     done: int  # status of a deletion
 
-    async def show_all(self, ask: Ask) -> Reply:
-        return Reply({self.key: await self.read(ask)})
+    async def show_all(self, call: Call) -> Reply:
+        return Reply({self.key: await self.read(call)})
 
-    async def add(self, ask: Ask) -> Reply:
-        sent = await wrapped(ask, self.key, Metadata)
-        made = await self._edited(ask, lambda has: {**has, **sent})
+    async def add(self, call: Call) -> Reply:
+        sent = await wrapped(call, self.key, Metadata)
+        made = await self._edited(call, lambda has: {**has, **sent})
         return Reply({self.key: made if self.key == "metadata" else sent})  # of extra specs Cinder repeats what it got
 
-    async def replace_all(self, ask: Ask) -> Reply:
-        sent = await wrapped(ask, self.key, Metadata)
-        return Reply({self.key: await self._edited(ask, lambda has: sent)})
+    async def replace_all(self, call: Call) -> Reply:
+        sent = await wrapped(call, self.key, Metadata)
+        return Reply({self.key: await self._edited(call, lambda has: sent)})
 
-    async def show(self, ask: Ask) -> Reply:
-        return Reply(self._one(ask.path("key"), await self.read(ask)))
+    async def show(self, call: Call) -> Reply:
+        return Reply(self._one(call.path("key"), await self.read(call)))
 
-    async def set(self, ask: Ask) -> Reply:
+    async def set(self, call: Call) -> Reply:
         """Set one item: `{"meta": {name: value}}`, or an extra spec without an outer name."""
-        name = ask.path("key")
-        outer = await ask.body(dict[str, msgspec.Raw])
-        sent = fitted(ask, "meta", outer["meta"], Metadata) if self.key == "metadata" and "meta" in outer else None
+        name = call.path("key")
+        outer = await call.body(dict[str, msgspec.Raw])
+        sent = fitted(call, "meta", outer["meta"], Metadata) if self.key == "metadata" and "meta" in outer else None
         if sent is None:
-            sent = {key: fitted(ask, key, raw, str) for key, raw in outer.items()}
+            sent = {key: fitted(call, key, raw, str) for key, raw in outer.items()}
         if list(sent) != [name]:
             raise Problem(400, f"The body does not name {name[:50]}, and only that, as the URL does.")
-        has = await self._edited(ask, lambda has: {**has, **sent})
+        has = await self._edited(call, lambda has: {**has, **sent})
         return Reply(self._one(name, has))
 
-    async def remove(self, ask: Ask) -> Reply:
-        name = ask.path("key")
+    async def remove(self, call: Call) -> Reply:
+        name = call.path("key")
 
         def without(has: Pairs) -> Pairs:
             self._one(name, has)
             return {key: value for key, value in has.items() if key != name}
 
-        await self._edited(ask, without)
+        await self._edited(call, without)
         return Reply(status=self.done)
 
-    async def _edited(self, ask: Ask, edit: Edit) -> Pairs:
+    async def _edited(self, call: Call, edit: Edit) -> Pairs:
         def limited(has: Pairs) -> Pairs:
             made = edit(has)
             if len(made) > max(MOST, len(has)):
@@ -78,7 +78,7 @@ class MetadataStore:
                 raise Problem(400, "A name has 1 to 255 characters, a value at most 255.")
             return made
 
-        return await self.edit(ask, limited)
+        return await self.edit(call, limited)
 
     def _one(self, name: str, has: Pairs) -> dict[str, Any]:
         if name not in has:
@@ -97,37 +97,37 @@ class MetadataStore:
         ]
 
 
-async def _of_volume(ask: Ask) -> Pairs:
-    return (await ask.volume()).metadata
+async def _of_volume(call: Call) -> Pairs:
+    return (await call.volume()).metadata
 
 
-async def _edit_volume(ask: Ask, edit: Edit) -> Pairs:
-    record = await ask.volume()
-    now = ask.service.clock.now()
+async def _edit_volume(call: Call, edit: Edit) -> Pairs:
+    record = await call.volume()
+    now = call.service.clock.now()
 
     def edited(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         return Change(replace(volume, metadata=edit(volume.metadata), updated_at=now))
 
-    return (await ask.service.change(record.id, edited)).metadata
+    return (await call.service.change(record.id, edited)).metadata
 
 
-async def _of_snapshot(ask: Ask) -> Pairs:
-    return (await ask.snapshot()).metadata
+async def _of_snapshot(call: Call) -> Pairs:
+    return (await call.snapshot()).metadata
 
 
-async def _edit_snapshot(ask: Ask, edit: Edit) -> Pairs:
-    record = await ask.snapshot()
-    return (await ask.change_snapshot(record, metadata=edit(record.metadata))).metadata
+async def _edit_snapshot(call: Call, edit: Edit) -> Pairs:
+    record = await call.snapshot()
+    return (await call.change_snapshot(record, metadata=edit(record.metadata))).metadata
 
 
-async def _of_type(ask: Ask) -> Pairs:
-    return (await type_of_path(ask)).extra_specs
+async def _of_type(call: Call) -> Pairs:
+    return (await type_of_path(call)).extra_specs
 
 
-async def _edit_type(ask: Ask, edit: Edit) -> Pairs:
-    record = await type_of_path(ask)
-    changed = replace(record, extra_specs=edit(record.extra_specs), updated_at=ask.service.clock.now())
-    return (await ask.store.change_type(changed)).extra_specs
+async def _edit_type(call: Call, edit: Edit) -> Pairs:
+    record = await type_of_path(call)
+    changed = replace(record, extra_specs=edit(record.extra_specs), updated_at=call.service.clock.now())
+    return (await call.store.change_type(changed)).extra_specs
 
 
 VOLUME = MetadataStore("metadata", _of_volume, _edit_volume, 200)

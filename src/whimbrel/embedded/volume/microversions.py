@@ -1,6 +1,6 @@
 """Every microversion of the volume service that changes something here.
 
-Invariant: a microversion is identified by its minor number (all are 3.x). Code compares `ask.minor` where behaviour
+Invariant: a microversion is identified by its minor number (all are 3.x). Code compares `call.minor` where behaviour
 changes; this list describes each version. Versions of unsupported features are left out.
 """
 

@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.volume.fields import flag
-from whimbrel.embedded.volume.request import Ask
+from whimbrel.embedded.volume.request import Call
 from whimbrel.http.paging import next_query
 from whimbrel.http.problem import Problem
 from whimbrel.ports.embedded.volume_store import AttachmentQuery, SnapshotQuery, VolumeQuery
@@ -52,32 +52,32 @@ SNAPSHOT_ORDERS = {
 Found = TypeVar("Found")
 
 
-async def of_volumes(ask: Ask) -> VolumeQuery:
+async def of_volumes(call: Call) -> VolumeQuery:
     """Parse the query of a list of volumes. Raises: Problem: malformed."""
-    query = ask.request.query_params
-    _check_known(ask, {*VOLUME_COLUMNS, *PAGING, "metadata"})
+    query = call.request.query_params
+    _check_known(call, {*VOLUME_COLUMNS, *PAGING, "metadata"})
     return VolumeQuery(
-        **_page(ask, query, VOLUME_COLUMNS, VOLUME_ORDERS),
+        **_page(call, query, VOLUME_COLUMNS, VOLUME_ORDERS),
         metadata=_metadata(query),
-        after=await _marker(query, ask.store.find_volume),
+        after=await _marker(query, call.store.find_volume),
     )
 
 
-async def of_snapshots(ask: Ask) -> SnapshotQuery:
-    query = ask.request.query_params
-    _check_known(ask, {*SNAPSHOT_COLUMNS, *PAGING})
+async def of_snapshots(call: Call) -> SnapshotQuery:
+    query = call.request.query_params
+    _check_known(call, {*SNAPSHOT_COLUMNS, *PAGING})
     return SnapshotQuery(
-        **_page(ask, query, SNAPSHOT_COLUMNS, SNAPSHOT_ORDERS),
-        after=await _marker(query, ask.store.find_snapshot),
+        **_page(call, query, SNAPSHOT_COLUMNS, SNAPSHOT_ORDERS),
+        after=await _marker(query, call.store.find_snapshot),
     )
 
 
-def _page(ask: Ask, query: QueryParams, columns: Mapping[str, str], orders: Mapping[str, str]) -> dict[str, Any]:
+def _page(call: Call, query: QueryParams, columns: Mapping[str, str], orders: Mapping[str, str]) -> dict[str, Any]:
     """Return the filters, the order and the size of a page of volumes or snapshots."""
     # An administrator can name a project in a list of all.
-    named = query.get("project_id") if ask.is_admin and ask.viewer is None else None
+    named = query.get("project_id") if call.is_admin and call.viewer is None else None
     return {
-        "project_id": ask.viewer if named is None else named,
+        "project_id": call.viewer if named is None else named,
         "columns": {column: [_value(name, query[name])] for name, column in columns.items() if name in query},
         "order": _order(query, orders),
         "offset": number(query, "offset", MOST_OFFSET) or 0,
@@ -85,27 +85,27 @@ def _page(ask: Ask, query: QueryParams, columns: Mapping[str, str], orders: Mapp
     }
 
 
-async def of_attachments(ask: Ask) -> AttachmentQuery:
+async def of_attachments(call: Call) -> AttachmentQuery:
     """Parse the query of a list of attachments; without a limit it returns all."""
-    query = ask.request.query_params
+    query = call.request.query_params
     return AttachmentQuery(
-        project_id=ask.viewer,
+        project_id=call.viewer,
         volume_ids=[query["volume_id"]] if "volume_id" in query else None,
         server_id=query.get("instance_id"),
         status=query.get("status") or query.get("attach_status"),
-        after=await _marker(query, ask.seen_attachment),
+        after=await _marker(query, call.seen_attachment),
         limit=limit(query) if query.get("limit") else None,
     )
 
 
-def page_links(ask: Ask, kind: str, found: Sequence[Any], detail: bool) -> dict[str, Any]:
+def page_links(call: Call, kind: str, found: Sequence[Any], detail: bool) -> dict[str, Any]:
     """Return the link to the next page, if there may be one."""
-    query = ask.request.query_params
+    query = call.request.query_params
     if not found or "limit" not in query or len(found) < limit(query):
         return {}
-    following = next_query(ask.request, found[-1].id, without=("marker", "offset"))
+    following = next_query(call.request, found[-1].id, without=("marker", "offset"))
     path = f"{kind}/detail" if detail else kind
-    return {f"{kind}_links": [{"rel": "next", "href": f"{ask.request.root_url}/v3/{path}?{following}"}]}
+    return {f"{kind}_links": [{"rel": "next", "href": f"{call.request.root_url}/v3/{path}?{following}"}]}
 
 
 def limit(query: QueryParams) -> int:
@@ -123,10 +123,10 @@ def number(query: QueryParams, name: str, most: int) -> int | None:
     return int(value)
 
 
-def _check_known(ask: Ask, known: set[str]) -> None:
+def _check_known(call: Call, known: set[str]) -> None:
     """Raises: Problem: an unknown filter. Old versions ignore it, as in Cinder."""
-    unknown = sorted(set(ask.request.query_params) - known)
-    if unknown and ask.minor >= FILTERS_CHECKED_SINCE:
+    unknown = sorted(set(call.request.query_params) - known)
+    if unknown and call.minor >= FILTERS_CHECKED_SINCE:
         raise Problem(400, f"Invalid filters {', '.join(unknown)[:200]} are found in query options.")
 
 

@@ -29,7 +29,7 @@ R = TypeVar("R", VolumeRecord, SnapshotRecord, AttachmentRecord)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(Admitted):
+class Call(Admitted):
     """One request at its version, and the dependencies of its handler."""
 
     body_limit_bytes: ClassVar = 1 << 18
@@ -95,7 +95,7 @@ class Ask(Admitted):
         return await self.service.change(record.id, dated)
 
 
-Handler = Callable[[Ask], Awaitable[Reply]]
+Handler = Callable[[Call], Awaitable[Reply]]
 Rule = Callable[[Principal], bool]
 
 ACCEPTED: Final = Reply(status=202)
@@ -114,10 +114,10 @@ def admin(principal: Principal) -> bool:
     return bool(principal.roles & ADMINS)
 
 
-def admission(service: VolumeService) -> Callable[[Request, Route], Awaitable[Ask]]:
+def admission(service: VolumeService) -> Callable[[Request, Route], Awaitable[Call]]:
     """Return the check of version, principal and rule."""
 
-    async def admit(request: Request, route: Route) -> Ask:
+    async def admit(request: Request, route: Route) -> Call:
         minor = request.minor = VERSIONS.negotiate(request.headers.get("openstack-api-version", ""))
         principal = await project_principal(request, service.identity)
         from_service = await is_from_service(request, service.identity, principal)
@@ -126,7 +126,7 @@ def admission(service: VolumeService) -> Callable[[Request, Route], Awaitable[As
             raise Problem(404, f"This is there from version 3.{route.since} on.")
         if not route.rule(principal):
             raise Forbidden("Policy does not allow this to be performed.")
-        return Ask(service=service, request=request, principal=principal, minor=minor, is_from_service=from_service)
+        return Call(service=service, request=request, principal=principal, minor=minor, is_from_service=from_service)
 
     return admit
 

@@ -7,7 +7,7 @@ from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.embedded.volume.fields import flag
 from whimbrel.embedded.volume.microversions import MOST
 from whimbrel.embedded.volume.queries import SNAPSHOT_COLUMNS, VOLUME_COLUMNS
-from whimbrel.embedded.volume.request import Ask
+from whimbrel.embedded.volume.request import Call
 from whimbrel.embedded.volume.types import type_of_path
 from whimbrel.embedded.volume.views import BACK_END, host_of, moment
 from whimbrel.http.problem import Problem
@@ -63,16 +63,16 @@ EXTENSIONS = {
 }
 
 
-async def list_zones(ask: Ask) -> Reply:
-    zones = [{"zoneName": zone, "zoneState": {"available": True}} for zone in await ask.service.zones()]
+async def list_zones(call: Call) -> Reply:
+    zones = [{"zoneName": zone, "zoneState": {"available": True}} for zone in await call.service.zones()]
     return Reply({"availabilityZoneInfo": zones})
 
 
-async def list_services(ask: Ask) -> Reply:
+async def list_services(call: Call) -> Reply:
     """List the volume hosts: one for each zone, all of them this process."""
-    query, now = ask.request.query_params, ask.service.clock.now()
+    query, now = call.request.query_params, call.service.clock.now()
     found: list[dict[str, Any]] = []
-    for zone in await ask.service.zones():
+    for zone in await call.service.zones():
         shown: dict[str, Any] = {
             "binary": BINARY,
             "host": host_of(zone),
@@ -85,9 +85,9 @@ async def list_services(ask: Ask) -> Reply:
             "frozen": False,
             "active_backend_id": None,
         }
-        if ask.minor >= 7:
+        if call.minor >= 7:
             shown["cluster"] = None
-        if ask.minor >= 49:
+        if call.minor >= 49:
             shown["backend_state"] = "up"
         found.append(shown)
     if binary := query.get("binary"):
@@ -97,13 +97,13 @@ async def list_services(ask: Ask) -> Reply:
     return Reply({"services": found})
 
 
-async def refuse_change(ask: Ask) -> Reply:
+async def refuse_change(call: Call) -> Reply:
     """Refuse to disable, freeze or fail over a volume host: all of them are this process.
 
     Raises: NotFound: to enable or disable one that does not exist. Invalid.
     """
-    action, sent = ask.path("action"), await ask.body(dict[str, Any])
-    hosts = [host_of(zone) for zone in await ask.service.zones()]
+    action, sent = call.path("action"), await call.body(dict[str, Any])
+    hosts = [host_of(zone) for zone in await call.service.zones()]
     if action in ("enable", "disable") and (sent.get("host") not in hosts or sent.get("binary", BINARY) != BINARY):
         raise NotFound(
             f"Service {str(sent.get('binary'))[:50]} could not be found on host {str(sent.get('host'))[:50]}."
@@ -111,12 +111,12 @@ async def refuse_change(ask: Ask) -> Reply:
     raise Invalid(f"{action[:50]} is not supported: volume hosts here are zones of one process.")
 
 
-async def list_pools(ask: Ask) -> Reply:
+async def list_pools(call: Call) -> Reply:
     """List the pools: one for each zone, all of them on the same disk."""
-    detail = flag(ask.request.query_params.get("detail", "false"), "detail")
-    total, free = ask.service.files.free_gib()
+    detail = flag(call.request.query_params.get("detail", "false"), "detail")
+    total, free = call.service.files.free_gib()
     pools: list[dict[str, Any]] = []
-    for zone in await ask.service.zones():
+    for zone in await call.service.zones():
         pool: dict[str, Any] = {"name": f"{host_of(zone)}#{BACK_END}"}
         if detail:
             pool["capabilities"] = {
@@ -133,19 +133,19 @@ async def list_pools(ask: Ask) -> Reply:
     return Reply({"pools": pools})
 
 
-async def show_capabilities(ask: Ask) -> Reply:
+async def show_capabilities(call: Call) -> Reply:
     """Show a volume host: it has no properties that a volume type could ask for."""
-    host = ask.path("host")
-    if host not in [host_of(zone) for zone in await ask.service.zones()]:
+    host = call.path("host")
+    if host not in [host_of(zone) for zone in await call.service.zones()]:
         raise NotFound(f"Service {BINARY} could not be found on host {host[:50]}.")
     nothing = dict.fromkeys(("pool_name", "display_name", "description", "visibility"))
     shown = {"namespace": f"OS::Storage::Capabilities::{host}", **DRIVER, **nothing}
     return Reply({**shown, "replication_targets": [], "properties": {}})
 
 
-async def list_filters(ask: Ask) -> Reply:
+async def list_filters(call: Call) -> Reply:
     """List the filters of lists."""
-    wanted = ask.request.query_params.get("resource")
+    wanted = call.request.query_params.get("resource")
     return Reply(
         {
             "resource_filters": [
@@ -157,36 +157,36 @@ async def list_filters(ask: Ask) -> Reply:
     )
 
 
-def list_none(kind: str) -> Callable[[Ask], Awaitable[Reply]]:
+def list_none(kind: str) -> Callable[[Call], Awaitable[Reply]]:
     """Return a handler that lists objects of a kind that this service cannot create: none."""
 
-    async def listed(ask: Ask) -> Reply:
+    async def listed(call: Call) -> Reply:
         return Reply({kind: []})
 
     return listed
 
 
-def refuse(what: str) -> Callable[[Ask], Awaitable[Reply]]:
+def refuse(what: str) -> Callable[[Call], Awaitable[Reply]]:
     """Return a handler that refuses to create what this service does not have."""
 
-    async def refused(ask: Ask) -> Reply:
+    async def refused(call: Call) -> Reply:
         raise Invalid(f"{what} are not supported by this volume service.")
 
     return refused
 
 
-async def show_encryption(ask: Ask) -> Reply:
+async def show_encryption(call: Call) -> Reply:
     """Show the encryption of a type: none, as Cinder shows it."""
-    await type_of_path(ask)
+    await type_of_path(call)
     return Reply({})
 
 
-async def list_extensions(ask: Ask) -> Reply:
+async def list_extensions(call: Call) -> Reply:
     return Reply({"extensions": [_extension(alias) for alias in EXTENSIONS]})
 
 
-async def show_extension(ask: Ask) -> Reply:
-    alias = ask.path("alias")
+async def show_extension(call: Call) -> Reply:
+    alias = call.path("alias")
     if alias not in EXTENSIONS:
         raise Problem(404, f"There is no extension {alias[:50]}.")
     return Reply({"extension": _extension(alias)})

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Invalid, NotFound, Refused
 from whimbrel.embedded.volume import views
 from whimbrel.embedded.volume.fields import Key, Metadata, Name, fitted, flag, wrapped
-from whimbrel.embedded.volume.request import ACCEPTED, Ask
+from whimbrel.embedded.volume.request import ACCEPTED, Call
 from whimbrel.embedded.volume.service import DEFAULT_TYPE, may_use
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
@@ -39,11 +39,11 @@ class Access(msgspec.Struct, kw_only=True):
     project: ProjectId
 
 
-async def create(ask: Ask) -> Reply:
-    sent = await wrapped(ask, "volume_type", NewType)
-    now = ask.service.clock.now()
+async def create(call: Call) -> Reply:
+    sent = await wrapped(call, "volume_type", NewType)
+    now = call.service.clock.now()
     record = VolumeType(
-        id=ask.service.ids.uuid(),
+        id=call.service.ids.uuid(),
         name=_named(sent.name),
         description=sent.description,
         public=flag(sent.is_public, "os-volume-type-access:is_public"),
@@ -51,39 +51,39 @@ async def create(ask: Ask) -> Reply:
         created_at=now,
         updated_at=now,
     )
-    await ask.store.add_type(record)
-    shown = views.volume_type(ask, record)
+    await call.store.add_type(record)
+    shown = views.volume_type(call, record)
     shown.pop("qos_specs_id", None)  # Cinder does not add it to this answer
     return Reply({"volume_type": shown})
 
 
-async def search(ask: Ask) -> Reply:
+async def search(call: Call) -> Reply:
     """List types: an administrator requests all with is_public=None."""
-    await ask.service.default_type()
-    query = ask.request.query_params
-    wanted = query.get("is_public", "true" if not ask.is_admin else "none").lower()
+    await call.service.default_type()
+    query = call.request.query_params
+    wanted = query.get("is_public", "true" if not call.is_admin else "none").lower()
     public = None if wanted in ("none", "null") else flag(wanted, "is_public")
-    project_id = None if ask.is_admin else ask.project_id
-    found = [each for each in await ask.store.types() if may_use(each, project_id)]
-    if public is not None and ask.is_admin:
+    project_id = None if call.is_admin else call.project_id
+    found = [each for each in await call.store.types() if may_use(each, project_id)]
+    if public is not None and call.is_admin:
         found = [each for each in found if each.public == public]
     if "name" in query:
         found = [each for each in found if each.name == query["name"]]
-    return Reply({"volume_types": [views.volume_type(ask, each) for each in found]})
+    return Reply({"volume_types": [views.volume_type(call, each) for each in found]})
 
 
-async def show(ask: Ask) -> Reply:
-    return Reply({"volume_type": views.volume_type(ask, await type_of_path(ask))})
+async def show(call: Call) -> Reply:
+    return Reply({"volume_type": views.volume_type(call, await type_of_path(call))})
 
 
-async def show_default(ask: Ask) -> Reply:
-    return Reply({"volume_type": views.volume_type(ask, await ask.service.default_type())})
+async def show_default(call: Call) -> Reply:
+    return Reply({"volume_type": views.volume_type(call, await call.service.default_type())})
 
 
-async def update(ask: Ask) -> Reply:
-    sent = await wrapped(ask, "volume_type", ChangedType)
-    record = await type_of_path(ask)
-    changes: dict[str, Any] = {"updated_at": ask.service.clock.now()}
+async def update(call: Call) -> Reply:
+    sent = await wrapped(call, "volume_type", ChangedType)
+    record = await type_of_path(call)
+    changes: dict[str, Any] = {"updated_at": call.service.clock.now()}
     if sent.name is not None:
         if record.name == DEFAULT_TYPE and sent.name != DEFAULT_TYPE:
             raise Refused("The default volume type keeps its name.")
@@ -92,26 +92,26 @@ async def update(ask: Ask) -> Reply:
         changes["description"] = sent.description
     if sent.is_public is not None:
         changes["public"] = flag(sent.is_public, "is_public")
-    shown = views.volume_type(ask, await ask.store.change_type(replace(record, **changes)))
+    shown = views.volume_type(call, await call.store.change_type(replace(record, **changes)))
     return Reply({"volume_type": {name: value for name, value in shown.items() if name not in NOT_CHANGED}})
 
 
-async def delete(ask: Ask) -> Reply:
-    record = await type_of_path(ask)
+async def delete(call: Call) -> Reply:
+    record = await type_of_path(call)
     if record.name == DEFAULT_TYPE:
         raise Refused("The default volume type cannot be deleted.")
-    await ask.store.remove_type(record.id)
+    await call.store.remove_type(record.id)
     return ACCEPTED
 
 
-async def act(ask: Ask) -> Reply:
+async def act(call: Call) -> Reply:
     """Add or remove a project's access to a type."""
-    sent = await ask.body(dict[str, msgspec.Raw])
+    sent = await call.body(dict[str, msgspec.Raw])
     if list(sent) not in (["addProjectAccess"], ["removeProjectAccess"]):
         raise Problem(400, "There is no such action on volume types.")
     [(name, raw)] = sent.items()
-    project = fitted(ask, name, raw, Access).project
-    record = await type_of_path(ask)
+    project = fitted(call, name, raw, Access).project
+    record = await type_of_path(call)
     if record.public:
         raise Problem(409, "Everybody may use a public volume type.")
     if name == "addProjectAccess":
@@ -122,23 +122,23 @@ async def act(ask: Ask) -> Reply:
         if project not in record.projects:
             raise NotFound(f"Project {project} has no access to volume type {record.id}.")
         projects = [each for each in record.projects if each != project]
-    await ask.store.change_type(replace(record, projects=projects))
+    await call.store.change_type(replace(record, projects=projects))
     return ACCEPTED
 
 
-async def show_access(ask: Ask) -> Reply:
-    record = await type_of_path(ask)
+async def show_access(call: Call) -> Reply:
+    record = await type_of_path(call)
     if record.public:
         raise NotFound("Everybody may use a public volume type.")
     access = [{"volume_type_id": record.id, "project_id": project} for project in record.projects]
     return Reply({"volume_type_access": access})
 
 
-async def type_of_path(ask: Ask) -> VolumeType:
+async def type_of_path(call: Call) -> VolumeType:
     """Return the type in the path. Raises: NotFound: not found, or not accessible to the requester."""
-    wanted = ask.path("type_id")
-    for each in await ask.store.types():
-        if each.id == wanted and may_use(each, None if ask.is_admin else ask.project_id):
+    wanted = call.path("type_id")
+    for each in await call.store.types():
+        if each.id == wanted and may_use(each, None if call.is_admin else call.project_id):
             return each
     raise NotFound(f"Volume type {wanted[:50]} could not be found.")
 

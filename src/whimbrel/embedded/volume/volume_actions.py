@@ -10,7 +10,7 @@ from whimbrel.domain.errors import Conflict, Invalid, WrongState
 from whimbrel.domain.ids import ServerId
 from whimbrel.embedded.volume import images, volume_states
 from whimbrel.embedded.volume.fields import Key, fitted, flag, gib
-from whimbrel.embedded.volume.request import ACCEPTED, ADMINS, Ask
+from whimbrel.embedded.volume.request import ACCEPTED, ADMINS, Call
 from whimbrel.embedded.volume.service import Change
 from whimbrel.embedded.volume.volumes import delete_volume
 from whimbrel.http.problem import Problem
@@ -52,66 +52,66 @@ class Anything(msgspec.Struct, kw_only=True):
     pass
 
 
-Action = Callable[[Ask, VolumeRecord, Any], Awaitable[Reply]]
+Action = Callable[[Call, VolumeRecord, Any], Awaitable[Reply]]
 
 
-async def act(ask: Ask) -> Reply:
-    sent = await ask.body(dict[str, msgspec.Raw])
+async def act(call: Call) -> Reply:
+    sent = await call.body(dict[str, msgspec.Raw])
     if len(sent) != 1:
         raise Problem(400, "The body of an action names one action.")
     [(name, raw)] = sent.items()
     if name in GONE:
-        record = await ask.volume()  # a missing volume is reported first
+        record = await call.volume()  # a missing volume is reported first
         if name in DETACHING:
-            for claim in await ask.store.attachments(volume_ids=[record.id]):
-                await check_unused(ask, claim)
+            for claim in await call.store.attachments(volume_ids=[record.id]):
+                await check_unused(call, claim)
         raise Invalid(f"{name} is not done here: use attachments, from version 3.27 on.")
     if name not in ACTIONS:
         raise Problem(400, f"There is no such action: {name[:50]}.")
     action, kind, roles = ACTIONS[name]
-    if not ask.principal.roles & roles:
+    if not call.principal.roles & roles:
         raise Problem(403, f"Policy does not allow {name} to be performed.")
-    record = await ask.volume()
+    record = await call.volume()
     empty = msgspec.Raw(b"{}")
-    return await action(ask, record, fitted(ask, name, empty if bytes(raw) == b"null" else raw, kind))
+    return await action(call, record, fitted(call, name, empty if bytes(raw) == b"null" else raw, kind))
 
 
-async def _extend(ask: Ask, record: VolumeRecord, sent: Extension) -> Reply:
+async def _extend(call: Call, record: VolumeRecord, sent: Extension) -> Reply:
     size = gib(sent.new_size, "new_size")
-    what = "extend in use" if ask.minor >= EXTEND_IN_USE_SINCE else "extend"
+    what = "extend in use" if call.minor >= EXTEND_IN_USE_SINCE else "extend"
 
     def larger(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         volume_states.check(volume, what)
         if size <= volume.size_gib:
             raise Invalid(f"The new size must be more than {volume.size_gib} GiB; it is {size} GiB.")
-        return Change(replace(volume, size_gib=size, status="extending"), limits=ask.service.limits)
+        return Change(replace(volume, size_gib=size, status="extending"), limits=call.service.limits)
 
-    await ask.change(record, larger)
-    ask.service.wake()
+    await call.change(record, larger)
+    call.service.wake()
     return ACCEPTED
 
 
 def _becomes(what: str, status: str) -> Action:
     """Return an action that changes only the status."""
 
-    async def action(ask: Ask, record: VolumeRecord, sent: Anything) -> Reply:
+    async def action(call: Call, record: VolumeRecord, sent: Anything) -> Reply:
         def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
             volume_states.check(volume, what)
             return Change(replace(volume, status=volume_states.by_claims(claims) if status == "as held" else status))
 
-        await ask.change(record, changed)
+        await call.change(record, changed)
         return ACCEPTED
 
     return action
 
 
-async def _set_bootable(ask: Ask, record: VolumeRecord, sent: Bootable) -> Reply:
+async def _set_bootable(call: Call, record: VolumeRecord, sent: Bootable) -> Reply:
     bootable = flag(sent.bootable, "bootable")
-    await ask.change(record, lambda volume, claims: Change(replace(volume, bootable=bootable)))
+    await call.change(record, lambda volume, claims: Change(replace(volume, bootable=bootable)))
     return Reply(status=200)
 
 
-async def _set_readonly(ask: Ask, record: VolumeRecord, sent: ReadOnly) -> Reply:
+async def _set_readonly(call: Call, record: VolumeRecord, sent: ReadOnly) -> Reply:
     """Set the flag, and show it in the metadata: also False, once it was set."""
     readonly = flag(sent.readonly, "readonly")
 
@@ -119,11 +119,11 @@ async def _set_readonly(ask: Ask, record: VolumeRecord, sent: ReadOnly) -> Reply
         volume_states.check(volume, "make read-only")
         return Change(replace(volume, readonly=readonly, metadata={**volume.metadata, "readonly": str(readonly)}))
 
-    await ask.change(record, changed)
+    await call.change(record, changed)
     return ACCEPTED
 
 
-async def _reset_status(ask: Ask, record: VolumeRecord, sent: Reset) -> Reply:
+async def _reset_status(call: Call, record: VolumeRecord, sent: Reset) -> Reply:
     if sent.status is None and sent.attach_status is None and sent.migration_status is None:
         raise Invalid("os-reset_status names a status, an attach_status or a migration_status.")
     if sent.migration_status not in (None, "none"):
@@ -138,38 +138,38 @@ async def _reset_status(ask: Ask, record: VolumeRecord, sent: Reset) -> Reply:
         ended[:] = [claim.export for claim in claims if detach and claim.export]
         return Change(replace(volume, status=status), detach=[claim.id for claim in claims] if detach else [])
 
-    await ask.change(record, reset)
+    await call.change(record, reset)
     for name in ended:
-        await ask.service.exports.close(name)
-    ask.service.wake()
+        await call.service.exports.close(name)
+    call.service.wake()
     return ACCEPTED
 
 
-async def _force_detach(ask: Ask, record: VolumeRecord, sent: ForcedDetach) -> Reply:
-    claims = await ask.store.attachments(volume_ids=[record.id])
+async def _force_detach(call: Call, record: VolumeRecord, sent: ForcedDetach) -> Reply:
+    claims = await call.store.attachments(volume_ids=[record.id])
     ended = [claim for claim in claims if sent.attachment_id in (None, claim.id)]
     if not ended:
         raise Invalid(f"Volume {record.id} has no such attachment.")
     if len(ended) > 1:
         raise Invalid(f"Volume {record.id} is attached more than once: name the attachment_id.")
-    await release(ask, ended[0])
+    await release(call, ended[0])
     return ACCEPTED
 
 
-async def check_unused(ask: Ask, attachment: AttachmentRecord) -> None:
+async def check_unused(call: Call, attachment: AttachmentRecord) -> None:
     """Raises: Conflict: a user detaches a volume in use, and could attach it elsewhere and read the guest's writes.
 
     An administrator may not, either: the host would keep the device. An attachment that its server does not use belongs
     to its creator. Source: CVE-2023-2088, Cinder's attachment_deletion_allowed.
     """
     server = attachment.server_id
-    if ask.is_from_service or not (server and attachment.connector):
+    if call.is_from_service or not (server and attachment.connector):
         return
-    if await ask.service.users.uses(ServerId(server), attachment.id):
+    if await call.service.users.uses(ServerId(server), attachment.id):
         raise Conflict(f"Detach volume {attachment.volume_id} from server {server} by the compute API.")
 
 
-async def release(ask: Ask, attachment: AttachmentRecord) -> None:
+async def release(call: Call, attachment: AttachmentRecord) -> None:
     """Delete an attachment, closing its connection first. Idempotent. The remaining attachments determine the
     volume's state.
     """
@@ -177,20 +177,20 @@ async def release(ask: Ask, attachment: AttachmentRecord) -> None:
     def released(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         left = [claim for claim in claims if claim.id != attachment.id]
         status = volume_states.by_claims(left) if volume.status in volume_states.CLAIMED else volume.status
-        now = ask.service.clock.now()
+        now = call.service.clock.now()
         return Change(replace(volume, status=status, updated_at=now), detach=[attachment.id])
 
-    exports = ask.service.exports
+    exports = call.service.exports
     if attachment.export:
         await exports.close(attachment.export)
-    await ask.service.change(attachment.volume_id, released)
+    await call.service.change(attachment.volume_id, released)
     if attachment.export:
         await exports.close(attachment.export)  # the export loop may have opened it again meanwhile
 
 
-async def _retype(ask: Ask, record: VolumeRecord, sent: Retype) -> Reply:
+async def _retype(call: Call, record: VolumeRecord, sent: Retype) -> Reply:
     """Change the type; the file stays, because all types have the same location."""
-    kind = await ask.service.type_called(sent.new_type, None if ask.is_admin else ask.project_id)
+    kind = await call.service.type_called(sent.new_type, None if call.is_admin else call.project_id)
 
     def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         volume_states.check(volume, "retype")
@@ -198,12 +198,12 @@ async def _retype(ask: Ask, record: VolumeRecord, sent: Retype) -> Reply:
             raise WrongState("Invalid volume: whether it can be attached more than once changes only while it is not.")
         return Change(replace(volume, type_id=kind.id, multiattach=kind.multiattach))
 
-    await ask.change(record, changed)
+    await call.change(record, changed)
     return ACCEPTED
 
 
-async def _force_delete(ask: Ask, record: VolumeRecord, sent: Anything) -> Reply:
-    await delete_volume(ask, record, cascade=False, force=True)
+async def _force_delete(call: Call, record: VolumeRecord, sent: Anything) -> Reply:
+    await delete_volume(call, record, cascade=False, force=True)
     return ACCEPTED
 
 
