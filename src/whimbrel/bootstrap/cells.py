@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from whimbrel.adapters.bus.older_agents import CarefulAgents
+from whimbrel.adapters.bus.older_agents import ReleaseCheckedAgents
 from whimbrel.adapters.sql.cell.hosts import SqlHosts
 from whimbrel.adapters.sql.cell.pci_devices import SqlDevices
 from whimbrel.adapters.sql.cell.servers import SqlServers
@@ -160,7 +160,7 @@ class OpenCells(Mapping[CellName, Cell]):
             servers=SqlServers(database),
             hosts=hosts,
             devices=SqlDevices(database),
-            agents=CarefulAgents(self._agents(info.name), hosts.agents),
+            agents=ReleaseCheckedAgents(self._agents(info.name), hosts.agents),
             database=database.dialect,
         )
         return OpenCell(info, cell, database)

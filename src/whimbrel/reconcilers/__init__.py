@@ -1,1 +1,1 @@
-"""Reconcilers: each round reads the current state anew and keeps no memory."""
+"""Reconcilers: each round reads the current state; nothing is kept between rounds."""

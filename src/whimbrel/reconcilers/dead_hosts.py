@@ -1,4 +1,4 @@
-"""Evacuate dead hosts without being asked, if the rule evacuate_dead_hosts says so.
+"""Evacuate dead hosts automatically, if the rule evacuate_dead_hosts is set.
 
 Invariant: if more than a share of a zone's hosts is down, nothing of the zone is evacuated: it is probably the control
 plane that is cut off. Evidence is needed as for every evacuation.

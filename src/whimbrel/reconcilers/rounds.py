@@ -44,7 +44,7 @@ SLOW_ROUNDS: Sequence[Round] = (
     reclaim_soft_deleted,  # servers that were soft-deleted long enough ago
     drop_late_snapshots,  # images of snapshots and shelves that are over, by stale requests
     clear_returned_sources,  # guests that evacuations left on hosts that answer again
-    evacuate_dead_hosts,  # if a rule says so
+    evacuate_dead_hosts,  # if the rule evacuate_dead_hosts is set
     follow_lost_power,  # servers recorded as running with guests that are off
     follow_changed_ports,  # nics whose ports were deleted or have other addresses, without news of it
     end_group_moves,  # failed moves of server groups

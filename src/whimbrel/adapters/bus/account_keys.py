@@ -1,6 +1,7 @@
 """The accounts of the bus: the operator, one account for each cell, one for the control plane, and NATS's own.
 
-Each is made once, whichever process needs it first. Whoever can read the global database can sign for the bus.
+Each is created once, by the process that needs it first. Read access to the global database suffices to sign for the
+bus.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,16 +39,16 @@ from whimbrel.ports.stores.bus_accounts import BusAccount, BusAccounts
 OPERATOR: Final = "operator"
 
 VALID_S: Final = 30 * 86400.0
-"""How long claims of users count. Agents have theirs renewed before."""
+"""Lifetime of users' claims. Those of agents are renewed before they expire."""
 
 LEAF_VALID_S: Final = 365 * 86400.0
-"""How long claims of leaf servers count; an operator renews their files. Revocations are kept as long."""
+"""Lifetime of leaf servers' claims; an operator renews their files. Revocations are kept as long."""
 
 LEAF_NAME: Final = "leaf "
-"""How the names of leaf servers' claims begin; the server's name follows."""
+"""Prefix of the names of leaf servers' claims; the server's name follows."""
 
 AGENT_NAME: Final = "agent "
-"""How the names of agents' claims begin; the host's name follows."""
+"""Prefix of the names of agents' claims; the host's name follows."""
 
 Logins = Callable[[], Awaitable[Login]]
 
@@ -58,11 +59,11 @@ class AccountKeys:
         self._clock = clock
 
     async def operator(self) -> BusAccount:
-        """Return the operator; it is made if there is none."""
+        """Return the operator; create it if there is none."""
         return await self._ensure(OPERATOR, "operator", operator_jwt)
 
     async def account(self, name: str) -> BusAccount:
-        """Return an account; it is made if there is none."""
+        """Return an account; create it if there is none."""
         operator = key_of(await self.operator())
 
         def signed(key: Key, now: float) -> str:
@@ -90,7 +91,7 @@ class AccountKeys:
         return user_jwt(account, f"{AGENT_NAME}{host}", public_key, self._clock.now(), valid_s, of_agent(host))
 
     def cell_logins(self, cell: CellName, name: str) -> Logins:
-        """Return logins of this process to a cell's account. name: of the process, for people."""
+        """Return logins of this process to a cell's account. name: of the process, as servers of NATS show it."""
         return self._logins(cell_account(cell), name, of_cell_process)
 
     def control_logins(self, name: str) -> Logins:
@@ -131,8 +132,8 @@ class AccountKeys:
         """Revoke all claims for a key of a cell that were signed until now. Takes effect when it is pushed."""
         await self._sign_again(cell_account(cell), {public_key: int(self._clock.now())})
 
-    async def outdo(self, account: BusAccount, stored: str) -> None:
-        """Sign an account anew if servers have newer claims of it, as after a database was put back.
+    async def supersede(self, account: BusAccount, stored: str) -> None:
+        """Sign an account again if servers have newer claims of it, as after a database was restored.
 
         What was revoked meanwhile stays revoked. stored: the claims that the servers have.
         """

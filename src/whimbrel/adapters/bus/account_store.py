@@ -1,4 +1,4 @@
-"""Accounts on the servers of NATS: each server stores what the operator has signed, and tells the others.
+"""Accounts on the servers of NATS: each server stores what the operator has signed, and forwards it to the others.
 
 Invariant: what is stored there becomes what the database has, even if several processes change it at once: after each
 push the database is read again.
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 ANSWER_S = 5.0
 LOOK_S = 30.0
-"""How often processes compare what servers have with the database: so long a new cell has to wait at most."""
+"""Interval at which processes compare the servers' accounts with the database: the longest wait of a new cell."""
 
 
 class _Code(msgspec.Struct):
@@ -51,7 +51,7 @@ async def push_accounts(system: BusConnection, keys: AccountKeys) -> list[str]:
     while found := await outdated(system, await keys.all()):
         for account, stored in found:
             if stored:
-                await keys.outdo(account, stored)
+                await keys.supersede(account, stored)
             await _push(system, await keys.account(account.name))
             pushed.append(account.name)
     return pushed

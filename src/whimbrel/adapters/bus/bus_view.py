@@ -165,5 +165,7 @@ async def _gather(system: BusConnection, subject: str, question: Any, kind: type
     messages = await system.gather(subject, msgspec.json.encode(question), QUIET_S)
     answers = [read_report(each, subject, kind) for each in messages]
     if not answers:
-        raise Unavailable("no server of NATS reports its name: is its configuration that of this cloud?")
+        raise Unavailable(
+            "no NATS server answers in the system account: check that their configuration is of this cloud"
+        )
     return answers

@@ -10,7 +10,7 @@ from whimbrel.domain.errors import Unavailable
 LARGE = 16 * 1024
 """From this size on, in bytes, compression is worth its time."""
 LARGEST = 64 * 1024 * 1024
-"""What a message may become. A host that is broken into could send little that becomes much."""
+"""Maximum size of a decompressed message: a compromised host could send a small one that expands to fill the memory."""
 
 HEADERS = {"Content-Encoding": "deflate"}
 

@@ -23,11 +23,11 @@ class LocalAgents:
     def at(self, host: HostName) -> Agent:
         agent = self._agents.get(host)
         if agent is None:
-            return cast(Agent, _Nobody(host))
-        return agent if self._timeout_s is None else cast(Agent, _Impatient(host, agent, self._timeout_s))
+            return cast(Agent, _MissingAgent(host))
+        return agent if self._timeout_s is None else cast(Agent, _TimeLimitedAgent(host, agent, self._timeout_s))
 
 
-class _Impatient:
+class _TimeLimitedAgent:
     """Wraps an agent with a time limit; an order that exceeds it continues in the background."""
 
     def __init__(self, host: HostName, agent: Agent, timeout_s: float) -> None:
@@ -50,7 +50,7 @@ class _Impatient:
         return call
 
 
-class _Nobody:
+class _MissingAgent:
     """Stands in for a missing agent: never answers."""
 
     def __init__(self, host: HostName) -> None:

@@ -33,8 +33,8 @@ RELEASE, SENT_AT, TIMEOUT = "Release", "Sent-At", "Timeout"
 """Headers of an order: the sender's release, its clock since its machine's start, and how many seconds it waits."""
 
 SESSION_S = 5.0
-"""How long a session that was read is used. So long an agent that was replaced may still be sent orders, if it has not
-noticed yet; with the next heartbeat it does."""
+"""How long a session that was read is used. A replaced agent may still receive orders for that time, until its next
+heartbeat tells it that it was replaced."""
 
 SessionOf = Callable[[HostName], Awaitable[int]]
 """Returns the newest session of a host's agent; 0: it had none yet."""

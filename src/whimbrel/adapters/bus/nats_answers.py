@@ -59,7 +59,7 @@ async def answer(
         how = how | (headers or {})
     except WorldError as error:
         body, how = encode_trouble(error), TROUBLE
-    except Exception:  # any: the sender is told, and others go on being answered
+    except Exception:  # any: the sender receives an error, and other messages are still answered
         log.exception("a message could not be processed", subject=message.subject)
         body, how = encode_trouble(Unavailable(f"{message.subject} failed, see the log of its receiver")), TROUBLE
     try:

@@ -117,7 +117,7 @@ class BusConnection:
         return "" if self.is_connected else self._problem
 
     async def connected(self, timeout_s: float | None = None) -> None:
-        """Wait until there is a connection. Raises: Unavailable: there was none so long."""
+        """Wait until there is a connection. Raises: Unavailable: there was none within timeout_s."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._is_here.wait()
@@ -134,8 +134,8 @@ class BusConnection:
     ) -> Msg:
         """Send a question and return the answer.
 
-        again_s: send it again whenever no answer has come for so long: another member of a queue group may get it. The
-        first answer counts.
+        again_s: interval after which an unanswered question is sent again: another member of a queue group may receive
+        it. The first answer counts.
         Raises: NoResponders: no listener. Unavailable: no answer, it may have arrived. Refused: it is too large.
         """
         client = await self._present(timeout_s)
@@ -313,7 +313,7 @@ class BusConnection:
             await flush(client, CONNECT_S)
 
     async def _until_lost(self, client: Client, lost: asyncio.Event) -> None:
-        """Return when the connection is closed. Raises: nats.errors.Error: the server does not answer any more."""
+        """Return when the connection is closed. Raises: nats.errors.Error: the server has stopped answering."""
         while not lost.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._ping_s):

@@ -77,8 +77,8 @@ class NatsControlPlane:
         self, host: HostName, server: ServerId, path: str, method: str = "GET", body: bytes = b""
     ) -> MetadataAnswer:
         again = method == "GET"  # a password is accepted once
-        told: MetadataAnswer = await self._ask(host, "guest_metadata", server, path, method, body, again=again)
-        return told
+        metadata: MetadataAnswer = await self._ask(host, "guest_metadata", server, path, method, body, again=again)
+        return metadata
 
     async def network_state(self, host: HostName, known: str) -> HostNetworks | None:
         state: HostNetworks | None = await self._ask(host, "network_state", known)

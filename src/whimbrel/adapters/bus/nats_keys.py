@@ -39,7 +39,7 @@ class Permissions(NamedTuple):
     publish: Sequence[str]  # subjects, wildcards included; all others are refused
     subscribe: Sequence[str]
     answer_s: float = 0.0
-    """How long it may answer a question that it received, once, wherever the answer goes. 0: not at all."""
+    """How long it may send one answer to a question that it received, to any subject. 0: not at all."""
 
 
 class Login(NamedTuple):

@@ -15,7 +15,7 @@ from whimbrel.ports.stores.hosts import AgentInfo
 KnownAgents = Callable[[], Awaitable[Mapping[HostName, AgentInfo]]]
 
 
-class CarefulAgents:
+class ReleaseCheckedAgents:
     """Implements ports.hosts.agent.Agents. An agent of which nothing is known is in this process, and is asked."""
 
     def __init__(self, agents: Agents, known: KnownAgents, added: Mapping[str, Collection[str]] = ADDED) -> None:
@@ -26,10 +26,10 @@ class CarefulAgents:
 
     def at(self, host: HostName) -> Agent:
         agent = self._agents.at(host)
-        return cast(Agent, _Careful(agent, host, self._known, self._added)) if self._added else agent
+        return cast(Agent, _ReleaseCheckedAgent(agent, host, self._known, self._added)) if self._added else agent
 
 
-class _Careful:
+class _ReleaseCheckedAgent:
     def __init__(self, agent: Agent, host: HostName, known: KnownAgents, added: Mapping[str, Collection[str]]) -> None:
         self._agent = agent
         self._host = host

@@ -16,9 +16,9 @@ MAX_PAYLOAD = 8 * 1024 * 1024
 """Larger than NATS's default, 1 MiB, for the guests and ledgers of large hosts."""
 
 PING_S, PINGS = 10, 2
-"""How often a server asks a client whether it is there, and how often in vain. A process that is stopped, or whose
-machine is cut off, so loses its share of questions after half of the time after which hosts count as down, not after
-six minutes."""
+"""Interval of a server's pings, and the number of unanswered ones after which it closes a connection. A process that
+has stopped, or lost its network, loses its share of questions after half of the time after which hosts count as down;
+with NATS's defaults it would after six minutes."""
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Hub(msgspec.Struct, frozen=True, kw_only=True):
     ca: Path | None = None  # what their certificates are checked with; None: the system's
     insecure: bool = False  # without TLS
     credentials: Path = Path("/etc/nats")  # the directory of the files of credentials, on the leaf's machine
-    public_key: str = ""  # of the leaf server; for people
+    public_key: str = ""  # of the leaf server, in a comment of the file
 
     def __post_init__(self) -> None:
         if self.ca and self.insecure:
@@ -115,7 +115,7 @@ async def server_configuration(keys: AccountKeys, options: ServerOptions, hub: H
         "  type: full",
         f"  dir: {_text(str(options.directory))}",
         "  allow_delete: false",
-        '  interval: "5s"',  # so long a server that was down may still admit keys that were revoked meanwhile
+        '  interval: "5s"',  # the longest time for which a server that was down admits keys that were revoked
         "}",
         "resolver_preload: {",
         *(f"  {each.public_key}: {_text(each.jwt)}" for each in known),

@@ -53,7 +53,7 @@ async def ip(*words: str, namespace: str | None = None) -> str:
 
 
 async def show(*words: str, namespace: str | None = None) -> list[dict[str, Any]]:
-    """Return what `ip -j -d` says of links, addresses or routes."""
+    """Return the output of `ip -j -d` about links, addresses or routes."""
     output = await run("ip", *(("-n", namespace) if namespace else ()), "-j", "-d", *words)
     found: list[dict[str, Any]] = msgspec.json.decode(output or "[]")
     return [each for each in found if each]

@@ -83,7 +83,7 @@ class MetadataServers:
         running.servers.update(_servers(network))
 
     async def remove(self, network_id: str) -> None:
-        """Answer the ports of a network no more. Idempotent."""
+        """Stop answering the ports of a network. Idempotent."""
         if running := self._running.pop(network_id, None):
             running.stop.set()
             await asyncio.wait((running.task,))
@@ -102,14 +102,14 @@ class MetadataServers:
             if body is None:
                 return Response("413 Content Too Large", 413)
             try:
-                told = await self._answer(server, request.scope["path"], request.method, body)
+                answer = await self._answer(server, request.scope["path"], request.method, body)
             except Refused:
                 return Response("404 Not Found", 404)
             except WorldError as trouble:
                 log.warning("a guest's metadata could not be read", server=server, reason=trouble.reason)
                 return Response("503 Service Unavailable", 503)
-            headers = {"retry-after": str(told.retry_after_s)} if told.retry_after_s else None
-            return Response(told.body, told.status, headers, told.content_type)
+            headers = {"retry-after": str(answer.retry_after_s)} if answer.retry_after_s else None
+            return Response(answer.body, answer.status, headers, answer.content_type)
 
         return Starlette(routes=[Route("/{path:path}", reply, methods=METHODS)])
 

@@ -19,7 +19,7 @@ ID_LENGTH: Final = 11  # a device's name has at most 15 characters
 
 
 def without_dad(address: str) -> tuple[str, ...]:
-    """Return the words after an address by which it is used at once: each host has it, or nobody else has."""
+    """Return the options of `ip address add` that skip duplicate address detection: it is on each host, or unique."""
     return ("nodad",) if ":" in address else ()
 
 

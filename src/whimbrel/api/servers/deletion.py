@@ -9,7 +9,7 @@ from whimbrel.servers.lifecycle import soft_delete as lifecycle
 
 
 async def delete(call: Call) -> None:
-    """Delete a server; where a rule says so it is kept for a while.
+    """Delete a server; with reclaim_instance_interval it is kept for that time.
 
     As in Nova, a server that is busy, or has no guest, is deleted at once.
     """

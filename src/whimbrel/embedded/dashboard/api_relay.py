@@ -42,7 +42,7 @@ PLAN_S = 600.0
 """Plans of large maintenances take long."""
 MAINTENANCES = "/whimbrel/maintenances"
 SILENCE_S = 4 * BEAT_S
-"""A stream of the API that says nothing for so long is broken."""
+"""Time without data after which a stream of the API counts as broken."""
 _COMPUTE = re.compile(r"(https?://.+)/compute(/v2\.1)?/?")
 NO_ANSWER = "The API does not answer."
 

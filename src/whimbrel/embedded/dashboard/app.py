@@ -21,7 +21,7 @@ CHANGES = "changes"
 IDENTITY = "identity"
 IDENTITY_HERE = b'data-identity="identity"'
 IDENTITY_RELAYED = b'data-identity="dashboard/identity"'
-"""Where the page logs in, as its first element says."""
+"""Where the page logs in, as its first element names it."""
 
 HEADERS = {
     "content-security-policy": "; ".join(

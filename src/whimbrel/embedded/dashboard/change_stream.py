@@ -3,7 +3,7 @@
 Invariants: a follower sees changes of those servers only that its policy lets it see. The token is in a header, never
 in the address. A stream ends when its token does, and when the process is stopped.
 
-Events: `reload` (read everything anew: the first event, and after a gap), `change` (of a server), `hosts` (one of them
+Events: `reload` (read everything again: the first event, and after a gap), `change` (of a server), `hosts` (one of them
 was switched or is no longer up, or a maintenance of some goes on; for operators). Lines without an event keep the
 connection open.
 """

@@ -94,7 +94,7 @@ async def unassign(call: Call) -> Reply:
 
 async def refuse(call: Call) -> Reply:
     """Refuse roles in domains and in the system."""
-    raise Refused("Roles are for projects here, not for domains or the system.")
+    raise Refused("Roles can be assigned in projects only, not in domains or the system.")
 
 
 def _named(call: Call) -> Line:

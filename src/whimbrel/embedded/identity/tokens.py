@@ -218,7 +218,7 @@ async def _project_id(store: IdentityStore, auth: Auth, user: User) -> str | Non
     if auth.scope.unscoped is not None:
         return None
     if auth.scope.project is None:
-        raise Problem(401, "Tokens are for projects here, not for domains or the system.")
+        raise Problem(401, "Tokens can be scoped to projects only, not to domains or the system.")
     return await _named_project_id(store, auth.scope.project)
 
 

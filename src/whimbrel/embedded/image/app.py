@@ -15,7 +15,7 @@ from whimbrel.ports.services.identity import Identity
 VERSIONS = (("v2.9", "CURRENT"), ("v2.5", "SUPPORTED"), ("v2.2", "SUPPORTED"), ("v2.0", "SUPPORTED"))
 
 GONE = ("/v1/images", "/v1/images/detail", "/v1/shared-images/{project_id}")
-"""What old clients ask for: they are told that the version is not there."""
+"""URLs of old clients: the answer is that the version does not exist."""
 
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/v2/images", images.search),

@@ -230,7 +230,7 @@ class Rules:
     async def _check_free(self, call: Call, policy: QosPolicy) -> None:
         if self._kind != "bandwidth_limit" and await guarantees_to_servers(call, policy.id):
             raise QosPolicyInUse(
-                f"QoS Policy {policy.id} is used by a port of a server, which has claimed what it says."
+                f"QoS Policy {policy.id} is used by a port of a server, which has claimed its guarantees."
             )
 
 

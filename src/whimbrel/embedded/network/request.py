@@ -115,7 +115,7 @@ class Call(Admitted):
                 return before, await saved
             except RevisionNumberConstraintFailed:
                 await self.context.clock.sleep(0)  # on SQLite nothing else yields to concurrent writers
-        raise Unavailable("It is changed by others all the time: ask again.")
+        raise Unavailable("The record is being changed by other requests: retry.")
 
     def _check_revision(self, revision: int) -> None:
         asked = self.request.headers.get("if-match")

@@ -105,7 +105,7 @@ async def default_of(call: Call, project_id: str) -> SecurityGroup:
             return (await call.store.add([_new_default(call, project_id)]))[0]
         except Conflict:  # a concurrent request created it; it becomes visible shortly
             await call.context.clock.sleep(0)
-    raise Unavailable(f"The default security group of project {project_id} is not there yet: ask again.")
+    raise Unavailable(f"The default security group of project {project_id} has not been created yet: retry.")
 
 
 def _new_default(call: Call, project_id: str) -> SecurityGroup:

@@ -85,7 +85,7 @@ async def update(call: Call) -> Reply:
     sent = await wrapped(call, "attachment", Connection)
     attachment = await call.attachment()
     if not sent.connector:
-        raise Problem(400, "A connector says from where the volume is used; this one says nothing.")
+        raise Problem(400, "The connector is empty: it must describe the host that uses the volume.")
     return Reply({"attachment": views.attachment(await _connected(call, attachment, _checked(sent.connector)))})
 
 
@@ -108,7 +108,7 @@ async def _connected(
             _check_alone(volume, claims, found, call)
         _check_connector(volume, found, connector)
         if found.export not in ("", secret):
-            raise Conflict(f"Attachment {found.id} is being connected: ask again.")
+            raise Conflict(f"Attachment {found.id} is being connected: retry.")
         mode: str = "ro" if volume.readonly else found.mode or connector.get("mode") or "rw"
         now = replace(
             found,
@@ -206,7 +206,7 @@ def _checked(connector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_alone(volume: VolumeRecord, claims: list[AttachmentRecord], found: AttachmentRecord, call: Call) -> None:
-    """Raises: Conflict: it is connected elsewhere, or a user connects anew what a server uses.
+    """Raises: Conflict: it is connected elsewhere, or a user connects again what a server uses.
 
     Source: Cinder's attachment_update.
     """

@@ -88,7 +88,7 @@ async def upload(call: Call, record: VolumeRecord, sent: Upload) -> Reply:
 async def reimage(call: Call, record: VolumeRecord, sent: Reimage) -> Reply:
     """Replace the content of a volume by that of an image. Source: Cinder's API.reimage."""
     if call.minor < REIMAGE_SINCE:
-        raise Problem(404, f"A volume is made anew from version 3.{REIMAGE_SINCE} on.")
+        raise Problem(404, f"Reimaging a volume requires version 3.{REIMAGE_SINCE} or later.")
     what = "reimage reserved" if flag(sent.reimage_reserved, "reimage_reserved") else "reimage"
 
     def check(volume: VolumeRecord, claims: list[AttachmentRecord]) -> None:
@@ -101,8 +101,8 @@ async def reimage(call: Call, record: VolumeRecord, sent: Reimage) -> Reply:
 
     def reimaging(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         check(volume, claims)
-        anew = replace(volume, status="downloading", upload_image_id=sent.image_id)
-        return Change(replace(anew, image_id=new.image_id, image_metadata=new.image_metadata, bootable=True))
+        loading = replace(volume, status="downloading", upload_image_id=sent.image_id)
+        return Change(replace(loading, image_id=new.image_id, image_metadata=new.image_metadata, bootable=True))
 
     await call.change(record, reimaging)
     call.service.wake()

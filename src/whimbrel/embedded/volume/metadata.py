@@ -82,7 +82,7 @@ class MetadataStore:
 
     def _one(self, name: str, has: Pairs) -> dict[str, Any]:
         if name not in has:
-            raise Problem(404, f"There is nothing called {name[:50]}.")
+            raise Problem(404, f"Metadata item {name[:50]} could not be found.")
         return {"meta": {name: has[name]}} if self.key == "metadata" else {name: has[name]}
 
     def routes(self, path: str, writer: Rule) -> list[tuple[str, str, Handler, Rule, int]]:

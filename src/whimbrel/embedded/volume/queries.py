@@ -181,4 +181,4 @@ async def _marker(query: QueryParams, find: Callable[[str], Awaitable[Found]]) -
     try:
         return await find(query["marker"])
     except NotFound as error:
-        raise Problem(404, f"There is nothing called {query['marker'][:50]} to begin behind.") from error
+        raise Problem(404, f"Marker {query['marker'][:50]} could not be found.") from error

@@ -123,7 +123,7 @@ def admission(service: VolumeService) -> Callable[[Request, Route], Awaitable[Ca
         from_service = await is_from_service(request, service.identity, principal)
         _check_project(request, principal, from_service)
         if minor < route.since:
-            raise Problem(404, f"This is there from version 3.{route.since} on.")
+            raise Problem(404, f"This URL requires version 3.{route.since} or later.")
         if not route.rule(principal):
             raise Forbidden("Policy does not allow this to be performed.")
         return Call(service=service, request=request, principal=principal, minor=minor, is_from_service=from_service)

@@ -291,7 +291,7 @@ class World:
     # Hosts
 
     def disconnect(self, host: HostName) -> None:
-        """Make the agent of a host answer no more. Its guests run on."""
+        """Disconnect the agent of a host. Its guests continue to run."""
         self.disconnected.add(host)
 
     async def lose_host(self, host: HostName) -> None:

@@ -1,4 +1,4 @@
-"""The processes of a simulated cloud: API processes, conductors, agents. Each is made anew after it dies."""
+"""The processes of a simulated cloud: API processes, conductors, agents. Each is started again after it dies."""
 
 import asyncio
 from collections.abc import Mapping

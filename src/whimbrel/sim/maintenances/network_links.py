@@ -89,7 +89,7 @@ class Links:
             self.end(name)
 
     async def wait(self, seconds: float) -> None:
-        """Wait so long, or until the rates change."""
+        """Wait for this time, or until the rates change."""
         changed = self._changed
         try:
             async with asyncio.timeout(None if seconds == NEVER else seconds):
@@ -115,7 +115,7 @@ class Links:
                 traffic.copied += done
 
     def _share(self) -> None:
-        """Set the rates anew, and wake the tasks that wait for transfers."""
+        """Recompute the rates, and wake the tasks that wait for transfers."""
         used = Counter(end for flow in self.flows.values() for end in flow.ends())
         now: defaultdict[int, float] = defaultdict(float)
         for flow in self.flows.values():

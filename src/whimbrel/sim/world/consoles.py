@@ -1,6 +1,6 @@
 """Consoles of simulated guests: a serial line that echoes, and a screen that says what the guest is.
 
-Invariant: a connection ends when its guest does not run here any more.
+Invariant: a connection ends when its guest stops running here.
 """
 
 import asyncio

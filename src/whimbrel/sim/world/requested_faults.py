@@ -53,7 +53,7 @@ class RequestedFaults:
         part.replace(self._directory / f"{name}.json")
 
     def remove(self, name: str) -> None:
-        """Ask for a fault no more. Idempotent."""
+        """Remove the request for a fault. Idempotent."""
         (self._directory / f"{name}.json").unlink(missing_ok=True)
 
     def check(self, host: HostName, order: str, server: ServerId | None) -> None:

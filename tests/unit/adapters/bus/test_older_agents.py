@@ -4,7 +4,7 @@ import pytest
 
 from tests.host_room import H1, Room, order, spec
 from whimbrel.adapters.bus.local import LocalAgents
-from whimbrel.adapters.bus.older_agents import CarefulAgents
+from whimbrel.adapters.bus.older_agents import ReleaseCheckedAgents
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.stores.hosts import AgentInfo
@@ -25,8 +25,8 @@ class Known:
         return self.infos
 
 
-def agents(known: Known) -> CarefulAgents:
-    return CarefulAgents(LocalAgents(Room().agents), known, ADDED)
+def agents(known: Known) -> ReleaseCheckedAgents:
+    return ReleaseCheckedAgents(LocalAgents(Room().agents), known, ADDED)
 
 
 async def test_an_older_agent_is_not_asked_what_is_new() -> None:

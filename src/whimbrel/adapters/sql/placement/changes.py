@@ -174,7 +174,7 @@ def _in(gaps: Sequence[Gap]) -> list[tuple[sa.Executable, Mapping[str, Any]]]:
 
 
 def _open(gaps: Sequence[Gap], oldest: int) -> tuple[Gap, ...]:
-    """Drop gaps that no transaction can fill any more. oldest: the id of the oldest transaction in progress."""
+    """Drop gaps that no open transaction can fill. oldest: the id of the oldest transaction in progress."""
     return tuple(gap for gap in gaps if gap.before > oldest)
 
 
