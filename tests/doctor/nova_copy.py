@@ -211,10 +211,10 @@ class NovaCopy:
         wait: Any = lambda seconds: None,
         limits: StuckLimits = LIMITS,
         now: float = NOW,
-        beside: Sequence[Checks] = (),
+        services: Sequence[Checks] = (),
     ) -> Diagnosis:
-        """Look twice. wait: what happens between the two. beside: checks of other services."""
-        return diagnose(lambda: open_nova(self.urls), lambda: now, wait, 30.0, limits, lambda *_: None, beside)
+        """Look twice. wait: what happens between the two. services: checks of other services."""
+        return diagnose(lambda: open_nova(self.urls), lambda: now, wait, 30.0, limits, lambda *_: None, services)
 
     def kinds(self, **how: Any) -> list[tuple[str, str]]:
         return [each.key for each in self.look(**how).findings]

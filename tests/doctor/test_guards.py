@@ -23,9 +23,9 @@ def volumes(copy: NovaCopy) -> VolumesCopy:
     return made
 
 
-def advice(copy: NovaCopy, *beside: Checks) -> tuple[list[str], str]:
+def advice(copy: NovaCopy, *services: Checks) -> tuple[list[str], str]:
     """Return the commands for the stuck server, and the note."""
-    (found,) = (each for each in copy.look(beside=beside).findings if each.kind == "stuck_server")
+    (found,) = (each for each in copy.look(services=services).findings if each.kind == "stuck_server")
     return [each.line for each in found.commands], found.note
 
 
@@ -78,7 +78,7 @@ def test_no_finding_of_another_kind_reboots_such_a_server(copy: NovaCopy) -> Non
     copy.use_volume(1, "v", "a")
     ports, guests = PortsCopy(), GuestsCopy("n1")
     ports.add("p", server(1), "n2")
-    port, guest = copy.look(beside=[PortChecks(ports), GuestChecks(guests)]).findings
+    port, guest = copy.look(services=[PortChecks(ports), GuestChecks(guests)]).findings
     assert [each.kind for each in (port, guest)] == ["port_on_other_host", "guest_nowhere"]
     for each in (port, guest):
         assert not any("reboot" in command.line for command in each.commands)
@@ -92,8 +92,8 @@ def moved(copy: NovaCopy) -> NovaCopy:
     return copy
 
 
-def held(copy: NovaCopy, *beside: Checks) -> tuple[list[str], str]:
-    (found,) = (each for each in copy.look(beside=beside).findings if each.kind == "allocation_of_migration")
+def held(copy: NovaCopy, *services: Checks) -> tuple[list[str], str]:
+    (found,) = (each for each in copy.look(services=services).findings if each.kind == "allocation_of_migration")
     return [each.line.split("  #")[0] for each in found.commands], found.note
 
 
@@ -141,7 +141,7 @@ def test_a_live_migration_is_ended_after_a_look_at_the_target(copy: NovaCopy, ta
     assert "n2/system domstate" in lines[0]
     assert "UPDATE migrations" in lines[1]
     guests.add("n2", server(3))
-    stuck, *_ = copy.look(beside=[GuestChecks(guests)]).findings
+    stuck, *_ = copy.look(services=[GuestChecks(guests)]).findings
     assert [each.line for each in stuck.commands if "event list" not in each.line] == []
 
 
@@ -157,7 +157,7 @@ def test_bindings_and_allocations_on_another_host_are_deleted_after_a_look_at_it
     ports.add("p", server(1), "n1")
     ports.add("q", server(2), "n1")
     ports.others["p"] = ["n2"]
-    found = copy.look(beside=[PortChecks(ports)]).findings
+    found = copy.look(services=[PortChecks(ports)]).findings
     assert [each.kind for each in found] == ["doubled_allocation", "port_on_other_host", "port_bound_twice"]
     assert [each.commands[0].line.split("/")[2] for each in found] == ["n2", "n1", "n2"]
 
@@ -176,7 +176,7 @@ def test_attachments_are_mended_before_ports(copy: NovaCopy) -> None:
     volumes.attach("b", "w", server(1))
     volumes.attach("c", "w", server(5))
     copy.use_volume(5, "x", "d")
-    found = [kind for kind, _ in copy.kinds(beside=[PortChecks(ports), VolumeChecks(volumes)])]
+    found = [kind for kind, _ in copy.kinds(services=[PortChecks(ports), VolumeChecks(volumes)])]
     assert found == [
         "volume_of_gone_server", "attachment_of_gone_server", "attachment_without_mapping",
         "mapping_without_attachment", "port_of_gone_server", "port_on_other_host", "port_binding_failed",
@@ -196,7 +196,7 @@ def test_what_a_server_without_a_trace_uses_is_deleted_after_a_look_for_its_gues
     if is_known:
         copy.add_mapping(3, "one", queued=True)
         copy.add_record(3, deleted=3)
-    for each in copy.look(beside=[PortChecks(ports), VolumeChecks(volumes)]).findings:
+    for each in copy.look(services=[PortChecks(ports), VolumeChecks(volumes)]).findings:
         assert ["n1/system domstate" in command.line for command in each.commands] == [True] * (not is_known) + [False]
 
 
@@ -207,7 +207,7 @@ def test_an_attachment_that_nova_does_not_record_is_deleted_after_a_look_at_its_
     volumes = VolumesCopy()
     volumes.add("v")
     volumes.attach("a", "v", server(1), host=host)
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     look, delete = found.commands
     assert question in look.line
     assert delete.line.endswith("attachment delete a")

@@ -17,7 +17,7 @@ def guests() -> GuestsCopy:
 
 
 def kinds(copy: NovaCopy, guests: GuestsCopy, **how: object) -> list[tuple[str, str]]:
-    return copy.kinds(beside=[GuestChecks(guests)], **how)
+    return copy.kinds(services=[GuestChecks(guests)], **how)
 
 
 def test_guests_where_they_belong(copy: NovaCopy, guests: GuestsCopy) -> None:
@@ -33,7 +33,7 @@ def test_guests_where_they_belong(copy: NovaCopy, guests: GuestsCopy) -> None:
 
 def test_a_server_that_runs_twice(copy: NovaCopy, guests: GuestsCopy) -> None:
     guests.add("n2", server(1))
-    (found,) = copy.look(beside=[GuestChecks(guests)]).findings
+    (found,) = copy.look(services=[GuestChecks(guests)]).findings
     assert found.key == ("guest_twice", server(1))
     assert [each.line for each in found.commands] == [f"virsh -c test://n2 destroy {server(1)}"]
 
@@ -42,7 +42,7 @@ def test_a_guest_that_runs_elsewhere(copy: NovaCopy, guests: GuestsCopy) -> None
     del guests.rows["n1"][server(1)]
     guests.add("n2", server(1))
     guests.add("n2", server(2))
-    found = copy.look(beside=[GuestChecks(guests)]).findings
+    found = copy.look(services=[GuestChecks(guests)]).findings
     assert [each.key for each in found] == [("guest_elsewhere", server(1)), ("guest_elsewhere", server(2))]
     assert not any("destroy" in command.line for each in found for command in each.commands)
     assert all("users may be using this guest" in each.note for each in found)
@@ -55,11 +55,11 @@ def test_a_server_without_a_guest(copy: NovaCopy, guests: GuestsCopy) -> None:
 
 def test_a_guest_that_a_move_left(copy: NovaCopy, guests: GuestsCopy) -> None:
     guests.add("n2", server(1), "shut off")
-    (found,) = copy.look(beside=[GuestChecks(guests)]).findings
+    (found,) = copy.look(services=[GuestChecks(guests)]).findings
     assert found.key == ("guest_left_over", server(1))
     assert [each.line.split(" ")[3] for each in found.commands] == ["undefine"]
     guests.rows["n1"].clear()
-    nowhere, left = copy.look(beside=[GuestChecks(guests)]).findings
+    nowhere, left = copy.look(services=[GuestChecks(guests)]).findings
     assert [each.kind for each in (nowhere, left)] == ["guest_nowhere", "guest_left_over"]
     assert left.commands == []  # this may be all that there is
 
@@ -69,7 +69,7 @@ def test_a_guest_of_a_server_that_is_gone(copy: NovaCopy, guests: GuestsCopy) ->
     copy.add_mapping(3, "one", queued=True)
     guests.add("n1", server(3))
     guests.add("n2", server(4))
-    known, unknown = copy.look(beside=[GuestChecks(guests)]).findings
+    known, unknown = copy.look(services=[GuestChecks(guests)]).findings
     assert [each.key for each in (known, unknown)] == [
         ("guest_of_no_server", server(3)), ("guest_of_no_server", server(4))
     ]  # fmt: skip
@@ -86,7 +86,7 @@ def test_what_goes_on(copy: NovaCopy, guests: GuestsCopy) -> None:
 
 def test_a_guest_that_moves_between_the_looks(copy: NovaCopy, guests: GuestsCopy) -> None:
     guests.rows["n1"].clear()
-    found = copy.look(wait=lambda _: guests.add("n1", server(1)), beside=[GuestChecks(guests)])
+    found = copy.look(wait=lambda _: guests.add("n1", server(1)), services=[GuestChecks(guests)])
     assert (found.findings, found.passed) == ([], 1)
 
 

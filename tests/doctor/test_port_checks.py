@@ -15,7 +15,7 @@ def ports() -> PortsCopy:
 
 
 def kinds(copy: NovaCopy, ports: PortsCopy, **how: object) -> list[tuple[str, str]]:
-    return copy.kinds(beside=[PortChecks(ports)], **how)
+    return copy.kinds(services=[PortChecks(ports)], **how)
 
 
 def test_ports_where_their_servers_are(copy: NovaCopy, ports: PortsCopy) -> None:
@@ -34,7 +34,7 @@ def test_a_port_of_a_server_that_is_gone(copy: NovaCopy, ports: PortsCopy) -> No
 def test_a_port_on_another_host(copy: NovaCopy, ports: PortsCopy) -> None:
     ports.add("p", server(1), "n2")
     ports.add("q", server(2), "")
-    first, second = copy.look(beside=[PortChecks(ports)]).findings
+    first, second = copy.look(services=[PortChecks(ports)]).findings
     assert (first.kind, second.kind) == ("port_on_other_host", "port_on_other_host")
     assert "n2/system domstate" in first.commands[0].line  # the port follows the guest
     assert first.commands[1].line == "openstack port set --host n1 p"
@@ -45,7 +45,7 @@ def test_a_port_that_an_offload_released_before_it_ended(copy: NovaCopy, ports: 
     """Rows as a Nova left them that could not reach Cinder in the offload. It refuses to reboot a shelved server."""
     copy.change("one", nova.instances, {"uuid": server(1)}, vm_state="shelved")
     ports.add("p", server(1), "")
-    (found,) = copy.look(beside=[PortChecks(ports)]).findings
+    (found,) = copy.look(services=[PortChecks(ports)]).findings
     (offload,) = found.commands  # openstack server shelve --offload passes over a server that is shelved
     assert '{"shelveOffload": null}' in offload.line
     assert offload.line.endswith(f'/servers/{server(1)}/action"')
@@ -64,7 +64,7 @@ def test_a_server_that_waits_for_its_verdict_is_not_rebooted(copy: NovaCopy, por
     copy.add_server(3, "n2", vm_state="resized")
     copy.hold(copy.add_migration(3, "finished"), "n1")
     ports.add("p", server(3), "n2" if vif_type == "binding_failed" else "n1", vif_type=vif_type)
-    (found,) = copy.look(beside=[PortChecks(ports)]).findings
+    (found,) = copy.look(services=[PortChecks(ports)]).findings
     assert found.commands[-1].line == "openstack port set --host n2 p"
     assert "no server that is resized" in found.note
 
@@ -72,7 +72,7 @@ def test_a_server_that_waits_for_its_verdict_is_not_rebooted(copy: NovaCopy, por
 def test_a_port_whose_active_binding_is_that_of_another_host(copy: NovaCopy, ports: PortsCopy) -> None:
     ports.add("p", server(1), "n2")
     ports.others["p"] = ["n1"]
-    (found,) = copy.look(beside=[PortChecks(ports)]).findings
+    (found,) = copy.look(services=[PortChecks(ports)]).findings
     assert (found.kind, found.evidence["bindings"]) == ("port_on_other_host", [["n1", "INACTIVE"], ["n2", "ACTIVE"]])
     _, activate, delete, _ = found.commands
     assert "/p/bindings/n1/activate" in activate.line
@@ -88,7 +88,7 @@ def test_a_port_that_could_not_be_bound(copy: NovaCopy, ports: PortsCopy) -> Non
 def test_a_binding_that_a_live_migration_left(copy: NovaCopy, ports: PortsCopy) -> None:
     ports.add("p", server(1), "n1")
     ports.others["p"] = ["n2"]
-    (found,) = copy.look(beside=[PortChecks(ports)]).findings
+    (found,) = copy.look(services=[PortChecks(ports)]).findings
     assert (found.kind, found.evidence["bindings"]) == ("port_bound_twice", [["n1", "ACTIVE"], ["n2", "INACTIVE"]])
 
 
@@ -124,7 +124,7 @@ def test_what_changes_between_the_looks(copy: NovaCopy, ports: PortsCopy) -> Non
         ports.change("q", status="DOWN")
         del ports.rows["r"]
 
-    found = copy.look(wait=change, beside=[PortChecks(ports)])
+    found = copy.look(wait=change, services=[PortChecks(ports)])
     assert (found.findings, found.passed) == ([], 3)
 
 
@@ -150,7 +150,7 @@ def test_bandwidth_that_a_server_holds(
         hold_bandwidth(copy, held)
     ports.add("p", server(1), "n1")
     ports.change("p", wants=wants)
-    found = copy.look(beside=[PortChecks(ports)]).findings
+    found = copy.look(services=[PortChecks(ports)]).findings
     assert [each.key for each in found] == [("wrong_bandwidth", server(1))] * (verbs is not None)
     words = ("delete", "unset", "heal")
     lines = [each.line for finding in found for each in finding.commands]

@@ -16,7 +16,7 @@ def volumes() -> VolumesCopy:
 
 
 def kinds(copy: NovaCopy, volumes: VolumesCopy, **how: object) -> list[tuple[str, str]]:
-    return copy.kinds(beside=[VolumeChecks(volumes)], **how)
+    return copy.kinds(services=[VolumeChecks(volumes)], **how)
 
 
 def test_volumes_of_servers_and_of_others(copy: NovaCopy, volumes: VolumesCopy) -> None:
@@ -45,7 +45,7 @@ def test_an_attach_that_stands_still_leaves_the_offloaded_server_its_volume(
         copy.use_volume(number, "v", f"a{number}")
         volumes.attach(f"a{number}", "v", server(number), "reserved")
     volumes.add("v", "reserved")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert found.key == ("stuck_volume", "v")
     assert [
         each for each in (found.text, *(each.line for each in found.commands)) if server(3) in each or "a3" in each
@@ -78,7 +78,7 @@ def test_a_live_migration_that_died_leaves_the_targets_attachment_recorded(
     volumes.attach("a", "v", server(1), host="n1")
     if is_there:
         volumes.attach("b", "v", server(1), host="n2")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert found.key == ("attachment_without_mapping", "a")
     record, *deletes = found.commands[is_there:]
     assert ["n2/system domstate" in each.line for each in found.commands[:is_there]] == [True] * is_there
@@ -91,7 +91,7 @@ def test_a_live_migration_that_died_leaves_the_targets_attachment_recorded(
 def test_the_record_of_the_volume_that_a_server_boots_from_is_kept(copy: NovaCopy, volumes: VolumesCopy) -> None:
     copy.use_volume(1, "v", "a", boot_index=0)
     volumes.add("v", "available")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert found.key == ("mapping_without_attachment", f"{server(1)}/v")
     connector, *others = [each.line for each in found.commands]
     assert connector == "ssh n1 nova-manage volume_attachment get_connector --json > n1.json"
@@ -103,14 +103,14 @@ def test_the_record_of_the_volume_that_a_server_boots_from_is_kept(copy: NovaCop
         f"openstack server start {server(1)}",
     ]
     volumes.volume_rows.clear()
-    assert copy.look(beside=[VolumeChecks(volumes)]).findings[0].commands == []
+    assert copy.look(services=[VolumeChecks(volumes)]).findings[0].commands == []
 
 
 def test_a_volume_whose_attachment_is_gone(copy: NovaCopy, volumes: VolumesCopy) -> None:
     copy.use_volume(1, "v", "a")
     copy.use_volume(1, "w", "b")
     volumes.add("v", "available")
-    found = copy.look(beside=[VolumeChecks(volumes)]).findings
+    found = copy.look(services=[VolumeChecks(volumes)]).findings
     assert [each.key for each in found] == [
         ("mapping_without_attachment", f"{server(1)}/v"),
         ("mapping_without_attachment", f"{server(1)}/w"),
@@ -152,7 +152,7 @@ def test_an_attach_or_detach_that_stands_still(
     copy.use_volume(1, "v", "a")
     volumes.add("v", status)
     volumes.attach("a", "v", server(1), attachment)
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert found.key == ("stuck_volume", "v")
     assert found.commands[0].line.startswith(command)
 
@@ -195,16 +195,16 @@ def test_a_migration_of_a_volume_that_stands_still(copy: NovaCopy, volumes: Volu
     volumes.attach("a", "v", server(1))
     volumes.add("w", "attaching", migration="target:v")
     volumes.attach("b", "w", server(1), "attaching")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert found.key == ("attachment_without_mapping", "b")
     assert "n1/system dumpxml" in found.commands[0].line  # the guest has the copy before the attachment is complete
     del volumes.attachment_rows["b"]
     volumes.add("w", "attaching", migration="target:v")  # Cinder keeps that of a copy when its attachment is deleted
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert (found.key, found.commands[0].line) == (("stuck_volume", "v"), "openstack volume set --state in-use v")
     assert found.commands[1].line.endswith('/volumes/v/action"')
     volumes.add("v", "in-use")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert found.key == ("stuck_volume", "w")
     assert [each.line.split(" ", 2)[2] for each in found.commands[1:]] == ["set --state available w", "delete w"]
 
@@ -214,14 +214,14 @@ def test_a_migration_of_a_volume_that_may_have_lost_its_source_is_not_taken_back
 ) -> None:
     volumes.add("v", "available", migration="completing")
     volumes.add("w", "available", migration="target:v")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert (found.subject, found.commands) == ("v", [])
 
 
 def test_a_volume_that_no_server_has_may_be_copied_for_hours(copy: NovaCopy, volumes: VolumesCopy) -> None:
     """Cinder records nothing while it copies: after a day it is named, and nothing is ended."""
     volumes.add("v", "retyping", at=NOW - 90_000.0, migration="migrating")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert (found.subject, found.commands) == ("v", [])
     assert found.note.startswith("cinder-volume copies a volume that no server uses")
 
@@ -246,7 +246,7 @@ def test_what_changes_between_the_looks(copy: NovaCopy, volumes: VolumesCopy) ->
         copy.use_volume(1, "v", "a")
         volumes.attach("b", "w", server(1))
 
-    found = copy.look(wait=change, beside=[VolumeChecks(volumes)])
+    found = copy.look(wait=change, services=[VolumeChecks(volumes)])
     assert (found.findings, found.passed) == ([], 3)
 
 
@@ -264,12 +264,12 @@ def test_a_volume_that_the_guest_may_use_is_attached_anew_and_not_forgotten(
         copy.use_volume(1, volume, attachment, **values)
         volumes.add(volume, "reserved")
     volumes.attach("b", "w", server(1), "reserved")
-    found = copy.look(beside=[VolumeChecks(volumes)]).findings
+    found = copy.look(services=[VolumeChecks(volumes)]).findings
     assert [each.kind for each in found] == ["mapping_without_attachment", "stuck_volume"]
     for each in found:
         assert [verb_of(command) for command in each.commands] == ["get_connector", "stop", "wait", "refresh", "start"]
     copy.change("one", nova.instances, {"uuid": server(1)}, vm_state="stopped")
-    for each in copy.look(beside=[VolumeChecks(volumes)]).findings:
+    for each in copy.look(services=[VolumeChecks(volumes)]).findings:
         assert [verb_of(command) for command in each.commands] == ["get_connector", "refresh"]
 
 
@@ -283,7 +283,7 @@ def test_no_attachment_is_made_anew_while_the_server_cannot_be_stopped(
     volumes.add("v", "reserved")
     if attachments:
         volumes.attach("a", "v", server(3), "reserved")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert found.commands == []
     assert "confirm or revert its move, and look again" in found.note
 
@@ -292,7 +292,7 @@ def test_an_attach_that_never_began_is_forgotten(copy: NovaCopy, volumes: Volume
     copy.use_volume(1, "v", "a")
     volumes.add("v", "reserved")
     volumes.attach("a", "v", server(1), "reserved")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     drop, delete = found.commands
     assert delete.line.endswith("delete a")
     copy.change("one", nova.block_device_mapping, {"volume_id": "v"}, connection_info="{}")
@@ -308,5 +308,5 @@ def test_a_detach_from_one_of_several_servers_removes_the_volume_from_none(
     for number, attachment in ((1, "a"), (2, "b")):
         copy.use_volume(number, "v", attachment, cell="one" if number == 1 else "two")
         volumes.attach(attachment, "v", server(number))
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert [each.line for each in found.commands] == ["openstack volume set --state in-use v"]

@@ -88,10 +88,10 @@ def doctor(
     if metrics_port is not None and watch is None:
         raise Invalid("--metrics-port is for --watch SECONDS")
     limits = StuckLimits(settle_s=settle, message_s=stuck_after, work_s=long_work)
-    beside = sources(os_cloud, libvirt)
+    services = sources(os_cloud, libvirt)
 
     def look() -> tuple[Diagnosis, Sequence[str]]:
-        return _looked(urls, beside, look_again, limits)
+        return _looked(urls, services, look_again, limits)
 
     if watch is not None:
         from whimbrel.adapters.prometheus.doctor_metrics import DoctorFigures
@@ -115,13 +115,13 @@ def _show_json(found: Diagnosis, not_checked: Sequence[str]) -> None:
 
 
 def _looked(
-    urls: "NovaUrls", beside: Sources, look_again: float, limits: StuckLimits
+    urls: "NovaUrls", services: Sources, look_again: float, limits: StuckLimits
 ) -> tuple[Diagnosis, Sequence[str]]:
     """Look twice, with progress on standard error. Return what was found, and what was not checked."""
     from whimbrel.adapters.clock import SystemClock
     from whimbrel.adapters.sql.nova_databases.opened_databases import open_nova
 
-    with bar(Console(stderr=True)) as shown, beside.open() as (checks, not_checked):
+    with bar(Console(stderr=True)) as shown, services.open() as (checks, not_checked):
         task = shown.add_task("", total=None)
 
         def show(what: str, done: int, total: int) -> None:

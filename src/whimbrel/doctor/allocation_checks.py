@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from whimbrel.doctor import repairs
 from whimbrel.doctor.check_context import CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
-from whimbrel.doctor.nova_records import Fleet, Held, Instance, Node, Subject
+from whimbrel.doctor.nova_records import Allocations, Fleet, Instance, Node, Subject
 from whimbrel.doctor.server_findings import evidence_of, finding, held_words
 
 CPU_CLASSES = ("VCPU", "PCPU")
@@ -117,10 +117,10 @@ def holds_its_flavor(subject: Subject, server: Instance) -> bool:
     return held == (server.vcpus, server.memory_mb) or specs is None or _has_other_rules(specs)
 
 
-def cpus_and_memory(held: Held | None) -> tuple[int, int]:
-    parts = held.parts if held else ()
-    cpus = sum(part.used for part in parts if part.resource_class in CPU_CLASSES)
-    return cpus, sum(part.used for part in parts if part.resource_class == "MEMORY_MB")
+def cpus_and_memory(held: Allocations | None) -> tuple[int, int]:
+    rows = held.rows if held else ()
+    cpus = sum(row.used for row in rows if row.resource_class in CPU_CLASSES)
+    return cpus, sum(row.used for row in rows if row.resource_class == "MEMORY_MB")
 
 
 def _asks_for_nothing(subject: Subject) -> bool:

@@ -42,14 +42,14 @@ LOOK_AGAIN = (
 )
 
 
-def guarded(findings: Iterable[Finding], records: NovaRecords, beside: Sequence[object]) -> list[Finding]:
+def guarded(findings: Iterable[Finding], records: NovaRecords, services: Sequence[object]) -> list[Finding]:
     """Return findings with the commands that are safe, and notes on those that are left out."""
-    guests = next((each for each in beside if isinstance(each, GuestChecks)), None)
+    guests = next((each for each in services if isinstance(each, GuestChecks)), None)
     found = list(findings)
     if any(isinstance(command, AskHost) for each in found for command in each.commands):
         running = guests.running() if guests else {}
         found = [_as_hosts_are(each, running) for each in found]
-    volumes = next((each for each in beside if isinstance(each, VolumeChecks)), None)
+    volumes = next((each for each in services if isinstance(each, VolumeChecks)), None)
     servers = sorted({each.server for finding in found for each in finding.commands if isinstance(each, Reboot)})
     reasons = _reasons(servers, records, volumes)
     return [_without_reboots(each, reasons) for each in found]

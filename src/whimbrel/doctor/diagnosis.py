@@ -58,22 +58,22 @@ def diagnose(
     again_s: float,
     limits: StuckLimits,
     show: Show,
-    beside: Sequence[Checks] = (),
+    services: Sequence[Checks] = (),
 ) -> Diagnosis:
-    """Look at everything, and again at what seems wrong. wait: pauses that long. beside: checks of other services.
+    """Look at everything, and again at what seems wrong. wait: pauses that long. services: checks of other services.
 
     Raises: Refused, Unavailable: a database or a service cannot be read. Without all of them nothing is judged.
     """
     with look() as records:
         found, in_flight, servers = _everything(records, now, limits, show)
-        for checks in beside:
+        for checks in services:
             show(f"looking at {checks.title}", servers, servers)
             found.update({each.key: each for each in checks.all(CheckContext(records, now(), limits))})
     if found:
         show(f"looking again in {again_s:g} s", servers, servers)
         wait(again_s)
         with look() as records:
-            confirmed = _again(CheckContext(records, now(), limits), found, in_flight, beside)
+            confirmed = _again(CheckContext(records, now(), limits), found, in_flight, services)
     else:
         confirmed = []
     order = list(TITLES)
@@ -101,20 +101,20 @@ def _again(
     context: CheckContext,
     before: dict[tuple[str, str], Finding],
     in_flight: dict[str, InFlight],
-    beside: Sequence[Checks],
+    services: Sequence[Checks],
 ) -> list[Finding]:
     found: dict[tuple[str, str], Finding] = {}
-    others = OF_DATABASES.union(*(checks.kinds for checks in beside))
+    others = OF_DATABASES.union(*(checks.kinds for checks in services))
     ids = sorted({each.subject for each in before.values() if each.kind not in others})
     for some in batches(ids, BATCH):
         _sort(context.records.some(some), context, found, in_flight)
     if any(each.kind in OF_DATABASES for each in before.values()):
         found.update({each.key: each for each in _of_several(context)})
-    for checks in beside:
+    for checks in services:
         if own := [each for each in before.values() if each.kind in checks.kinds]:
             found.update({each.key: each for each in checks.some(own, context)})
     confirmed = [each for key, each in found.items() if key in before and each.evidence == before[key].evidence]
-    return command_guards.guarded(confirmed, context.records, beside)
+    return command_guards.guarded(confirmed, context.records, services)
 
 
 def _sort(

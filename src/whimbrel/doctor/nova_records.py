@@ -91,7 +91,7 @@ class Spec(msgspec.Struct, frozen=True):
     flavor: str | None = None
 
 
-class Part(msgspec.Struct, frozen=True, order=True):
+class Allocation(msgspec.Struct, frozen=True, order=True):
     """A row of `allocations`. root: of the provider's tree: a compute node's uuid, or a shared provider."""
 
     root: str
@@ -105,11 +105,11 @@ class Part(msgspec.Struct, frozen=True, order=True):
         return self.resource_class.startswith(OF_PORTS)
 
 
-class Held(msgspec.Struct, frozen=True):
+class Allocations(msgspec.Struct, frozen=True):
     """What a consumer holds in Placement. generation: None: there is no record of the consumer."""
 
     generation: int | None
-    parts: Sequence[Part]
+    rows: Sequence[Allocation]
     touched: float
     owner: Owner = Owner()
 
@@ -179,10 +179,10 @@ class Subject(msgspec.Struct, kw_only=True):
     mappings: list[CellMapping] = []
     spec: Spec | None = None
     build_request: float | None = None  # since when there is one
-    held: Held | None = None
+    held: Allocations | None = None
     consumer_left: float | None = None  # when a consumer that holds nothing was written
     migrations: list[Migration] = []
-    held_by: dict[str, Held] = {}
+    held_by: dict[str, Allocations] = {}
     ended: list[Migration] = []  # those that hold something, of a server with a task state
     evacuations: list[Migration] = []  # ended or not, of a server that holds several hosts
     migration: list[Migration] = []
@@ -301,9 +301,9 @@ class Fleet:
         """Check whether a cell has a compute node of this name, on any host."""
         return (cell, name) in self._names
 
-    def roots(self, held: Held | None) -> list[Node]:
+    def roots(self, held: Allocations | None) -> list[Node]:
         """Return the compute nodes that a consumer holds something of, by name."""
-        found = {part.root for part in held.parts} if held else set()
+        found = {row.root for row in held.rows} if held else set()
         return sorted((node for root in found if (node := self.node(root))), key=lambda node: node.name)
 
 

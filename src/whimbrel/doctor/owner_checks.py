@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from whimbrel.doctor import repairs
 from whimbrel.doctor.doctor_finding import Command, Finding
-from whimbrel.doctor.nova_records import CellMapping, Fleet, Held, Instance, Owner, Subject
+from whimbrel.doctor.nova_records import Allocations, CellMapping, Fleet, Instance, Owner, Subject
 from whimbrel.doctor.server_findings import evidence_of
 
 
@@ -58,6 +58,6 @@ def _map_to(server: Instance, mapping: CellMapping) -> Command:
     return repairs.sql(repairs.API, f"UPDATE instance_mappings SET {to} WHERE {where};")
 
 
-def _heal(server: Instance, held: Held | None) -> list[Command]:
+def _heal(server: Instance, held: Allocations | None) -> list[Command]:
     """A consumer that Placement has no record of is made anew, with all that it holds; else only its owner changes."""
     return repairs.heal(server.uuid, held if held and held.generation is None else None)

@@ -133,8 +133,8 @@ class PortChecks:
 def _bandwidth(subject: Subject, server: Instance, ports: Sequence[Port], fleet: Fleet) -> Iterator[Finding]:
     """Judge one server, unless it holds another host than its own: a finding by itself."""
     node, roots = fleet.node_of(server), fleet.roots(subject.held)
-    parts = subject.held.parts if subject.held else ()
-    held = _sums((part.resource_class, part.used) for part in parts if part.of_port)
+    rows = subject.held.rows if subject.held else ()
+    held = _sums((row.resource_class, row.used) for row in rows if row.of_port)
     wanted = _sums(amount for each in ports for amount in each.wants.items())
     if server.vm_state == "shelved_offloaded" or subject.held is None or roots != [node] or held == wanted:
         return

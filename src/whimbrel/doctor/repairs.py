@@ -7,7 +7,7 @@ once the state has changed.
 from collections.abc import Iterator, Sequence
 
 from whimbrel.doctor.doctor_finding import AskHost, Command, Reboot
-from whimbrel.doctor.nova_records import CellMapping, Held, Instance, Migration, VolumeUse
+from whimbrel.doctor.nova_records import Allocations, CellMapping, Instance, Migration, VolumeUse
 
 API = "the API database"
 PLACEMENT = "the database of Placement"
@@ -117,12 +117,12 @@ def forget_consumer(server: str) -> Command:
     return sql(PLACEMENT, f"DELETE FROM consumers WHERE uuid = '{server}' AND NOT EXISTS ({holds});")
 
 
-def heal(server: str, *held: Held | None) -> list[Command]:
+def heal(server: str, *held: Allocations | None) -> list[Command]:
     """Claim again what a server needs. held: what was held for it: Nova leaves out a port that names a provider.
 
     Source: PlacementCommands._has_request_but_no_allocation.
     """
-    has_ports = any(part.of_port for each in held if each for part in each.parts)
+    has_ports = any(row.of_port for each in held if each for row in each.rows)
     return [*[forget_providers(server)] * has_ports,
             Command(f"nova-manage placement heal_allocations --instance {server}")]  # fmt: skip
 

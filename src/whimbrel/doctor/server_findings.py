@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from whimbrel.doctor.doctor_finding import Command, Finding, InFlight
-from whimbrel.doctor.nova_records import Fleet, Held, Instance, Migration, Subject
+from whimbrel.doctor.nova_records import Allocations, Fleet, Instance, Migration, Subject
 
 
-def held_words(held: Held | None, fleet: Fleet) -> str:
+def held_words(held: Allocations | None, fleet: Fleet) -> str:
     """Return what a consumer holds as a phrase: 1 VCPU, 512 MEMORY_MB on n1."""
-    if held is None or not held.parts:
+    if held is None or not held.rows:
         return "nothing"
     places: dict[str, list[str]] = {}
-    for part in sorted(held.parts):
-        node = fleet.node(part.root)
-        places.setdefault(node.name if node else part.provider, []).append(f"{part.used} {part.resource_class}")
-    return "; ".join(f"{', '.join(parts)} on {place}" for place, parts in sorted(places.items()))
+    for row in sorted(held.rows):
+        node = fleet.node(row.root)
+        places.setdefault(node.name if node else row.provider, []).append(f"{row.used} {row.resource_class}")
+    return "; ".join(f"{', '.join(rows)} on {place}" for place, rows in sorted(places.items()))
 
 
 def finding(

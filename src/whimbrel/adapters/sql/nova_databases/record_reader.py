@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.nova_databases import nova_tables as tables
-from whimbrel.adapters.sql.nova_databases import placement_holdings, record_rows
+from whimbrel.adapters.sql.nova_databases import placement_allocations, record_rows
 from whimbrel.adapters.sql.nova_databases.record_rows import INSTANCES, MIGRATIONS, seconds_of
 from whimbrel.doctor.allocation_checks import cpus_and_memory
 from whimbrel.doctor.nova_records import (
@@ -93,7 +93,7 @@ class RecordReader:
         c = tables.compute_nodes.c
         gone = sa.select(c.uuid, c.hypervisor_hostname, c.deleted_at).where(c.deleted != 0, c.uuid.is_not(None))
         deleted = {row.uuid.lower(): seconds_of(row.deleted_at) for _, row in self._in_cells(gone)}
-        return placement_holdings.lost_providers(self._placement, self.fleet, deleted)
+        return placement_allocations.lost_providers(self._placement, self.fleet, deleted)
 
     def _zones(self) -> dict[str, str]:
         h, m = tables.aggregate_hosts.c, tables.aggregate_metadata.c
@@ -112,9 +112,9 @@ class RecordReader:
         for cell, row in self._in_cells(INSTANCES.where(where(_i.uuid), _i.deleted == 0)):
             subject(row.uuid).instances.append(record_rows.instance(cell, row))
         self._read_api(where, subject)
-        for id, held in placement_holdings.read(self._placement, where).items():
+        for id, held in placement_allocations.read(self._placement, where).items():
             subject(id).held = held
-        for id, written in placement_holdings.left(self._placement, where).items():
+        for id, written in placement_allocations.left(self._placement, where).items():
             if id in found:  # that of an id that Nova does not know hinders nothing
                 found[id].consumer_left = written
         opened = MIGRATIONS.where(where(_m.instance_uuid), _m.deleted == 0, _m.status.not_in(ENDED))
@@ -152,7 +152,7 @@ class RecordReader:
         """Read what open migrations hold."""
         owners = {each.uuid: server for server in servers for each in server.migrations if each.uuid}
         for ids in batches(owners, PIECE):
-            for id, held in placement_holdings.read(self._placement, _among(ids)).items():
+            for id, held in placement_allocations.read(self._placement, _among(ids)).items():
                 owners[id].held_by[id] = held
 
     def _read_ended(self, servers: Iterable[Subject]) -> None:
@@ -162,7 +162,7 @@ class RecordReader:
             ended = MIGRATIONS.where(_m.instance_uuid.in_(ids), _m.deleted == 0, _m.status.in_(ENDED))
             rows = {each.uuid: each for each in (record_rows.migration(*found) for found in self._in_cells(ended))}
             for some in batches(rows, PIECE):
-                for id, held in placement_holdings.read(self._placement, _among(some)).items():
+                for id, held in placement_allocations.read(self._placement, _among(some)).items():
                     owner = by_id[rows[id].server]
                     owner.held_by[id] = held
                     owner.ended.append(rows[id])
@@ -242,7 +242,7 @@ class RecordReader:
                 by_id[row.instance_uuid.lower()].evacuations.append(record_rows.migration(cell, row))
 
     def bandwidth_holders(self) -> Sequence[str]:
-        return placement_holdings.bandwidth_holders(self._placement)
+        return placement_allocations.bandwidth_holders(self._placement)
 
     # Devices and volumes
 

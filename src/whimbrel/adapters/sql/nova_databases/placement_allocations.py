@@ -7,12 +7,12 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.nova_databases.record_rows import seconds_of
 from whimbrel.adapters.sql.placement_transfer import openstack_tables as tables
-from whimbrel.doctor.nova_records import OF_PORTS, Fleet, Held, LostProvider, Owner, Part
+from whimbrel.doctor.nova_records import OF_PORTS, Allocation, Allocations, Fleet, LostProvider, Owner
 
 _a, _c, _r = tables.allocations.c, tables.consumers.c, tables.resource_classes.c
 _provider = tables.providers.alias("provider")
 _root = tables.providers.alias("root")
-_HOLDINGS = (
+_ALLOCATIONS = (
     sa.select(
         _a.consumer_id, _a.used, _a.created_at, _a.updated_at, _c.generation, _c.created_at.label("known_at"),
         _c.updated_at.label("changed_at"), _provider.c.uuid, _root.c.uuid.label("root"), _r.name,
@@ -27,18 +27,21 @@ _HOLDINGS = (
 )  # fmt: skip
 
 
-def read(connection: sa.Connection, where: Callable[[sa.Column[Any]], sa.ColumnElement[bool]]) -> dict[str, Held]:
+def read(
+    connection: sa.Connection, where: Callable[[sa.Column[Any]], sa.ColumnElement[bool]]
+) -> dict[str, Allocations]:
     """Return what the consumers hold that `where` selects, by id."""
-    parts: dict[str, list[Part]] = {}
+    rows: dict[str, list[Allocation]] = {}
     seen: dict[str, tuple[int | None, float]] = {}
     owners: dict[str, Owner] = {}
-    for row in connection.execute(_HOLDINGS.where(where(_a.consumer_id))):
+    for row in connection.execute(_ALLOCATIONS.where(where(_a.consumer_id))):
         id = row.consumer_id.lower()
-        parts.setdefault(id, []).append(Part((row.root or row.uuid).lower(), row.uuid.lower(), row.name, row.used))
+        held = Allocation((row.root or row.uuid).lower(), row.uuid.lower(), row.name, row.used)
+        rows.setdefault(id, []).append(held)
         touched = seconds_of(row.created_at, row.updated_at, row.known_at, row.changed_at)
         owners[id] = Owner(row.project, row.user)
         seen[id] = (row.generation, max(touched, seen.get(id, (None, 0.0))[1]))
-    return {id: Held(seen[id][0], sorted(found), seen[id][1], owners[id]) for id, found in parts.items()}
+    return {id: Allocations(seen[id][0], sorted(found), seen[id][1], owners[id]) for id, found in rows.items()}
 
 
 def left(connection: sa.Connection, where: Callable[[sa.Column[Any]], sa.ColumnElement[bool]]) -> dict[str, float]:
