@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from tests.contracts.databases import own_postgres, postgres
 from tests.doctor.nova_copy import OLD, YOUNG, NovaCopy, server
 from whimbrel.adapters.sql.nova_databases import nova_tables as nova
-from whimbrel.adapters.sql.nova_databases.read_only import reading
+from whimbrel.adapters.sql.nova_databases.read_only import Engines, reading
 from whimbrel.doctor.stuck_limits import StuckLimits
 from whimbrel.domain.errors import Refused, Unavailable
 
@@ -70,6 +70,27 @@ def test_nothing_can_be_written(copy: NovaCopy) -> None:
         pytest.raises(sa.exc.OperationalError, match="readonly"),
     ):
         connection.execute(sa.delete(nova.instance_mappings))
+
+
+def test_a_connection_is_kept_and_each_snapshot_is_new(own_postgres: str) -> None:
+    url = own_postgres.replace("postgresql:", "postgresql+psycopg:")
+    other_engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
+    with Engines() as engines:
+
+        def read(statement: str) -> object:
+            with reading("it", own_postgres, (), any_schema=True, engines=engines) as connection:
+                return connection.exec_driver_sql(statement).scalar()
+
+        process = "SELECT pg_backend_pid()"
+        assert read(process) == read(process)
+        with other_engine.begin() as other:
+            other.exec_driver_sql("CREATE TABLE seen (id int)")
+        assert read("SELECT count(*) FROM seen") == 0
+        with pytest.raises(Unavailable, match="read-only"):
+            read("INSERT INTO seen VALUES (1) RETURNING id")
+        with other_engine.begin() as other:
+            other.exec_driver_sql(f"SELECT pg_terminate_backend({read(process)})")
+        assert read("SELECT count(*) FROM seen") == 0  # one that the server has closed is made anew
 
 
 def test_a_database_that_is_silent_ends_the_look() -> None:

@@ -1,12 +1,13 @@
 """`whimbrel doctor` on a terminal: its settings, its output, its exit codes."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
 
-from tests.doctor.nova_copy import NovaCopy, server
+from tests.doctor.nova_copy import NOW, NovaCopy, server
 from whimbrel.adapters.prometheus.doctor_metrics import DoctorFigures
 from whimbrel.cli import doctor as command
 from whimbrel.cli.client import Login
@@ -98,13 +99,44 @@ def test_what_is_left_out_is_named(tmp_path: Path, roles: list[str], types: list
 
     (tmp_path / "clouds.yaml").write_text(CLOUDS)
     login = Login(tmp_path / "clouds.yaml", "nova")
-    with Sources(login, None, httpx.MockTransport(answer)).open() as (checks, not_checked):
+    with Sources(login, None, httpx.MockTransport(answer)) as asked:
+        checks, not_checked = asked.checks(NOW)
         assert {each.title for each in checks}.isdisjoint(not_checked)
         assert set(left_out) <= set(not_checked)
 
 
+def test_a_login_is_kept_while_it_is_valid(tmp_path: Path) -> None:
+    """Roles are those of now, and a token that Keystone refuses, or that expires soon, is not used any more."""
+    asked: list[str] = []
+    roles, valid = ["admin"], [True]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.method)
+        expires = datetime.fromtimestamp(NOW + 3600, UTC).isoformat().replace("+00:00", "Z")
+        token = {"roles": [{"name": each} for each in roles], "catalog": [], "expires_at": expires}
+        if request.method == "GET":
+            assert (request.headers["x-auth-token"], request.headers["x-subject-token"]) == ("t", "t")
+            return httpx.Response(200 if valid[0] else 404, json={"token": token})
+        assert "x-auth-token" not in request.headers
+        return httpx.Response(201, json={"token": token}, headers={"x-subject-token": "t"})
+
+    (tmp_path / "clouds.yaml").write_text(CLOUDS)
+    login = Login(tmp_path / "clouds.yaml", "nova")
+    with Sources(login, None, httpx.MockTransport(answer)) as found:
+        found.checks(NOW)
+        roles[:] = ["member"]
+        assert "ports and their bindings (the login has no role admin)" in found.checks(NOW + 300)[1]
+        assert asked == ["POST", "GET"]
+        found.checks(NOW + 3000)
+        assert asked == ["POST", "GET", "POST"]
+        valid[0] = False
+        found.checks(NOW + 300)
+    assert asked == ["POST", "GET", "POST", "GET", "POST"]
+
+
 def test_without_a_cloud_only_the_databases_are_read() -> None:
-    with sources(None, (), {}).open() as (checks, not_checked):
+    with sources(None, (), {}) as asked:
+        checks, not_checked = asked.checks(NOW)
         assert checks == []
         assert "ports and their bindings (no --os-cloud)" in not_checked
 

@@ -1,6 +1,7 @@
 """A thin client of a cloud's API, for the commands: log in by clouds.yaml, send requests, translate errors."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Self
 
 import httpx
@@ -14,6 +15,9 @@ __all__ = ["Api", "Login", "find_login"]
 
 TIMEOUT_S = 30.0
 NEWEST = "2.104"
+TOKEN = "x-auth-token"
+VALID_S = 900.0
+"""How much longer a token must be valid to be used again: as long as a look of the doctor may take."""
 
 
 class Api:
@@ -28,6 +32,7 @@ class Api:
         headers = {"openstack-api-version": f"compute {NEWEST}"}
         self._http = httpx.Client(timeout=TIMEOUT_S, headers=headers, verify=login.trusted(), transport=transport)
         self._places: dict[str, str] = {}
+        self._until = 0.0  # when the token expires
         self.roles: frozenset[str] = frozenset()  # of the login, in lower case
 
     def __enter__(self) -> Self:
@@ -35,21 +40,53 @@ class Api:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._http.close()
 
     def log_in(self) -> None:
-        answer = self._send("POST", f"{self._login.auth_url}/auth/tokens", self._login.body)
+        self._http.headers.pop(TOKEN, None)
+        answer = self._send("POST", self._tokens, self._login.body)
         try:
-            self._http.headers["x-auth-token"] = answer.headers["x-subject-token"]
-            token = answer.json()["token"]
-            self.roles = frozenset(role["name"].lower() for role in token.get("roles", ()))
-            for service in token["catalog"]:
-                for endpoint in service["endpoints"]:
-                    region = self._login.region in (None, endpoint.get("region_id"), endpoint.get("region"))
-                    if endpoint["interface"] == self._login.interface and region:
-                        self._places[service["type"]] = endpoint["url"].rstrip("/")
+            self._http.headers[TOKEN] = answer.headers["x-subject-token"]
+            self._read(answer.json()["token"])
         except (ValueError, LookupError, TypeError):
             raise Refused(f"what answers at {self._login.auth_url} is no Keystone: is the URL right?") from None
+
+    def renew(self, now: float) -> None:
+        """Log in, unless there is a token that stays valid; either way read its roles and the catalog of now.
+
+        To check a token costs Keystone little, while at each login it hashes a password.
+        """
+        if self._until - now < VALID_S or not self._is_valid():
+            self.log_in()
+
+    @property
+    def _tokens(self) -> str:
+        return f"{self._login.auth_url}/auth/tokens"
+
+    def _is_valid(self) -> bool:
+        try:
+            answer = self._send("GET", self._tokens, headers={"x-subject-token": self._http.headers[TOKEN]})
+            self._read(answer.json()["token"])
+        except (Refused, NotFound, ValueError, LookupError, TypeError):
+            return False
+        return True
+
+    def _read(self, token: Any) -> None:
+        """Take roles and catalog from a token as Keystone shows it. Raises: LookupError, TypeError, ValueError."""
+        places = {
+            service["type"]: endpoint["url"].rstrip("/")
+            for service in token["catalog"]
+            for endpoint in service["endpoints"]
+            if endpoint["interface"] == self._login.interface
+            and self._login.region in (None, endpoint.get("region_id"), endpoint.get("region"))
+        }
+        self.roles = frozenset(role["name"].lower() for role in token.get("roles", ()))
+        self._places = places
+        expires = token.get("expires_at")
+        self._until = datetime.fromisoformat(expires).timestamp() if expires else 0.0
 
     def has(self, service: str) -> bool:
         """Check whether the cloud has a service of this type."""

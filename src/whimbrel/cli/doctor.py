@@ -13,7 +13,7 @@ from whimbrel.cli import SAYS_NO, doctor_output, doctor_watch, log_setup, termin
 from whimbrel.cli.doctor_sources import Sources, sources
 from whimbrel.cli.oslo_files import read_connection, read_settings
 from whimbrel.cli.progress_bar import bar
-from whimbrel.doctor.diagnosis import Diagnosis, diagnose
+from whimbrel.doctor.diagnosis import Diagnosis, Look, diagnose
 from whimbrel.doctor.stuck_limits import StuckLimits
 from whimbrel.domain.errors import Invalid
 
@@ -88,20 +88,24 @@ def doctor(
     if metrics_port is not None and watch is None:
         raise Invalid("--metrics-port is for --watch SECONDS")
     limits = StuckLimits(settle_s=settle, message_s=stuck_after, work_s=long_work)
-    services = sources(os_cloud, libvirt)
+    from whimbrel.adapters.sql.nova_databases.opened_databases import open_nova
+    from whimbrel.adapters.sql.nova_databases.read_only import Engines
 
-    def look() -> tuple[Diagnosis, Sequence[str]]:
-        return _looked(urls, services, look_again, limits)
+    with sources(os_cloud, libvirt) as services, Engines() as engines:
 
-    if watch is not None:
-        from whimbrel.adapters.prometheus.doctor_metrics import DoctorFigures
+        def look() -> tuple[Diagnosis, Sequence[str]]:
+            return _looked(lambda: open_nova(urls, engines), services, look_again, limits)
 
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends as by Ctrl-C
-        endpoint = None if metrics_port is None else (metrics_host, metrics_port)
-        return doctor_watch.watch(look, _show_json if json else _show, watch, endpoint, time.sleep, DoctorFigures())
-    found, not_checked = look()
-    (_show_json if json else _show)(found, not_checked)
-    return SAYS_NO if found.findings else 0
+        show = _show_json if json else _show
+        if watch is not None:
+            from whimbrel.adapters.prometheus.doctor_metrics import DoctorFigures
+
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends as by Ctrl-C
+            endpoint = None if metrics_port is None else (metrics_host, metrics_port)
+            return doctor_watch.watch(look, show, watch, endpoint, time.sleep, DoctorFigures())
+        found, not_checked = look()
+        show(found, not_checked)
+        return SAYS_NO if found.findings else 0
 
 
 def _show(found: Diagnosis, not_checked: Sequence[str]) -> None:
@@ -114,21 +118,19 @@ def _show_json(found: Diagnosis, not_checked: Sequence[str]) -> None:
     terminal.write_json(doctor_output.document(found, not_checked))
 
 
-def _looked(
-    urls: "NovaUrls", services: Sources, look_again: float, limits: StuckLimits
-) -> tuple[Diagnosis, Sequence[str]]:
+def _looked(look: Look, services: Sources, look_again: float, limits: StuckLimits) -> tuple[Diagnosis, Sequence[str]]:
     """Look twice, with progress on standard error. Return what was found, and what was not checked."""
     from whimbrel.adapters.clock import SystemClock
-    from whimbrel.adapters.sql.nova_databases.opened_databases import open_nova
 
-    with bar(Console(stderr=True)) as shown, services.open() as (checks, not_checked):
+    now = SystemClock().now
+    with bar(Console(stderr=True)) as shown:
+        checks, not_checked = services.checks(now())
         task = shown.add_task("", total=None)
 
         def show(what: str, done: int, total: int) -> None:
             shown.update(task, description=what, completed=done, total=total)
 
-        now = SystemClock().now
-        return diagnose(lambda: open_nova(urls), now, time.sleep, look_again, limits, show, checks), not_checked
+        return diagnose(look, now, time.sleep, look_again, limits, show, checks), not_checked
 
 
 def _urls(nova_conf: Path, placement_conf: Path, cell_conf: tuple[str, ...], *, any_schema: bool) -> "NovaUrls":

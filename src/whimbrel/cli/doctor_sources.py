@@ -1,10 +1,8 @@
 """What `whimbrel doctor` reads beside Nova's databases: Neutron and Cinder by API, hypervisors by libvirt."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from whimbrel.cli.client import Api, Login, find_login
 from whimbrel.doctor.diagnosis import Checks
@@ -25,40 +23,52 @@ VOLUME_TYPES = ("block-storage", "volumev3")
 VOLUME_HEADERS = {"OpenStack-API-Version": "volume 3.27"}
 
 
-@dataclass(frozen=True)
 class Sources:
-    """login: of an administrator; None: Neutron and Cinder are not asked. guests: None: no hypervisor is."""
+    """Opens what is read, and keeps its login from one look to the next."""
 
-    login: Login | None
-    guests: "LibvirtGuests | None"
-    transport: "httpx.BaseTransport | None" = None  # None: the network
+    def __init__(
+        self, login: Login | None, guests: "LibvirtGuests | None", transport: "httpx.BaseTransport | None" = None
+    ) -> None:
+        """login: of an administrator; None: Neutron and Cinder are not asked. guests: None: no hypervisor is.
 
-    @contextmanager
-    def open(self) -> Iterator[tuple[Sequence[Checks], Sequence[str]]]:
-        """Log in, and return the checks that are possible, and what is left out, with the reason.
+        transport: None: the network.
+        """
+        self._api = Api(login, transport) if login else None
+        self._guests = guests
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._api:
+            self._api.close()
+
+    def checks(self, now: float) -> tuple[Sequence[Checks], Sequence[str]]:
+        """Return the checks that are possible now, and what is left out, with the reason.
 
         Raises: Refused, Unavailable: a login that is given does not work.
         """
+        api = self._api
+        if api:
+            api.renew(now)
         found: list[Checks] = []
         left_out: list[str] = []
-        with ExitStack() as opened:
-            api = opened.enter_context(Api(self.login, self.transport)) if self.login else None
-            for checks, types in ((PortChecks, ("network",)), (VolumeChecks, VOLUME_TYPES)):
-                service = next((each for each in types if api and api.has(each)), None)
-                if api is None:
-                    left_out.append(f"{checks.title} (no --os-cloud)")
-                elif ADMIN not in api.roles:
-                    left_out.append(f"{checks.title} (the login has no role {ADMIN})")
-                elif service is None:
-                    left_out.append(f"{checks.title} (the catalog has no {types[0]} service)")
-                else:
-                    found.append(_checks(api, service))
-            if self.guests:
-                found.append(GuestChecks(self.guests))
-                left_out.append(f"guests on other hypervisors than {', '.join(self.guests.hosts)}")
+        for checks, types in ((PortChecks, ("network",)), (VolumeChecks, VOLUME_TYPES)):
+            service = next((each for each in types if api and api.has(each)), None)
+            if api is None:
+                left_out.append(f"{checks.title} (no --os-cloud)")
+            elif ADMIN not in api.roles:
+                left_out.append(f"{checks.title} (the login has no role {ADMIN})")
+            elif service is None:
+                left_out.append(f"{checks.title} (the catalog has no {types[0]} service)")
             else:
-                left_out.append(f"{GuestChecks.title} (no --libvirt)")
-            yield found, (*left_out, *NEVER_CHECKED)
+                found.append(_checks(api, service))
+        if self._guests:
+            found.append(GuestChecks(self._guests))
+            left_out.append(f"guests on other hypervisors than {', '.join(self._guests.hosts)}")
+        else:
+            left_out.append(f"{GuestChecks.title} (no --libvirt)")
+        return found, (*left_out, *NEVER_CHECKED)
 
 
 def _checks(api: Api, service: str) -> Checks:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.nova_databases import nova_tables as tables
-from whimbrel.adapters.sql.nova_databases.read_only import reading
+from whimbrel.adapters.sql.nova_databases.read_only import Engines, reading
 from whimbrel.adapters.sql.nova_databases.record_reader import RecordReader
 from whimbrel.adapters.sql.placement_transfer.openstack_tables import KNOWN_VERSIONS
 from whimbrel.domain.errors import Refused
@@ -26,12 +26,15 @@ class NovaUrls:
 
 
 @contextmanager
-def open_nova(urls: NovaUrls) -> Iterator[RecordReader]:
-    """Open one snapshot of each database. Raises: Invalid; Refused; Unavailable: one cannot be read."""
+def open_nova(urls: NovaUrls, engines: Engines | None = None) -> Iterator[RecordReader]:
+    """Open one snapshot of each database. engines: what is kept between looks; None: nothing.
+
+    Raises: Invalid; Refused; Unavailable: one cannot be read.
+    """
     with ExitStack() as opened:
 
         def read(title: str, url: str, versions: tuple[str, ...]) -> sa.Connection:
-            return opened.enter_context(reading(title, url, versions, any_schema=urls.any_schema))
+            return opened.enter_context(reading(title, url, versions, any_schema=urls.any_schema, engines=engines))
 
         api = read("Nova's API database", urls.api, tables.API_VERSIONS)
         cells, names, uuids = {}, {}, {}

@@ -1,10 +1,10 @@
 """Opens a database of another program for reading: one snapshot, in a transaction that cannot write."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from selectors import DefaultSelector
-from typing import Any
+from typing import Any, Self
 
 import sqlalchemy as sa
 
@@ -14,22 +14,59 @@ from whimbrel.domain.errors import Invalid, Refused, Unavailable
 TIMEOUT_S = 10
 ANSWER_TIMEOUT_S = 300.0
 """After which a database that does not answer a statement is given up."""
+KEPT_S = 60
+"""How old a connection may be that is used again: an idle one may be cut by a firewall, and would not answer."""
 _MARIADB, _POSTGRES = "mysql+pymysql", "postgresql+psycopg"
 _DRIVERS = {"mysql": _MARIADB, "mariadb": _MARIADB, "postgresql": _POSTGRES, "postgres": _POSTGRES, "sqlite": "sqlite"}
 _OF_OSLO = ("plugin",)
 _version = sa.table("alembic_version", sa.column("version_num"))
 
 
+class Engines:
+    """Keeps an engine for each database from one look to the next, and its connection for a while.
+
+    A new engine compiles every statement anew, and a new connection of PyMySQL reads all certificates of the system:
+    together they take more processor time than the rest of a look.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, float], sa.Engine] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._made.values():
+            each.dispose()
+
+    def engine(self, title: str, url: str, answer_timeout_s: float) -> sa.Engine:
+        """Raises: Invalid."""
+        key = url, answer_timeout_s
+        if key not in self._made:
+            self._made[key] = _engine(title, url, answer_timeout_s)
+        return self._made[key]
+
+
 @contextmanager
 def reading(
-    title: str, url: str, versions: Sequence[str], *, any_schema: bool, answer_timeout_s: float = ANSWER_TIMEOUT_S
+    title: str,
+    url: str,
+    versions: Sequence[str],
+    *,
+    any_schema: bool,
+    answer_timeout_s: float = ANSWER_TIMEOUT_S,
+    engines: Engines | None = None,
 ) -> Iterator[sa.Connection]:
     """Open a snapshot. title: of the database, for errors. versions: of its schema that are known.
 
+    engines: None: nothing is kept.
     Raises: Invalid: the URL, or its driver is not installed. Refused: another schema. Unavailable.
     """
     try:
-        with _engine(title, url, answer_timeout_s).connect() as connection:
+        with (
+            Engines() if engines is None else nullcontext(engines) as kept,
+            kept.engine(title, url, answer_timeout_s).connect() as connection,
+        ):
             _begin(connection)
             if not any_schema:
                 _check_version(title, connection, versions)
@@ -47,7 +84,13 @@ def _engine(title: str, url: str, answer_timeout_s: float) -> sa.Engine:
         if driver is None:
             raise Invalid(f"{title}: {shown} is not supported: use mysql://... or postgresql://...")
         made = parsed.set(drivername=driver).difference_update_query(_OF_OSLO)
-        engine = sa.create_engine(made, poolclass=sa.pool.NullPool, connect_args=_timeouts(driver, answer_timeout_s))
+        engine = sa.create_engine(
+            made,
+            pool_size=1,
+            pool_recycle=KEPT_S,
+            pool_pre_ping=True,
+            connect_args=_timeouts(driver, answer_timeout_s),
+        )
         if driver == _POSTGRES:
             sa.event.listen(engine, "do_connect", partial(_connect_postgres, answer_timeout_s))
         return engine
