@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.doctor.nova_copy import OLD, NovaCopy, migration, server
+from tests.doctor.nova_copy import OLD, NovaCopy, migration, node, server
 from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 
 
@@ -147,5 +147,16 @@ def test_a_server_whose_host_is_gone(copy: NovaCopy) -> None:
 
 
 def test_a_node_that_ironic_moved_to_another_host(copy: NovaCopy) -> None:
-    copy.change("one", nova.instances, {"uuid": server(1)}, node="n2")
+    copy.change("one", nova.compute_nodes, {"host": "n2"}, hypervisor_hostname=node("n2"))
+    copy.change("one", nova.instances, {"uuid": server(1)}, node=node("n2"))
     assert copy.kinds() == []
+
+
+@pytest.mark.parametrize("values", [{"node": "n2"}, {"host": "n2"}])
+def test_a_server_on_the_node_of_another_host(copy: NovaCopy, values: dict[str, object]) -> None:
+    """Its host was renamed in Nova's database, and not its node, or the other way round: no host counts it."""
+    copy.change("one", nova.instances, {"uuid": server(1)}, **values)
+    (found,) = copy.look().findings
+    assert found.key == ("no_compute_node", server(1))
+    assert copy.execute("one", found.commands[0].line) == 1
+    assert copy.kinds() in ([], [("allocation_elsewhere", server(1))])  # by where its guest was placed

@@ -64,8 +64,11 @@ def mappings(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Findi
 
 
 def compute_node(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
-    """Judge a server whose compute node no nova-compute of the cell has: Ironic moves nodes between hosts."""
-    if server.host is None or server.vm_state == "shelved_offloaded" or fleet.has_node(server.cell, server.node):
+    """Judge a server whose compute node its host does not have. Ironic moves nodes between hosts: those are fine."""
+    if server.host is None or server.vm_state == "shelved_offloaded":
+        return
+    owners = fleet.hosts_of_node(server.cell, server.node)
+    if server.host in owners or any(is_ironic for is_ironic in owners.values()):
         return
     there = [node for node in fleet.nodes if (node.cell, node.host) == (server.cell, server.host)]
     renamed = there[0].name if len(there) == 1 else None
@@ -73,7 +76,8 @@ def compute_node(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[F
     line = f"UPDATE instances SET node = '{renamed}' WHERE {where};"
     names = ", ".join(node.name for node in there) or "none"
     yield finding("no_compute_node", subject, fleet,
-                  f"is on {server.host} and node {server.node}, which no host has; {server.host} has {names}",
+                  f"is on {server.host} and node {server.node}, which {' and '.join(owners) or 'no host'} has;"
+                  f" {server.host} has {names}",
                   "the compute node or its service was deleted, or the host or its hypervisor was renamed",
                   [repairs.sql(server.cell, line)] if renamed else [],
                   RENAMED if renamed else NO_HOST.format(server.host))  # fmt: skip

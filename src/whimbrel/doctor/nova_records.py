@@ -251,6 +251,11 @@ class Node(msgspec.Struct, frozen=True):
     host: str
     name: str
 
+    @property
+    def is_ironic(self) -> bool:
+        """Check whether it is a node of Ironic, which moves from host to host. Source: IronicDriver._node_resource."""
+        return self.name.lower() == self.uuid
+
 
 class LostProvider(msgspec.Struct, frozen=True, kw_only=True):
     """The root provider of a compute node that is gone. below: the uuids of its tree, children before parents.
@@ -294,12 +299,15 @@ class Fleet:
         return self._by_place.get((server.cell, server.host or "", server.node or ""))
 
     @cached_property
-    def _names(self) -> frozenset[tuple[str, str]]:
-        return frozenset((node.cell, node.name) for node in self.nodes)
+    def _hosts_of_nodes(self) -> dict[tuple[str, str], dict[str, bool]]:
+        found: dict[tuple[str, str], dict[str, bool]] = {}
+        for node in self.nodes:
+            found.setdefault((node.cell, node.name), {})[node.host] = node.is_ironic
+        return found
 
-    def has_node(self, cell: str, name: str | None) -> bool:
-        """Check whether a cell has a compute node of this name, on any host."""
-        return (cell, name) in self._names
+    def hosts_of_node(self, cell: str, name: str | None) -> Mapping[str, bool]:
+        """Return the hosts of a cell that have a compute node of this name, and whether it is one of Ironic."""
+        return self._hosts_of_nodes.get((cell, name or ""), {})
 
     def roots(self, held: Allocations | None) -> list[Node]:
         """Return the compute nodes that a consumer holds something of, by name."""
