@@ -226,6 +226,46 @@ def test_a_volume_that_no_server_has_may_be_copied_for_hours(copy: NovaCopy, vol
     assert found.note.startswith("cinder-volume copies a volume that no server uses")
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_guest_that_has_changed_over_to_the_copy_of_its_volume_keeps_it(
+    copy: NovaCopy, volumes: VolumesCopy, is_deleted: bool
+) -> None:
+    """nova-compute completes the attachment of the copy when the guest uses it: only there does it write then."""
+    copy.use_volume(1, "v", "a", connection_info="{}")
+    volumes.add("v", "detaching", migration="migrating")
+    volumes.add("w", migration="target:v")
+    volumes.attach("b", "w", server(1))
+    if not is_deleted:
+        volumes.attach("a", "v", server(1))
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert found.key == ("attachment_without_mapping", "b")
+    assert "which Cinder copies to it" in found.text
+    look, record, *deletes, complete = found.commands  # Cinder refuses to delete an attachment that Nova records
+    assert "dumpxml" in look.line
+    assert [each.line.rpartition(" ")[2] for each in deletes] == ["a"] * (not is_deleted)
+    assert '"os-migrate_volume_completion": {"new_volume": "w", "error": false}' in complete.line
+    assert complete.line.endswith('/volumes/v/action"')
+    assert copy.execute(record.sql_in or "", record.line) == 1
+    volumes.attachment_rows.pop("a", None)
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert [each.line for each in found.commands] == [look.line, complete.line]
+    volumes.volume_rows.clear()
+    volumes.add("v", migration="success")
+    volumes.attach("b", "v", server(1))  # as Cinder leaves it
+    assert kinds(copy, volumes) == []
+
+
+def test_a_guest_that_may_have_changed_over_to_the_copy_of_its_volume(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    copy.use_volume(1, "v", "a", connection_info="{}")
+    volumes.add("v", "detaching", migration="migrating")
+    volumes.add("w", "attaching", migration="target:v")
+    volumes.attach("a", "v", server(1))
+    volumes.attach("b", "w", server(1), "attaching")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    assert found.key == ("attachment_without_mapping", "b")
+    assert "volume attachment complete b" in found.note
+
+
 @pytest.mark.parametrize("age", [0.0, 1800.0, 7200.0])
 def test_a_volume_that_no_server_has_is_migrated(copy: NovaCopy, volumes: VolumesCopy, age: float) -> None:
     volumes.add("v", "retyping", at=NOW - age, migration="migrating")

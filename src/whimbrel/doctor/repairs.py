@@ -78,12 +78,21 @@ def endpoint(service: str) -> str:
 
 
 def end_volume_migration(volume: str) -> Command:
+    return _of_volume(volume, '{"os-reset_status": {"migration_status": "none"}}')
+
+
+def complete_volume_migration(volume: str, copy: str) -> Command:
+    """Make Cinder take the copy for the volume and delete what the volume was, as nova-compute asks after a swap."""
+    return _of_volume(volume, f'{{"os-migrate_volume_completion": {{"new_volume": "{copy}", "error": false}}}}')
+
+
+def _of_volume(volume: str, body: str) -> Command:
     """Cinder knows two names for itself in the catalog, and its URL may end in a template of the project."""
     columns = '-f value -c "Service Type" -c URL'
     first = "awk '/volumev3|block-storage/ {sub(/\\/v3.*/, \"/v3\", $2); print $2; exit}'"
     return Command(
         f'curl --fail-with-body -X POST {TOKEN} -H "Content-Type: application/json"'
-        ' -d \'{"os-reset_status": {"migration_status": "none"}}\''
+        f" -d '{body}'"
         f' "$(openstack endpoint list --interface public {columns} | {first})/volumes/{volume}/action"'
     )
 

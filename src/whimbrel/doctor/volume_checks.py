@@ -8,7 +8,7 @@ from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.nova_records import Instance, Subject, VolumeUse
 from whimbrel.doctor.server_findings import evidence_of
 from whimbrel.doctor.service_records import Attachment, Volume, VolumeRecords
-from whimbrel.doctor.volume_commands import attach_again, drop, look_first, record_instead, stop_first, undo
+from whimbrel.doctor.volume_commands import attach_again, drop, look_first, record_instead, stop_first, undo, use_copy
 from whimbrel.domain.batches import batches
 
 TARGET = "target:"
@@ -16,6 +16,14 @@ MESSAGE_STATES = ("reserved", "attaching", "detaching")
 """States of volumes that last as long as an attach or a detach; a shelved server reserves its volumes."""
 DETACHED_S = 24 * 3600.0
 """How long the copy of a volume that no server uses may take: nothing tells whether cinder-volume still writes it."""
+NO_COPY = (
+    "if the guest does not have the copy, as after a reboot, it uses what Nova records: then delete attachment {} only,"
+    " and look again"
+)
+MAY_HAVE_COPY = (
+    "if the guest has it, it writes only there: run `openstack --os-volume-api-version 3.44 volume attachment complete"
+    " {}` instead, and look again"
+)
 
 
 class VolumeChecks:
@@ -115,10 +123,25 @@ class VolumeChecks:
                 f"is for server {server.uuid} ({server.name}) on its host {server.host}, and Nova records"
                 f" {own.attachment or 'none'}, which is not for that host"
             )
-            cause = "a live migration was interrupted after the target's attachment had been recorded"
+            cause = (
+                "a live migration was interrupted after the target's attachment had been recorded, or a migration of the"
+                " volume before its own was"
+            )
             other = volume.hosts.get(own.attachment or "")
             commands = [repairs.ask_host(other, server.uuid)] if other else []
             commands += record_instead(each, own, self._volumes.attachments_of(volume.id))
+        source = _source_of(volume)
+        uses = context.records.uses_of_volumes([source]) if source else ()
+        swapped = next((use for use in uses if use.server == each.server), None)
+        note = ""
+        if swapped and server and each.status == "attached" and host == server.host:
+            text += f", while it records volume {source}, which Cinder copies to it"
+            cause = "nova-compute of the host died after the guest had changed over to the copy: it writes only there"
+            old = self._volumes.attachment(swapped.attachment) if swapped.attachment else None
+            commands = list(use_copy(each, swapped, server, old))
+            note = NO_COPY.format(each.id)
+        elif swapped and server and each.status == "attaching":
+            note = MAY_HAVE_COPY.format(each.id)
         yield Finding(
             kind=kind,
             subject=each.id,
@@ -130,6 +153,7 @@ class VolumeChecks:
                 "attachment": each.status, "volume": _evidence(volume), "server": evidence_of(subject, context.fleet),
             },
             commands=commands,
+            note=note,
         )  # fmt: skip
 
     # Mappings without an attachment
@@ -148,8 +172,9 @@ class VolumeChecks:
             volume = self._volumes.volume(each.volume)
             if volume and context.has_changed(volume.touched):
                 continue
-            if volume and any(
-                _is_used(other, each, volume, server) for other in self._volumes.attachments_of(volume.id)
+            if volume and (
+                any(_is_used(other, each, volume, server) for other in self._volumes.attachments_of(volume.id))
+                or (volume.migrates and self._has_copy_of(volume, server))
             ):
                 continue  # the guest's own attachment is a finding, and mends this
             commands = attach_again(each, server) if volume else [drop(each)] * (not each.is_root)
@@ -178,6 +203,11 @@ class VolumeChecks:
             return self._volumes.attachment(use.attachment) is not None
         return any(each.server == use.server for each in self._volumes.attachments_of(use.volume))
 
+    def _has_copy_of(self, volume: Volume, server: Instance) -> bool:
+        """Check whether a server uses, or may use, the copy of a volume that Cinder migrates."""
+        used = (self._volumes.volume(each.volume) for each in self._volumes.attachments_for(server.uuid))
+        return any(each and _source_of(each) == volume.id for each in used)
+
     # Volumes that Cinder migrates
 
     def _migration(self, volume: Volume, context: CheckContext) -> Iterator[Finding]:
@@ -191,7 +221,7 @@ class VolumeChecks:
         evidence = [evidence_of(each, context.fleet) for each in subjects]
         reset = repairs.end_volume_migration(volume.id)
         if not volume.migrates:
-            source = self._volumes.volume(volume.migration.removeprefix(TARGET))
+            source = self._volumes.volume(_source_of(volume))
             if not attachments and not uses and not (source and source.migrates):
                 yield _stuck(
                     volume,
@@ -206,7 +236,7 @@ class VolumeChecks:
                     ],
                     "if you have reset the migration by hand when it was completing, this may be the only copy",
                 )
-        elif all(each and not self._is_copied(each, context) for each in servers):
+        elif all(each and not self._is_copied(volume, each, context) for each in servers):
             note = ""
             if volume.migration == "completing":
                 note = "the source may be deleted already: see in the log of cinder-volume how far it came"
@@ -229,11 +259,11 @@ class VolumeChecks:
                 note,
             )
 
-    def _is_copied(self, server: Instance, context: CheckContext) -> bool:
+    def _is_copied(self, volume: Volume, server: Instance, context: CheckContext) -> bool:
         """Check whether a host copies a volume of a server, or has left an attachment of the copy."""
         recorded = {each.attachment for each in context.records.uses_of_servers([server.uuid])}
         others = any(each.id not in recorded for each in self._volumes.attachments_for(server.uuid))
-        return others or _goes_on(server, context)
+        return others or self._has_copy_of(volume, server) or _goes_on(server, context)
 
     # Volumes that stay in a state
 
@@ -350,6 +380,11 @@ def _stuck(
         commands=commands,
         note=note,
     )  # fmt: skip
+
+
+def _source_of(volume: Volume) -> str:
+    """Return the volume that a copy is made of; "": it is no copy."""
+    return volume.migration.removeprefix(TARGET) if volume.migration.startswith(TARGET) else ""
 
 
 def _evidence(volume: Volume | None) -> dict[str, object] | None:

@@ -83,6 +83,19 @@ def record_instead(attachment: Attachment, use: VolumeUse, others: Sequence[Atta
     yield from (repairs.delete_attachment(other.id) for other in others if other.id == use.attachment)
 
 
+def use_copy(attachment: Attachment, use: VolumeUse, server: Instance, old: Attachment | None) -> Iterator[Command]:
+    """End a swap whose guest uses the copy already: do what nova-compute left undone.
+
+    old: the attachment that Nova records, if Cinder still has it; it refuses to delete one that Nova records.
+    Source: ComputeManager._swap_volume and _do_swap_volume.
+    """
+    xml = f"virsh -c qemu+ssh://{server.host}/system dumpxml {server.uuid} | grep {attachment.volume}"
+    yield Command(f"{xml}  # if it prints no line, the guest does not have the copy: stop here")
+    if use.attachment != attachment.id:
+        yield from record_instead(attachment, use, [old] if old else [])
+    yield mending.complete_volume_migration(use.volume, attachment.volume)
+
+
 def drop(use: VolumeUse) -> Command:
     never_used = "" if use.was_connected else " AND COALESCE(connection_info, 'null') = 'null'"
     return repairs.drop_mapping(use, f"(boot_index IS NULL OR boot_index <> 0){never_used}")
