@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.doctor.nova_copy import NOW, YOUNG, NovaCopy, moment, server
+from tests.doctor.nova_copy import NOW, OLD, YOUNG, NovaCopy, moment, server
 from tests.doctor.services_copy import VolumesCopy
 from whimbrel.adapters.sql.nova_databases import nova_tables as nova
 from whimbrel.doctor.doctor_finding import Command
@@ -134,6 +134,21 @@ def test_what_a_failed_create_did_not_attach(copy: NovaCopy, volumes: VolumesCop
     copy.use_volume(3, "v", "a")
     volumes.add("v", "available")
     assert kinds(copy, volumes) == []
+
+
+@pytest.mark.parametrize("status", ["reserved", "attaching"])
+def test_a_volume_waits_with_a_server_whose_create_failed(copy: NovaCopy, volumes: VolumesCopy, status: str) -> None:
+    """The server is deleted sooner or later, and its volume is free then. Nova refuses to stop it."""
+    copy.add_record(3, "n1", vm_state="error", launched_at=None)
+    copy.add_mapping(3, "one")
+    copy.add_spec(3)
+    copy.hold(server(3), "n1")
+    copy.use_volume(3, "v", "a", boot_index=0)
+    volumes.add("v", status)
+    volumes.attach("a", "v", server(3), status)
+    assert kinds(copy, volumes) == []
+    copy.change("one", nova.instances, {"uuid": server(3)}, launched_at=moment(OLD))
+    assert kinds(copy, volumes) == [("stuck_volume", "v")]
 
 
 @pytest.mark.parametrize("status", ["reserved", "attaching", "detaching", "in-use"])

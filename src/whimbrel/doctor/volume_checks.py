@@ -124,8 +124,8 @@ class VolumeChecks:
                 f" {own.attachment or 'none'}, which is not for that host"
             )
             cause = (
-                "a live migration was interrupted after the target's attachment had been recorded, or a migration of the"
-                " volume before its own was"
+                "a live migration was interrupted after the target's attachment had been recorded, or a migration"
+                " of the volume before its own was"
             )
             other = volume.hosts.get(own.attachment or "")
             commands = [repairs.ask_host(other, server.uuid)] if other else []
@@ -167,7 +167,7 @@ class VolumeChecks:
         subjects = context.subjects(each.server for each in candidates)
         for each in candidates:
             server = context.at_rest(subjects[each.server])
-            if server is None or (server.vm_state == "error" and not server.is_launched) or self._has(each):
+            if server is None or _create_failed(server) or self._has(each):
                 continue
             volume = self._volumes.volume(each.volume)
             if volume and context.has_changed(volume.touched):
@@ -306,10 +306,12 @@ class VolumeChecks:
                 [Command(f"openstack volume set --state in-use {volume.id}"),
                  *(remove if len(uses) == 1 else [])])  # fmt: skip
             return
-        waiting = {each.uuid for each in servers if each and each.vm_state == "shelved_offloaded"}
+        waiting = {
+            each.uuid for each in servers if each and (each.vm_state == "shelved_offloaded" or _create_failed(each))
+        }
         undone = [
             each for each in attachments
-            if each.status != "attached" and not (each.status == "reserved" and each.server in waiting)
+            if each.status != "attached" and not (each.status in MESSAGE_STATES and each.server in waiting)
         ]  # fmt: skip
         ids = {each.id for each in undone}
         mappings = [
@@ -326,6 +328,11 @@ class VolumeChecks:
                 "the message to nova-compute of the server's host was lost, or that process died in the attach; if it"
                 " is down, start it: it may end this itself",
                 commands, stop_first(held_up[0], commands))  # fmt: skip
+
+
+def _create_failed(server: Instance) -> bool:
+    """Check whether a create failed: the server keeps its mappings, and its volumes wait, until it is deleted."""
+    return server.vm_state == "error" and not server.is_launched
 
 
 def _names(servers: Iterable[Instance | None]) -> str:

@@ -93,7 +93,7 @@ def use_copy(attachment: Attachment, use: VolumeUse, server: Instance, old: Atta
     yield Command(f"{xml}  # if it prints no line, the guest does not have the copy: stop here")
     if use.attachment != attachment.id:
         yield from record_instead(attachment, use, [old] if old else [])
-    yield mending.complete_volume_migration(use.volume, attachment.volume)
+    yield repairs.complete_volume_migration(use.volume, attachment.volume)
 
 
 def drop(use: VolumeUse) -> Command:
