@@ -328,6 +328,21 @@ def test_a_volume_that_the_guest_may_use_is_attached_anew_and_not_forgotten(
         assert [verb_of(command) for command in each.commands] == ["get_connector", "refresh"]
 
 
+def test_a_volume_that_is_attaching_is_in_use_before_its_attachment_is_made_anew(
+    copy: NovaCopy, volumes: VolumesCopy
+) -> None:
+    """Cinder reserves no volume that is attaching, also not for its own server, and Nova's refresh begins with that."""
+    copy.use_volume(1, "v", "a", connection_info="{}")
+    volumes.add("v", "attaching")
+    volumes.attach("a", "v", server(1), "attaching")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    lines = [each.line for each in found.commands]
+    assert "refresh" in lines[lines.index("openstack volume set --state in-use v") + 1]
+    volumes.add("v", "in-use")
+    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings  # still, if the commands ended there
+    assert [verb_of(command) for command in found.commands] == ["get_connector", "stop", "wait", "refresh", "start"]
+
+
 @pytest.mark.parametrize("attachments", [0, 1])
 def test_no_attachment_is_made_anew_while_the_server_cannot_be_stopped(
     copy: NovaCopy, volumes: VolumesCopy, attachments: int

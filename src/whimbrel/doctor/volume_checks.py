@@ -292,7 +292,7 @@ class VolumeChecks:
         servers = [context.at_rest(each) for each in subjects]
         if len(servers) < len({each.server for each in uses}) or None in servers:
             return  # a server is gone, or worked on: judged with it
-        if used_by_none:
+        if used_by_none and not attachments:
             return  # the mapping is a finding
         if any(each and _goes_on(each, context) for each in servers):
             return
@@ -321,7 +321,9 @@ class VolumeChecks:
         if undone and mappings:
             held_up = [next(each for each in servers if each and each.uuid == use.server) for use in mappings]
             commands = [
-                command for use, each in zip(mappings, held_up, strict=True) for command in undo(use, each, undone)
+                command
+                for use, each in zip(mappings, held_up, strict=True)
+                for command in undo(use, each, undone, volume.status)
             ]
             yield _stuck(
                 volume, attachments, evidence, f"is {volume.status} for server {_names(held_up)}, and nothing goes on",

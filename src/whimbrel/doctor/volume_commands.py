@@ -32,18 +32,23 @@ def look_first(
         yield Command(f"{xml}  # if it prints a line, the guest has the volume: stop here")
 
 
-def undo(use: VolumeUse, server: Instance, undone: Sequence[Attachment]) -> list[Command]:
-    """End an attach that never began on the host. A move, too, leaves an incomplete attachment: of a volume in use."""
+def undo(use: VolumeUse, server: Instance, undone: Sequence[Attachment], status: str) -> list[Command]:
+    """End an attach that never began on the host. A move, too, leaves an incomplete attachment: of a volume in use.
+
+    status: of the volume.
+    """
     if use.is_root or use.was_connected:
-        return attach_again(use, server)
+        return attach_again(use, server, status)
     own = [each for each in undone if each.server == use.server and use.attachment in (each.id, None)]
     return [drop(use), *(repairs.delete_attachment(each.id) for each in own)]
 
 
-def attach_again(use: VolumeUse, server: Instance) -> list[Command]:
+def attach_again(use: VolumeUse, server: Instance, volume_status: str = "") -> list[Command]:
     """A server keeps the record of a volume that its guest may use, or that it boots from.
 
-    Nova has no command that makes another record for a root volume. The refresh needs a server that is stopped.
+    Nova has no command that makes another record for a root volume. The refresh needs a server that is stopped, and
+    first reserves the volume: Cinder refuses that while it is attaching, also for its own server.
+    Source: volume.api.API._attachment_reserve of Cinder.
     """
     if not use.is_root and (not use.was_connected or server.host is None):
         again = Command(f"openstack server add volume {use.server} {use.volume}  # if it needs it still")
@@ -57,6 +62,7 @@ def attach_again(use: VolumeUse, server: Instance) -> list[Command]:
     return [
         Command(f"ssh {server.host} nova-manage volume_attachment get_connector --json > {connector}"),
         *([] if is_off else map(Command, off)),
+        *[Command(f"openstack volume set --state in-use {use.volume}")] * (volume_status == "attaching"),
         Command(f"nova-manage volume_attachment refresh {use.server} {use.volume} {connector}"),
         *([] if is_off else [Command(f"openstack server start {use.server}")]),
     ]
