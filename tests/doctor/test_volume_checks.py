@@ -136,6 +136,16 @@ def test_what_a_failed_create_did_not_attach(copy: NovaCopy, volumes: VolumesCop
     assert kinds(copy, volumes) == []
 
 
+def test_what_a_reclaim_that_died_has_released(copy: NovaCopy, volumes: VolumesCopy) -> None:
+    """nova-compute deletes the server when it reclaims again; one that is restored instead lacks its volume."""
+    copy.add_server(3, vm_state="soft-delete")
+    copy.use_volume(3, "v", "a")
+    volumes.add("v", "available")
+    assert kinds(copy, volumes) == []
+    copy.change("one", nova.instances, {"uuid": server(3)}, vm_state="active")
+    assert kinds(copy, volumes) == [("mapping_without_attachment", f"{server(3)}/v")]
+
+
 @pytest.mark.parametrize("status", ["reserved", "attaching"])
 def test_a_volume_waits_with_a_server_whose_create_failed(copy: NovaCopy, volumes: VolumesCopy, status: str) -> None:
     """The server is deleted sooner or later, and its volume is free then. Nova refuses to stop it."""

@@ -161,13 +161,15 @@ class VolumeChecks:
     def _missing(self, uses: Sequence[VolumeUse], context: CheckContext) -> Iterator[Finding]:
         """Judge block device mappings of servers whose attachment Cinder does not have.
 
-        A server whose create failed keeps its mappings until it is deleted; what it did not attach is fine.
+        A server whose create failed keeps its mappings until it is deleted; what it did not attach is fine. So is what
+        a reclaim released that died: nova-compute reclaims the server again.
+        Source: ComputeManager._reclaim_queued_deletes.
         """
         candidates = [each for each in uses if not context.has_changed(each.touched)]
         subjects = context.subjects(each.server for each in candidates)
         for each in candidates:
             server = context.at_rest(subjects[each.server])
-            if server is None or _create_failed(server) or self._has(each):
+            if server is None or _create_failed(server) or server.vm_state == "soft-delete" or self._has(each):
                 continue
             volume = self._volumes.volume(each.volume)
             if volume and context.has_changed(volume.touched):
