@@ -9,7 +9,7 @@ from whimbrel.doctor.nova_records import Fleet, Instance, Migration, Subject
 from whimbrel.doctor.server_findings import evidence_of, finding, held_words, in_flight
 
 CAUSES: Mapping[str, str] = {
-    "building": "the nova-compute of the host died while it claimed room for the server",
+    "building": "the nova-compute of the host, or its cell's conductor, died while it claimed room",
     "deleted": "the nova-compute of the host died at the end of the delete; it ends this when it starts again",
     "scheduling": "the conductor died while it scheduled the server, or the message to it or to the host was lost",
     "resize_prep": "the conductor died during the move, or the message to the target's nova-compute was lost",
