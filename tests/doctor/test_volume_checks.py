@@ -262,7 +262,7 @@ def test_a_guest_that_has_changed_over_to_the_copy_of_its_volume_keeps_it(
     volumes.attach("b", "w", server(1))
     if not is_deleted:
         volumes.attach("a", "v", server(1))
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert found.key == ("attachment_without_mapping", "b")
     assert "which Cinder copies to it" in found.text
     look, record, *deletes, complete = found.commands  # Cinder refuses to delete an attachment that Nova records
@@ -272,7 +272,7 @@ def test_a_guest_that_has_changed_over_to_the_copy_of_its_volume_keeps_it(
     assert complete.line.endswith('/volumes/v/action"')
     assert copy.execute(record.sql_in or "", record.line) == 1
     volumes.attachment_rows.pop("a", None)
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert [each.line for each in found.commands] == [look.line, complete.line]
     volumes.volume_rows.clear()
     volumes.add("v", migration="success")
@@ -286,7 +286,7 @@ def test_a_guest_that_may_have_changed_over_to_the_copy_of_its_volume(copy: Nova
     volumes.add("w", "attaching", migration="target:v")
     volumes.attach("a", "v", server(1))
     volumes.attach("b", "w", server(1), "attaching")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     assert found.key == ("attachment_without_mapping", "b")
     assert "volume attachment complete b" in found.note
 
@@ -345,11 +345,11 @@ def test_a_volume_that_is_attaching_is_in_use_before_its_attachment_is_made_anew
     copy.use_volume(1, "v", "a", connection_info="{}")
     volumes.add("v", "attaching")
     volumes.attach("a", "v", server(1), "attaching")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings
     lines = [each.line for each in found.commands]
     assert "refresh" in lines[lines.index("openstack volume set --state in-use v") + 1]
     volumes.add("v", "in-use")
-    (found,) = copy.look(beside=[VolumeChecks(volumes)]).findings  # still, if the commands ended there
+    (found,) = copy.look(services=[VolumeChecks(volumes)]).findings  # still, if the commands ended there
     assert [verb_of(command) for command in found.commands] == ["get_connector", "stop", "wait", "refresh", "start"]
 
 

@@ -43,41 +43,27 @@ class Figures:
         def seconds(name: str, text: str, *labels: str, buckets: Sequence[float] = QUICK_S) -> Histogram:
             return Histogram(name, text, labels, buckets=buckets, registry=registry)
 
-        # `labels` of prometheus-client costs as much as the rest of a count. Labels are of small sets, so all are kept.
-        self._requests = cache(
-            Counter(
-                "whimbrel_http_requests",
-                "Requests answered.",
-                ("service", "method", "route", "code"),
-                registry=registry,
-            ).labels
+        self._requests = Counter(
+            "whimbrel_http_requests", "Requests answered.", ("service", "method", "route", "code"), registry=registry
         )
-        self._request_s = cache(
-            seconds(
-                "whimbrel_http_request_duration_seconds", "How long requests took.", "service", "method", "route"
-            ).labels
+        self._request_s = seconds(
+            "whimbrel_http_request_duration_seconds", "How long requests took.", "service", "method", "route"
         )
         self._decision_s = seconds(
             "whimbrel_scheduler_decision_duration_seconds",
             "How long choices among hosts took, of plans too; outcome: found or none.",
             "outcome",
         )
-        self._placement_s = cache(
-            seconds(
-                "whimbrel_placement_call_duration_seconds",
-                "How long this process's own calls of placement took; those over HTTP are requests.",
-                "call",
-            ).labels
+        self._placement_s = seconds(
+            "whimbrel_placement_call_duration_seconds",
+            "How long this process's own calls of placement took; those over HTTP are requests.",
+            "call",
         )
-        self._steps = cache(
-            Counter(
-                "whimbrel_steps", "Steps taken or undone, by how it went.", ("kind", "step", "way", "outcome"),
-                registry=registry,
-            ).labels
+        self._steps = Counter(
+            "whimbrel_steps", "Steps taken or undone, by how it went.", ("kind", "step", "way", "outcome"),
+            registry=registry,
         )  # fmt: skip
-        self._step_s = cache(
-            seconds("whimbrel_step_duration_seconds", "How long steps took.", "step", "way", buckets=STEP_S).labels
-        )
+        self._step_s = seconds("whimbrel_step_duration_seconds", "How long steps took.", "step", "way", buckets=STEP_S)
         self._transfer_s = seconds(
             "whimbrel_live_transfer_duration_seconds",
             "How long the transfers of live migrations took, from their start to the arrival of the guest.",
@@ -92,25 +78,32 @@ class Figures:
             "whimbrel_console_sessions", "Connections to consoles through this process.", registry=registry
         )
 
+        # `labels` costs as much as the rest of a count. The sets of labels are small, so what it returns is kept.
+        self._requests_of = cache(self._requests.labels)
+        self._request_s_of = cache(self._request_s.labels)
+        self._placement_s_of = cache(self._placement_s.labels)
+        self._steps_of = cache(self._steps.labels)
+        self._step_s_of = cache(self._step_s.labels)
+
     def await_choices(self, kinds: Iterable[str]) -> None:
         """Initialize the counters of choices: Prometheus sees no increase in a series that starts at 1."""
         for kind in kinds:
             for outcome in ("done", "refused"):
-                self._steps(kind, CHOICE, "do", outcome)
+                self._steps_of(kind, CHOICE, "do", outcome)
 
     def answered(self, service: str, method: str, route: str, code: int, took_s: float) -> None:
-        self._requests(service, method, route, str(code)).inc()
-        self._request_s(service, method, route).observe(took_s)
+        self._requests_of(service, method, route, str(code)).inc()
+        self._request_s_of(service, method, route).observe(took_s)
 
     def took_step(self, run: Run, entry: LogEntry) -> None:
-        self._steps(run.saga, entry.step, entry.way, entry.outcome).inc()
-        self._step_s(entry.step, entry.way).observe(max(entry.took_s, 0.0))
+        self._steps_of(run.saga, entry.step, entry.way, entry.outcome).inc()
+        self._step_s_of(entry.step, entry.way).observe(max(entry.took_s, 0.0))
 
     def decided(self, took_s: float, found: bool) -> None:
         self._decision_s.labels("found" if found else "none").observe(max(took_s, 0.0))
 
     def asked_placement(self, call: str, took_s: float) -> None:
-        self._placement_s(call).observe(took_s)
+        self._placement_s_of(call).observe(took_s)
 
     def transferred(self, took_s: float, pause_s: float) -> None:
         self._transfer_s.observe(max(took_s, 0.0))
