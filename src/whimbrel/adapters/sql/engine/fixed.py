@@ -99,7 +99,8 @@ class Text:
     def __init__(self, dialect: sa.Dialect, statement: Any, values: Mapping[str, Any]) -> None:
         if dialect.name == "sqlite":
             statement = _with_literals(statement, values)
-        schema = {} if dialect.name == "sqlite" else _WITH_SCHEMA
+        schema = _WITH_SCHEMA if dialect.name == "postgresql" else {}
+        assert not (schema and _is_text(statement)), "the schema of its tables is not known"
         compiled = statement.compile(dialect=dialect, column_keys=list(values), **schema)
         constants = compiled.construct_params(_check=False)
         expanded = compiled.construct_expanded_state(constants | values)
@@ -153,6 +154,10 @@ class Text:
         if not any(processes):
             return partial(tuple.__new__, kind)  # what kind._make does, without a Python call per row
         return partial(_processed, kind, [(at, process) for at, process in enumerate(processes) if process])
+
+
+def _is_text(statement: Any) -> bool:
+    return any(isinstance(each, sa.TextClause) for each in visitors.iterate(statement))
 
 
 def _with_literals(statement: Any, values: Mapping[str, Any]) -> Any:
