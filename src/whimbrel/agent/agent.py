@@ -59,17 +59,17 @@ class HostAgent:
         wait_s: float = WAIT_S,
         console_at: ConsoleListen = LOOPBACK,
         *,
-        with_effects: bool = False,
+        effects_in_store: bool = False,
     ) -> None:
         """wait_s: how long a request waits for the end of a job before it is answered with the progress.
 
-        console_at: where clients of consoles connect. with_effects: the hypervisor has its guests in `store`, too.
+        console_at: where clients of consoles connect. effects_in_store: the hypervisor has its guests in `store`, too.
         """
         self.host = host
         self.networks: GuestNetworks = UnmanagedNetworks()
         self._hypervisor = hypervisor
         self._images = images
-        self._fence = Fence(host, store, clock, with_effects=with_effects)
+        self._fence = Fence(host, store, clock, effects_in_store=effects_in_store)
         self._jobs = Jobs(clock, wait_s)
         self._fetches = ImageFetches(host, hypervisor, clock)
         self._consoles = ConsoleRelay(console_at)

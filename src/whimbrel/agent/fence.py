@@ -2,9 +2,9 @@
 
 Invariants: an order older than the newest seen is refused, also after a restart; a newer one is durable before it is
 obeyed, or, if the effects of orders are in the same store, durable with the first of them and before the answer. Once
-another run has ordered something for the server, an order of the same epoch is a late duplicate and is
-refused too: runs on a server follow each other, and one that continues after another does so under a new epoch. An
-order under a newer epoch with less progress than was obeyed comes from a restored database: it is refused with Behind.
+another run has ordered something for the server, an order of the same epoch is a late duplicate and is refused too:
+runs on a server follow each other, and one that continues after another does so under a new epoch. An order under a
+newer epoch with less progress than was obeyed comes from a restored database: it is refused with Behind.
 """
 
 import asyncio
@@ -45,15 +45,15 @@ async def move_ledger(host: HostName, old: KeyValueStore, new: KeyValueStore) ->
 
 
 class Fence:
-    def __init__(self, host: HostName, store: KeyValueStore, clock: Clock, *, with_effects: bool = False) -> None:
-        """with_effects: what orders do is in this store, too, and nowhere else, so that one commit has both."""
+    def __init__(self, host: HostName, store: KeyValueStore, clock: Clock, *, effects_in_store: bool = False) -> None:
+        """effects_in_store: what orders do is in this store, too, and nowhere else, so that one commit has both."""
         self._host = host
         self._space = f"fence/{host}"
         self._incarnation_space = f"incarnation/{host}"
         self._store = store
         self._clock = clock
         self._seen: dict[RunId, Seen] | None = None
-        self._with_effects = with_effects
+        self._effects_in_store = effects_in_store
         self._staged: dict[RunId, Staged] = {}
         self._stored: dict[RunId, bytes] = {}  # the same as read: an older program wrote fewer fields
         self._last: dict[ServerId, RunId] = {}
@@ -130,7 +130,7 @@ class Fence:
     async def _write(self, run: RunId, stored: bytes) -> bool:
         """Write the entry of a run if it is there as it was read. Return whether it was."""
         before = self._stored.get(run)
-        if not self._with_effects:
+        if not self._effects_in_store:
             return await self._store.replace(self._space, run, before, stored)
         staged = await self._store.stage(self._space, run, before, stored)
         if staged:

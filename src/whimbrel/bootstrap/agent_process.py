@@ -91,7 +91,7 @@ async def run_agent(start: AgentStart, on_ready: Callable[[Welcome], None]) -> N
         consoles = ConsoleListen(settings.console_address, settings.console_port)
         agent = HostAgent(
             membership.host, hypervisor, store, images, clock,
-            console_at=consoles, with_effects=isinstance(settings, SimulatedHost),
+            console_at=consoles, effects_in_store=isinstance(settings, SimulatedHost),
         )  # fmt: skip
         opened.push_async_callback(agent.close)
         if keeper := await keeper_of(settings, agent, control, clock, opened):

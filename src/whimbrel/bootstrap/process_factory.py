@@ -218,7 +218,7 @@ async def _own_agents(
     agents = {
         host: HostAgent(
             host, hypervisor, guarded(ledger_of(host), check), images, base.clock,
-            console_at=listen_at[host], with_effects=host in simulated,
+            console_at=listen_at[host], effects_in_store=host in simulated,
         )
         for host, hypervisor in hypervisors.items()
     }  # fmt: skip

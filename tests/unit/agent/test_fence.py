@@ -216,7 +216,7 @@ async def test_an_order_is_durable_before_it_is_answered(tmp_path: Path) -> None
     prepare(url, "keep")
     database = open_database(url, "keep")
     store = SqlKeyValueStore(database)
-    fence = Fence(H1, store, JumpingClock(), with_effects=True)
+    fence = Fence(H1, store, JumpingClock(), effects_in_store=True)
     for epoch, acts in enumerate((True, False), start=1):
         async with fence.admitted(order(epoch=epoch)):
             assert _stored_epoch(tmp_path) < epoch
@@ -252,7 +252,7 @@ class _Lost:
 
 async def test_an_order_whose_entry_is_lost_is_not_answered() -> None:
     keep = LosingKeep()
-    fence = Fence(H1, keep, JumpingClock(), with_effects=True)
+    fence = Fence(H1, keep, JumpingClock(), effects_in_store=True)
     keep.loses = True
     with pytest.raises(Unavailable):
         async with fence.admitted(order(epoch=2)):
