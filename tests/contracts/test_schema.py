@@ -280,7 +280,7 @@ def test_the_directory_of_an_older_version_learns_when_servers_were_created(plac
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "keep.sqlite").write_bytes(b"not a database, but long enough to be looked at " * 20)
-    with pytest.raises(Refused, match="keep"):
+    with pytest.raises(Refused, match=r"keep.*put a backup of the data directory in its place"):
         prepare(f"sqlite:///{tmp_path}", "keep")
 
 

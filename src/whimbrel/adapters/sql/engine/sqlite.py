@@ -40,11 +40,14 @@ PRAGMAS = (
 
 
 def sentence(error: Exception) -> str:
-    """Return the driver's message in one line; SQLite's is unspecific if its files cannot grow."""
+    """Return the driver's message in one line, with what to do: SQLite's does not say it."""
     origin = getattr(error, "orig", None) or error
     said = " ".join(str(origin).split())
     name: str = getattr(origin, "sqlite_errorname", "")
-    return f"{said}; make room on the disk" if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else said
+    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+        return f"{said}; make room on the disk"
+    damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    return f"{said}; put a backup of the data directory in its place, see docs/backup.md" if damaged else said
 
 
 def _named(error: DBAPIError | sqlite3.Error, path: Path | None) -> WorldError:
