@@ -223,6 +223,8 @@ def _run(words: list[str], output: Connection, log_file: str) -> None:
     os.dup2(output.fileno(), 1)
     with open(log_file, "ab") as log:
         os.dup2(log.fileno(), 2)
+    # The streams were opened on what the descriptors were before, and may take a pipe for a file.
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     sys.argv = ["whimbrel", *words]
     main(words)
 
