@@ -74,6 +74,7 @@ class Fence:
         async with self._changing:
             while self._is_news(order, server):  # it may have been admitted during the wait
                 await self.adopt(order.incarnation)
+                self.check(order, server)
                 before = seen.get(order.run)
                 value = Seen(
                     order.epoch,
@@ -105,9 +106,13 @@ class Fence:
     async def adopt(self, incarnation: int) -> None:
         """Refuse orders of older incarnations of the cloud from now on. Durable; a lower one changes nothing."""
         await self._all()
-        if incarnation > self._incarnation:
-            await self._store.put(self._incarnation_space, _HIGHEST, str(incarnation).encode())
-            self._incarnation = incarnation
+        while incarnation > self._incarnation:  # another agent of this host may have adopted a higher one
+            before = await self._store.get(self._incarnation_space, _HIGHEST)
+            highest, value = int(before or 0), str(incarnation).encode()
+            if highest >= incarnation:
+                self._incarnation = highest
+            elif await self._store.replace(self._incarnation_space, _HIGHEST, before, value):
+                self._incarnation = incarnation
 
     async def ledger(self, newest: int = 0) -> Ledger:
         """Return the obeyed orders, the newest first. newest: maximum number of entries; 0: all."""

@@ -210,6 +210,20 @@ async def test_what_an_older_release_wrote_is_replaced() -> None:
         await Fence(H1, keep, JumpingClock()).admit(order("run", epoch=2), ServerId("server-1"))
 
 
+async def test_a_lower_incarnation_never_replaces_a_higher_one_whoever_writes() -> None:
+    store = MemoryKeyValueStore()
+    one, other = (Fence(H1, store, JumpingClock()) for _ in range(2))
+    await other.ledger()  # what it has read says 0
+    await one.adopt(3)
+    await other.adopt(2)
+    assert (await Fence(H1, store, JumpingClock()).ledger()).incarnation == 3
+    late = Fence(H1, store, JumpingClock())
+    await late.ledger()
+    await one.adopt(5)
+    with pytest.raises(Superseded):
+        await late.admit(order("run-1", incarnation=4))
+
+
 async def test_an_order_is_durable_before_it_is_answered(tmp_path: Path) -> None:
     """Also if it is stored together with its effects: the effect's commit has it, or else the end of the turn."""
     url = f"sqlite:///{tmp_path}"
