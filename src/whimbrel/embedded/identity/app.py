@@ -124,6 +124,8 @@ ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("DELETE", EC2 + "/{access}", credentials.delete_ec2, oneself),
     ("GET", "/v3/OS-TRUST/trusts", tokens.refuse_trusts, holder),
     ("POST", "/v3/OS-TRUST/trusts", tokens.refuse_trusts, holder),
+    ("GET", "/v3/OS-TRUST/trusts/{trust_id}", tokens.refuse_trusts, holder),
+    ("DELETE", "/v3/OS-TRUST/trusts/{trust_id}", tokens.refuse_trusts, holder),
     ("GET", "/v3/services", catalog_resources.list_services, admin),
     ("POST", "/v3/services", catalog_resources.create_service, admin),
     ("GET", SERVICE, catalog_resources.show_service, admin),
