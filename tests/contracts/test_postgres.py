@@ -22,6 +22,7 @@ from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.engine.databases import Databases, open_database
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.schema import prepare
+from whimbrel.adapters.sql.engine.turns import wait_for_turn_in_schema
 from whimbrel.adapters.sql.engine.urls import CONNECTIONS
 from whimbrel.domain.errors import Conflict, Unavailable
 
@@ -30,6 +31,8 @@ _IDS = fixed(sa.select(things.c.id).order_by(things.c.id))
 _NAME = fixed(sa.update(things).where(things.c.id == bindparam("number")).values(name=bindparam("called")))
 _SLEEP = fixed(sa.select(sa.func.pg_sleep(60)))
 _PID = fixed(sa.select(sa.func.pg_backend_pid()))
+_LOCKS: sa.Select[Any] = sa.select(sa.literal_column("objid::bigint")).select_from(sa.text("pg_locks"))
+_OWN_LOCK = _LOCKS.where(sa.text("locktype = 'advisory' AND pid = pg_backend_pid()"))
 
 Story = Callable[[Database], Awaitable[None]]
 
@@ -254,6 +257,30 @@ async def test_what_is_taken_back_leaves_a_connection_in_its_schema(postgres: Po
                 await tx.run(_ADD, A)
                 await tx.run(sa.insert(things), B)
         assert [await ids(each) for each in databases] == [[1, 2]] * 3
+
+
+async def test_connections_to_one_schema_lock_the_same_names(postgres: Postgres) -> None:
+    """Whatever search path each of them has: it is set by statements that are not fixed only."""
+    here, there = postgres.make_schema("here"), postgres.make_schema("there")
+
+    async def lock(*, schema: str, others: str) -> int:
+        """Lock a name on a new connection, used by another schema before; return the lock's number."""
+        databases = Databases()
+        asked, used = databases.open(postgres.url, schema), databases.open(postgres.url, others)
+        try:
+            async with used.read() as tx:
+                await tx.value(sa.text("SELECT 1"))
+            async with asked.write() as tx:
+                await wait_for_turn_in_schema(tx, "names")
+                number: int = await tx.value(_OWN_LOCK)
+        finally:
+            await asked.close()
+            await used.close()
+        return number
+
+    number = await lock(schema=here, others=here)
+    assert await lock(schema=here, others=there) == number
+    assert await lock(schema=there, others=here) != number
 
 
 async def test_more_tasks_than_connections_end_one_after_the_other(postgres: Postgres) -> None:

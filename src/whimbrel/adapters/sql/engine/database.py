@@ -22,6 +22,8 @@ class Told(Protocol):
 
 class Tx:
     dialect: str
+    schema = ""
+    """On PostgreSQL: the schema of the tables. A statement must not ask for it: the search path may be another one."""
 
     async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
         """Execute one statement; for a sequence of values, execute it for each."""

@@ -45,6 +45,7 @@ class PostgresTx(Tx):
     def __init__(self, wire: Wire, dialect: sa.Dialect) -> None:
         self._wire = wire
         self._positional = dialect
+        self.schema = wire.schema
 
     async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
         if not is_fixed(statement):
