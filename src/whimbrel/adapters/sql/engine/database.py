@@ -96,22 +96,22 @@ class Database:
     # Transactions of one statement. They raise what `read` and `write` raise.
 
     async def rows(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
-        async with self.read() as tx:
+        async with self.look() as tx:
             found: Sequence[Any] = await tx.rows(statement, values)
         return found
 
     async def row(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Any | None:
-        async with self.read() as tx:
+        async with self.look() as tx:
             return await tx.row(statement, values)
 
     async def value(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Any:
-        async with self.read() as tx:
+        async with self.look() as tx:
             return await tx.value(statement, values)
 
-    async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
+    async def run(self, statement: sa.Executable, values: Values = None) -> Told:
         """Execute one statement, and commit it. Of its result only `rowcount` is there afterwards."""
         async with self.write() as tx:
-            done: sa.CursorResult[Any] | FixedResult = await tx.run(statement, values)
+            done: Told = await tx.tell(statement, values)  # it is sent with the commit
         return done
 
     @property

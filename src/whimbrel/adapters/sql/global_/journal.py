@@ -318,10 +318,10 @@ class SqlJournal:
     ) -> Run:
         given = {"b_id": run_id, "b_verdict": verdict, "b_status": status, "b_action": action.request_id}
         async with self._db.write() as tx:
+            done = await tx.tell(_give_verdict, {**given, "b_now": now, "b_heard_at": list(heard_at)})
             await check_not_held(tx, "")
-            done = await tx.run(_give_verdict, {**given, "b_now": now, "b_heard_at": list(heard_at)})
             if done.rowcount:
-                await tx.run(_insert_action, asdict(action))
+                await tx.tell(_insert_action, asdict(action))
             row = await tx.row(_by_id, {"b_id": run_id})
         run = self._run(row) if row else None
         if run is not None and run.state == "parked":
