@@ -1,4 +1,5 @@
-"""Every compute command of the unmodified openstack client is run once: it works, or is refused for a known reason.
+"""Every compute command of the unmodified openstack client, and every one of floating IPs, routers and application
+credentials, is run once: it works, or is refused for a known reason.
 
 The commands run one after the other in two processes of the client, a user's and an administrator's.
 """
@@ -20,19 +21,13 @@ from tests.live.running_cloud import RunningCloud, running_cloud
 from tests.processes import HANG_S
 
 PROCESS = Path(__file__).parents[1] / "api" / "osc_process.py"
-GROUPS = (
-    "server",
-    "console",
-    "flavor",
-    "keypair",
-    "aggregate",
-    "hypervisor",
-    "compute",
-    "quota",
-    "usage",
-    "limits",
-    "host",
-)
+_COMPUTE = "server console flavor keypair aggregate hypervisor compute quota usage limits host"
+GROUPS = {
+    "openstack.compute.v2": tuple(_COMPUTE.split()),
+    "openstack.common": tuple(_COMPUTE.split()),
+    "openstack.network.v2": ("floating ip", "router"),
+    "openstack.identity.v3": ("application credential",),
+}
 ELSEWHERE = {
     "server ssh": "it starts ssh",
     "server migration abort": "test_live_clients.py",
@@ -159,6 +154,46 @@ admin host set --enable n1
 ? server remove share s 99999999-9999-4999-8999-999999999999
 ? server share list s
 ? server share show s 99999999-9999-4999-8999-999999999999
+admin network create --external public
+admin subnet create --network public --subnet-range 192.0.2.0/24 --no-dhcp public
+network create net2
+subnet create --network net2 --subnet-range 10.8.0.0/24 sub2
+port create --network net2 rport
+router create r
+router list
+router set --description d r
+router set --external-gateway public r
+router show r
+router add gateway r public ! external-gateway-multihoming
+router remove gateway r public ! external-gateway-multihoming
+router add subnet r sub
+router add port r rport
+router add route --route destination=10.10.0.0/16,gateway=10.9.0.99 r
+router remove route --route destination=10.10.0.0/16,gateway=10.9.0.99 r
+floating ip create public
+floating ip list
+floating ip set --port port FIP
+floating ip show FIP
+floating ip unset --port FIP
+floating ip port forwarding create --internal-ip-address 10.9.0.9 --port port PORTS --protocol tcp FIP ! 404
+floating ip port forwarding list FIP ! 404
+floating ip port forwarding show FIP 99999999-9999-4999-8999-999999999999 ! 404
+floating ip port forwarding set --protocol tcp FIP 99999999-9999-4999-8999-999999999999 ! 404
+floating ip port forwarding delete FIP 99999999-9999-4999-8999-999999999999 ! 404
+router ndp proxy create r --port port ! 404
+router ndp proxy list ! 404
+router ndp proxy show p ! 404
+router ndp proxy set --name n p ! 404
+router ndp proxy delete p ! 404
+floating ip delete FIP
+router remove port r rport
+router remove subnet r sub
+router unset --external-gateway r
+router delete r
+application credential create c
+application credential list
+application credential show c
+application credential delete c
 server delete s
 server restore s ! No Server found
 server group delete g
@@ -217,19 +252,19 @@ def shells(tmp_path: Path) -> Iterator[Shells]:
 
 
 @pytest.mark.long
-def test_every_compute_command_is_run_once(shells: Shells) -> None:
-    known: dict[str, str] = {}
+def test_every_command_is_run_once(shells: Shells) -> None:
+    known = {"PORTS": "--internal-protocol-port 1 --external-protocol-port 1"}
     for line in STORY.strip().splitlines():
         play(shells, line, known)
 
 
 def play(shells: Shells, line: str, known: dict[str, str]) -> None:
-    """Run a line of the story, and wait for what it says. known: the ids that it stands for."""
+    """Run a line of the story, and wait for what it says. known: what its words stand for."""
     command, _, outcome = line.partition(" | ")
     command, _, refusal = command.partition(" ! ")
     is_open, command = command.startswith("? "), command.removeprefix("? ")
     admin, command = command.startswith("admin "), command.removeprefix("admin ")
-    words = [known.get(word, word) for word in shlex.split(command)]
+    words = shlex.split(" ".join(known.get(word, word) for word in command.split()))
     done = shells.run(words, admin=admin)
     said = done["out"] + done["err"]
     assert "Traceback" not in said, said
@@ -243,6 +278,8 @@ def play(shells: Shells, line: str, known: dict[str, str]) -> None:
         wait_for(shells, outcome)
     if command.startswith("server create"):
         known["ID"] = shells.read("server show s")["id"]
+    if command.startswith("floating ip create"):
+        known["FIP"] = shells.read("floating ip list")[0]["ID"]
     if command.startswith("server event list"):
         known["REQUEST"] = shells.read("server event list s")[-1]["Request ID"]
 
@@ -262,10 +299,13 @@ def wait_for(shells: Shells, outcome: str) -> None:
         time.sleep(0.1)
 
 
-def test_every_compute_command_is_in_the_story() -> None:
-    found = entry_points(group="openstack.compute.v2"), entry_points(group="openstack.common")
-    names = {entry.name.replace("_", " ") for each in found for entry in each}
-    commands = {name for name in names if name.split()[0] in GROUPS}
+def test_every_command_is_in_the_story() -> None:
+    commands = {
+        name
+        for group, nouns in GROUPS.items()
+        for name in (entry.name.replace("_", " ") for entry in entry_points(group=group))
+        if name.startswith(tuple(f"{noun} " for noun in nouns))
+    }
     told = [line.removeprefix("? ").removeprefix("admin ") for line in STORY.strip().splitlines()]
     missing = {name for name in commands if not any(line.startswith(name) for line in told)}
     assert missing == set(ELSEWHERE)
