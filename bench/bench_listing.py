@@ -19,7 +19,7 @@ from whimbrel.domain.server_devices import FixedIp, Nic
 
 CELLS = (1, 2, 10)
 SERVERS, PAGE, ROUNDS = 10_000, 1_000, 10
-GOAL_MS, GOAL_RATIO = 100, 2.0
+GOAL_MS, GOAL_RATIO = 50, 2.0
 
 
 async def main() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,14 @@ class Cloud:
         host_count: int = HOSTS,
         database: str = "",
         settings: str = "",
+        words: Sequence[str] = (),
     ) -> None:
         """card_kbps: of the network card that each host has; 0: it has none. cells: of several, moves leave theirs.
 
-        database: the URL of an empty database; none: SQLite. settings: further tables of cloud.toml.
+        database: the URL of an empty database; none: SQLite. settings: further tables of cloud.toml. words: options of
+        `whimbrel up`.
         """
-        self._database = ["--database", database] if database else []
+        self._words = [*words, "--database", database] if database else [*words]
         card = CARD.format(kbps=card_kbps) if card_kbps else ""
         hosts = [HOST.format(number=n, zone=n // 2 % 2) + card for n in range(host_count)]
         self._cells = "".join(f'[[cell]]\nname = "cell{cell}"\n' + "".join(hosts[cell::cells]) for cell in range(cells))
@@ -88,7 +91,7 @@ class Cloud:
         running = self._path / "data" / "running.json"
         running.unlink(missing_ok=True)
         command = [sys.executable, "-m", "whimbrel", "up", "--data-dir", str(self._path / "data")]
-        policy = ["--policy", str(self._path / "policy.yaml"), *self._database]
+        policy = ["--policy", str(self._path / "policy.yaml"), *self._words]
         with (self._path / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, "--port", "0", "--cloud", str(self._path / "cloud.toml"), *policy], stdout=log, stderr=log
