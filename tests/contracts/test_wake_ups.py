@@ -1,4 +1,4 @@
-"""Wake-ups reach the other processes that listen, and none is needed."""
+"""A wake-up reaches one conductor of another process, and none is needed."""
 
 import asyncio
 
@@ -7,36 +7,25 @@ from whimbrel.adapters.bus.nats_wake_ups import NatsWakeUps
 from whimbrel.ports.wake_ups import NoWakeUps, WakeUps
 
 
-async def test_all_listeners_of_other_processes_are_woken(bus: CloudBus) -> None:
-    async with bus.control() as first, bus.control() as second, bus.control() as third:
-        several = [NatsWakeUps(each) for each in (first, second, third)]
+async def test_a_due_run_wakes_one_conductor_of_another_process(bus: CloudBus) -> None:
+    async with bus.control() as first, bus.control() as second:
+        several = [NatsWakeUps(each) for each in (first, second)]
         rung: asyncio.Queue[int] = asyncio.Queue()
         for number, wake_ups in enumerate(several):
-            for _ in range(2):
-                wake_ups.listen("fleet", lambda number=number: rung.put_nowait(number))
-        for each in (first, second, third):
+            wake_ups.listen(lambda number=number: rung.put_nowait(number))
+        for each in (first, second):
             await each.connected()
         assert all(each.is_connected for each in several)
-        several[0].wake("fleet")
-        assert sorted([await rung.get() for _ in range(4)]) == [1, 1, 2, 2]
-        several[1].wake("placement")
-        several[1].wake("fleet")
-        assert sorted([await rung.get() for _ in range(4)]) == [0, 0, 2, 2]
+        several[0].wake()
+        several[1].wake()
+        assert sorted([await rung.get() for _ in range(2)]) == [0, 1]
+        async with bus.control() as api:
+            await api.connected()
+            NatsWakeUps(api).wake()
+            await rung.get()
+            several[0].wake()  # arrives after it
+            assert await rung.get() == 1
         assert rung.empty()
-
-
-async def test_a_due_run_wakes_one_conductor(bus: CloudBus) -> None:
-    async with bus.control() as first, bus.control() as second, bus.control() as api:
-        rung: asyncio.Queue[str] = asyncio.Queue()
-        for each in (first, second):
-            wake_ups = NatsWakeUps(each)
-            wake_ups.listen("conductors", lambda: rung.put_nowait("conductor"))
-            wake_ups.listen("fleet", lambda: rung.put_nowait("fleet"))
-        for each in (first, second, api):
-            await each.connected()
-        NatsWakeUps(api).wake("conductors")
-        NatsWakeUps(api).wake("fleet")  # arrives after it
-        assert sorted([await rung.get() for _ in range(3)]) == ["conductor", "fleet", "fleet"]
 
 
 async def test_without_a_bus_nothing_happens_and_nothing_fails(bus: CloudBus) -> None:
@@ -44,6 +33,6 @@ async def test_without_a_bus_nothing_happens_and_nothing_fails(bus: CloudBus) ->
     async with bus.control() as lost:
         for wake_ups in (NoWakeUps(), NatsWakeUps(lost)):
             check: WakeUps = wake_ups
-            check.listen("fleet", lambda: None)
-            check.wake("fleet")
+            check.listen(lambda: None)
+            check.wake()
             assert not check.is_connected

@@ -8,7 +8,6 @@ import pytest
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.conductor.conductor import Conductor, Pace
 from whimbrel.domain.ids import ServerId
-from whimbrel.ports.wake_ups import Topic
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import power
 from whimbrel.sim.cloud.fixture import copy_into, stage
@@ -26,12 +25,12 @@ class Bells:
         self.is_silent = False
         self._listeners: list[Callable[[], None]] = []
 
-    def wake(self, topic: Topic) -> None:
+    def wake(self) -> None:
         if not self.is_silent:
             for listener in self._listeners:
                 listener()
 
-    def listen(self, topic: Topic, listener: Callable[[], None]) -> None:
+    def listen(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
 
 
@@ -52,7 +51,7 @@ def taken_after_s(bells: Bells) -> tuple[float, int]:
         asked = CALLS[0]
         await asyncio.sleep(50.0)
         asked = CALLS[0] - asked
-        api = world.engine("api", wake_conductor=lambda: bells.wake("conductors"))
+        api = world.engine("api", wake_conductor=bells.wake)
         server = await lookup.find(world.cloud, ServerId(name))
         began = loop.time()
         await power.stop(world.cloud, api, world.requester(), server)

@@ -159,7 +159,7 @@ async def _opened(base: ProcessBase) -> Process:
         known_to_all=registration.known_to_all,
         heeded_by_all=registration.heeded_by_all,
     )
-    parts = replace(parts, wake_conductor=lambda: wake_ups.wake("conductors"))
+    parts = replace(parts, wake_conductor=wake_ups.wake)
     conducting = None
     if role.has_conductor:
         conducting = Conductor(cloud, parts, predecessors=registration.predecessors, wake_ups=wake_ups)

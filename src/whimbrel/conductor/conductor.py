@@ -60,7 +60,7 @@ class Conductor:
         self._wake_up = asyncio.Event()
         self._stopping = False
         self._wake_ups = wake_ups or NoWakeUps()
-        self._wake_ups.listen("conductors", self._wake_up.set)
+        self._wake_ups.listen(self._wake_up.set)
         self.engine = Engine(replace(parts, adopt=self._adopt, wake_conductor=self._wake))
 
     async def serve(self) -> None:
@@ -111,7 +111,7 @@ class Conductor:
         """Take due runs now; if there is no room for more, another conductor does."""
         self._wake_up.set()
         if len(self._driving) >= CAPACITY:
-            self._wake_ups.wake("conductors")
+            self._wake_ups.wake()
 
     async def _take_until_cancelled(self) -> None:
         unreachable = False

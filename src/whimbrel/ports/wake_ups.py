@@ -1,13 +1,7 @@
-"""Wake-ups between the processes of a cloud. They only shorten polls: any of them may be lost or come twice."""
+"""Wake-ups of conductors by other processes. They only shorten polls: any of them may be lost or come twice."""
 
 from collections.abc import Callable
-from typing import Final, Literal, Protocol
-
-Topic = Literal["conductors", "fleet", "placement"]
-"""Runs are due; hosts have changed; the provider index has changed."""
-
-TO_ONE: Final[tuple[Topic, ...]] = ("conductors",)
-"""Topics whose wake-ups reach one of the listening processes each: one conductor suffices to take a run."""
+from typing import Protocol
 
 
 class WakeUps(Protocol):
@@ -15,11 +9,11 @@ class WakeUps(Protocol):
     def is_connected(self) -> bool:
         """Check whether wake-ups of other processes arrive at present. If not, poll as often as without them."""
 
-    def wake(self, topic: Topic) -> None:
-        """Wake the processes that listen; returns at once and never fails."""
+    def wake(self) -> None:
+        """Wake one of the conductors that listen: runs are due. Returns at once and never fails."""
 
-    def listen(self, topic: Topic, listener: Callable[[], None]) -> None:
-        """Call `listener` at each wake-up by another process; see TO_ONE. It takes effect soon."""
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` at each wake-up by another process that reaches this one. It takes effect soon."""
 
 
 class NoWakeUps:
@@ -29,6 +23,6 @@ class NoWakeUps:
     def is_connected(self) -> bool:
         return False
 
-    def wake(self, topic: Topic) -> None: ...
+    def wake(self) -> None: ...
 
-    def listen(self, topic: Topic, listener: Callable[[], None]) -> None: ...
+    def listen(self, listener: Callable[[], None]) -> None: ...
