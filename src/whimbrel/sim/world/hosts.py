@@ -67,6 +67,7 @@ class SimulatedWorld:
         self.off: set[HostName] = set()
         self.on_power_off: Callable[[HostName], None] = lambda _: None
         self.holders: dict[ServerId, set[HostName]] = {}
+        self._asked: dict[HostName, SimulatedHost] = {}  # their guests are in `holders`
         self.double_runs: list[str] = []
         self.images: dict[str, Disk] = {}
         self.address = ""
@@ -101,7 +102,13 @@ class SimulatedWorld:
 
     async def watch_start(self, host: HostName, server: ServerId) -> None:
         """Record a start. A server that runs twice has lost its disk, even if one guest stops at once."""
-        others = [name for name, other in self.hosts.items() if name != host and await other.runs(server)]
+        if self._asked != self.hosts:  # a host whose guests were not read yet is in no entry of `holders`
+            asked = dict(self.hosts)
+            for other in asked.values():
+                await other.runs(server)
+            self._asked = asked
+        holders = self.holders.get(server, set()) - {host}
+        others = [name for name in self.hosts if name in holders and await self.hosts[name].runs(server)]
         if others:
             self.double_runs.append(f"server {server} was started on {host} while it ran on {', '.join(others)}")
 
