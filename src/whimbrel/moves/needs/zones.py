@@ -127,7 +127,7 @@ def policies_at(aggregates: Iterable[Aggregate], host: HostName) -> list[ZonePol
     return [
         _read(said, f"aggregate {each.name}")
         for each in aggregates
-        if host in each.hosts and (said := each.metadata.get(METADATA_KEY)) is not None
+        if (said := each.metadata.get(METADATA_KEY)) is not None and host in each.hosts
     ]
 
 
