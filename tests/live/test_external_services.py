@@ -87,12 +87,17 @@ class ExternalCloud:
         with self.services.cloud(MEMBER).client("block-storage") as client:
             return client.get(f"/volumes/{volume}").status_code != httpx.codes.NOT_FOUND
 
+    @property
+    def placement(self) -> str:
+        """Return the URL of Whimbrel's Placement."""
+        return self.services.cloud("admin").url("compute").replace("/compute/v2.1", "/placement")
+
     def allocations(self, server: str) -> dict[str, Any]:
         """Return the allocations of a server by provider."""
         with self.services.cloud("admin").client("compute") as client:
-            url = str(client.base_url).replace("/compute/v2.1/", f"/placement/allocations/{server}")
-            found: dict[str, Any] = client.get(url).raise_for_status().json()["allocations"]
-            return found
+            found = client.get(f"{self.placement}/allocations/{server}").raise_for_status().json()
+            allocations: dict[str, Any] = found["allocations"]
+            return allocations
 
     @contextmanager
     def without_conductor(self) -> Iterator[None]:
