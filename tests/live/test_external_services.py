@@ -132,7 +132,10 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExternalCloud]:
         yield from running_beside(services, url, directory)
 
 
-def running_beside(services: RealServices, url: SplitResult, directory: Path) -> Iterator[ExternalCloud]:
+def running_beside(
+    services: RealServices, url: SplitResult, directory: Path, more: str = ""
+) -> Iterator[ExternalCloud]:
+    """more: of the settings."""
     hosts = services.hosts()[:3]
     if len(hosts) < 2:
         pytest.skip(f"Neutron has agents on fewer than two hosts: {hosts}")
@@ -141,7 +144,7 @@ def running_beside(services: RealServices, url: SplitResult, directory: Path) ->
     (directory / "keystone-password").write_text(login["auth"]["password"])
     text = KEYSTONE.format(**login["auth"], region=region, url=f"{url.scheme}://{url.netloc}")
     settings = directory / "whimbrel.toml"
-    settings.write_text(text + CLOUD + "".join(HOST.format(name=name, zone="nova") for name in hosts))
+    settings.write_text(text + more + CLOUD + "".join(HOST.format(name=name, zone="nova") for name in hosts))
     words = ["--settings", str(settings), "--data-dir", str(directory / "data")]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
     environment |= {"OS_CLIENT_CONFIG_FILE": CLOUDS}
