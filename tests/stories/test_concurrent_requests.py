@@ -28,15 +28,16 @@ from tests.stories.lifecycle import (
 )
 from tests.stories.rebuilding import RUNNING as REBUILT
 from tests.stories.rebuilding import same_image
+from tests.stories.shelving import KEPT, built_again, its_cell_full, offloaded, shelved, unshelve, unshelve_anywhere
 from tools.scenarios.incarnations import Result
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.server import Server
-from whimbrel.moves import requests
+from whimbrel.moves import live_requests, requests
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import edit, lookup
-from whimbrel.servers.lifecycle import create, create_image, delete, power
+from whimbrel.servers.lifecycle import create, create_image, delete, power, shelve
 from whimbrel.sim.checks.invariants import Violation, books
 from whimbrel.sim.cloud.cloud import LARGE, SMALL
 from whimbrel.sim.faults.chaos import changes
@@ -54,6 +55,14 @@ async def resize(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
 
 async def migrate(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     await requests.migrate(cloud, engine, requester, server, None)
+
+
+async def migrate_live(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await live_requests.migrate_live(cloud, engine, requester, server, None)
+
+
+async def migrate_live_anywhere(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await live_requests.migrate_live(cloud, engine, requester, server, None, leaves_cell=True)
 
 
 async def reboot(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
@@ -127,6 +136,22 @@ async def reverted(result: Result) -> Books:
     }
 
 
+async def moved_live(result: Result) -> Books:
+    """A running server that runs at the target of its live migration, and nowhere else."""
+    run = await the_run(result, "live_migrate")
+    target = run.facts.target
+    if target is None:
+        raise NotSo("it has no target")
+    [(server_id, was)] = result.before["servers"].items()
+    [(_, _, _, *guest)] = result.before["guests"]
+    return {
+        **result.before,
+        "servers": {server_id: replace(was, host=target.host, zone=target.zone, slot=run.id)},
+        "claims": [(server_id, target.provider, tuple(sorted(was.flavor.resources().items())))],
+        "guests": [(target.host, server_id, run.id, *guest)],
+    }
+
+
 def but_said_to_be(vm_state: str, meant: Meant) -> Meant:
     """How it is meant to end, and an administrator has set the vm_state after that, or before it began."""
 
@@ -197,6 +222,16 @@ REBOOT = Scenario("reboot", reboot, RUNNING)
 MIGRATE = Scenario("migrate", migrate, consistent)
 SNAPSHOT = Scenario("snapshot", take_a_snapshot, as_before)
 REBUILD = Scenario("rebuild", same_image, REBUILT)
+LIVE = Scenario("live migration", migrate_live, moved_live)
+LIVE_ACROSS = Scenario(
+    "live migration to another cell", migrate_live_anywhere, consistent, (its_cell_full,), two_cells=True
+)
+SHELVE = Scenario("shelve", shelve.shelve, offloaded)
+OFFLOAD = Scenario("shelve_offload", shelve.offload, offloaded, (shelved,), rules=KEPT)
+UNSHELVE = Scenario("unshelve", unshelve, built_again, (shelved,))
+UNSHELVE_ACROSS = Scenario(
+    "unshelve into another cell", unshelve_anywhere, built_again, (shelved, its_cell_full), two_cells=True
+)
 DELETE = Scenario("delete", delete_it, gone)
 DELETE_BUILDING = Scenario("delete of one that is built", delete_it, gone, (asked_for,), new=True)
 DELETE_RESIZED = Scenario("delete of a resized one", delete_it, gone, (resized,))
@@ -212,6 +247,16 @@ WHOLE: dict[str, tuple[Ask, ...]] = {
 TOGETHER = (
     *(Together(scenario, "delete", delete_it, (gone,)) for scenario in (RESIZE, CONFIRM, REVERT)),
     *(Together(scenario, "delete", delete_it, (gone,)) for scenario in (STOP, START, REBOOT, SNAPSHOT, REBUILD)),
+    *(
+        Together(scenario, name, ask, (gone,))
+        for scenario in (LIVE, LIVE_ACROSS, SHELVE, OFFLOAD, UNSHELVE, UNSHELVE_ACROSS)
+        for name, ask in (("delete", delete_it), ("a whole delete", over_at_once(delete_it)))
+    ),
+    *(Together(LIVE, name, over_at_once(*asks), (consistent,)) for name, asks in WHOLE.items() if asks != (delete_it,)),
+    Together(LIVE, "rebuild", same_image, (consistent,)),
+    Together(SHELVE, "rebuild", same_image, (offloaded, REBUILT)),
+    Together(OFFLOAD, "rebuild", same_image, (offloaded,)),
+    Together(UNSHELVE, "rebuild", same_image, (built_again, consistent)),
     Together(CREATE, "delete", delete_it, (gone, running_on_its_target)),
     Together(CREATE, "resize", resize, (running_on_its_target, created_and_resized)),
     *(Together(DELETE, ask.__name__, ask, (gone,)) for ask in (resize, reboot, take_a_snapshot, same_image, delete_it)),
@@ -233,10 +278,14 @@ TOGETHER = (
     Together(SNAPSHOT, "stop", power.stop, (OFF, as_before)),
     Together(REBUILD, "resize", resize, (REBUILT, waiting_for_a_verdict, rebuilt_and_resized)),
     *(
-        Together(scenario, f"reset to {state}", ask, (scenario.meant, *(but_said_to_be(state, end) for end in ends)))
-        for state, ask in (("error", say_it_is_broken), ("active", say_it_is_active))
-        for scenario in (RESIZE, CONFIRM, REVERT, STOP, REBUILD, SNAPSHOT)
-        for ends in [(scenario.meant, as_before)]
+        Together(scenario, f"reset to {state}", ask, (meant, *(but_said_to_be(it, end) for it in said for end in ends)))
+        for state, ask, said in (
+            ("error", say_it_is_broken, ("error",)),
+            ("active", say_it_is_active, ("active", "error")),  # in error: one without a host
+        )
+        for scenario in (RESIZE, CONFIRM, REVERT, STOP, REBUILD, SNAPSHOT, LIVE, SHELVE, OFFLOAD, UNSHELVE)
+        for meant in (scenario.meant,)
+        for ends in [(meant, as_before)]
     ),
 )
 
