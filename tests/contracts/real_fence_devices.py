@@ -25,10 +25,15 @@ from whimbrel.adapters.fencing.ipmi import IpmiDevice
 from whimbrel.adapters.fencing.redfish import RedfishDevice
 from whimbrel.ports.hosts.fencing import FenceDevice
 
+EMULATOR = Path(__file__).with_name("redfish_emulator.py")
+ENDS = "ends"
 USER = "fencer"
 POLL_S = 0.05
 QUICK_S = 5.0
 """Of devices that are known not to answer."""
+
+MACHINE = "machine-"
+"""How the names of guests begin that stand for machines."""
 
 DOMAIN = """
 <domain type='qemu'>
@@ -57,11 +62,11 @@ mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr
 mc_enable 0x20
 """
 CONTROL = """#!/bin/sh
-# The simulated board's power button: it turns the machine off, or says whether it is on. What ends with it is in a
-# program beside the machine's file, if there is one.
+# The simulated board's power button: it turns the machine off, or says whether it is on. What ends with it is in the
+# program "ends" beside the machine's file, if it is there.
 case "$2 $3 $4" in
     "get power "*) [ -e {machine} ] && echo power:1 || echo power:0 ;;
-    "set power 0") [ ! -x {machine}-ends ] || {machine}-ends; rm -f {machine} ;;
+    "set power 0") [ ! -x {ends} ] || {ends}; rm -f {machine} ;;
     "set power 1") touch {machine} ;;
 esac
 """
@@ -75,8 +80,15 @@ class RedfishMachine(FencedMachine):
         self.id = str(uuid.uuid4())
         self._url, self._password_file = url, password_file
         with hosts.connection("a") as connection:
-            connection.defineXML(DOMAIN.format(name=f"machine-{self.id[:8]}", id=self.id)).create()
+            connection.defineXML(DOMAIN.format(name=f"{MACHINE}{self.id[:8]}", id=self.id)).create()
         self.device = self.device_with()
+        self.settings: dict[str, object] = {
+            "driver": "redfish",
+            "address": url,
+            "user": USER,
+            "password_file": str(password_file),
+            "system": f"/redfish/v1/Systems/{self.id}",
+        }
 
     def device_with(self, url: str | None = None, **settings: object) -> RedfishDevice:
         described: dict[str, object] = {
@@ -116,6 +128,13 @@ class IpmiMachine(FencedMachine):
         self.file, self.port, self.password_file = machine, port, password_file
         machine.touch()
         self.device = self._at(port)
+        self.settings: dict[str, object] = {
+            "driver": "ipmi",
+            "address": f"127.0.0.1:{port}",
+            "user": USER,
+            "password_file": str(password_file),
+            "cipher_suite": 3,
+        }
 
     def _at(self, port: int, timeout_s: float = HANG_S, password_file: Path | None = None) -> IpmiDevice:
         return IpmiDevice(
@@ -165,7 +184,10 @@ def process(arguments: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]
 
 @contextmanager
 def redfish_service(directory: Path, uri: str) -> Iterator[tuple[str, Path]]:
-    """Serve the guests of a libvirtd over Redfish; return the URL, and the file with the password."""
+    """Serve the guests of a libvirtd over Redfish; return the URL, and the file with the password.
+
+    A program ENDS in the directory is run before a machine is turned off.
+    """
     if importlib.util.find_spec("sushy_tools") is None or importlib.util.find_spec("sushy") is None:
         missing("the Redfish service of sushy-tools is needed", "pip install sushy sushy-tools")
     import bcrypt
@@ -176,7 +198,7 @@ def redfish_service(directory: Path, uri: str) -> Iterator[tuple[str, Path]]:
     users.write_text(f"{USER}:{bcrypt.hashpw(SECRET.encode(), bcrypt.gensalt(4)).decode()}\n")
     settings, port = directory / "emulator.conf", free_port()
     settings.write_text(f"SUSHY_EMULATOR_AUTH_FILE = '{users}'\nSUSHY_EMULATOR_STATE_DIR = '{directory}'\n")
-    emulator = [sys.executable, "-m", "sushy_tools.emulator.main", "--config", str(settings)]
+    emulator = [sys.executable, str(EMULATOR), str(directory / ENDS), "--config", str(settings)]
     arguments = [*emulator, "--interface", "127.0.0.1", "--port", str(port), "--libvirt-uri", uri]
     log = directory / "emulator.log"
     with process(arguments, log) as service:
@@ -193,7 +215,7 @@ def ipmi_machine(directory: Path) -> Iterator[IpmiMachine]:
     password_file, machine = directory / "password", directory / "machine-is-on"
     password_file.write_text(f"{SECRET}\n")
     control, port = directory / "control", free_port()
-    control.write_text(CONTROL.format(machine=machine))
+    control.write_text(CONTROL.format(machine=machine, ends=directory / ENDS))
     control.chmod(0o755)
     (directory / "lan.conf").write_text(BMC.format(port=port, control=control, user=USER, secret=SECRET))
     (directory / "board.emu").write_text(BOARD)

@@ -1,21 +1,32 @@
-"""A host that hangs is fenced by its IPMI board, its server is evacuated, and the host comes back with its stale guest.
+"""A host that hangs is fenced by its device, its server is evacuated, and the host comes back with its stale guest.
 
-The power button of the simulated board ends what the machine runs: the agent, and the QEMU of the real guest.
+The devices are a simulated board of IPMI, and an emulator of Redfish with a libvirt guest that stands for the machine.
+What the machine runs ends with its power: the agent, and the QEMU of the real guest.
 """
 
+import asyncio
+import json
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contracts.hypervisors import LibvirtPair, libvirt_hosts, libvirt_pair
-from tests.contracts.real_fence_devices import USER, IpmiMachine, ipmi_machine
+from tests.contracts.real_fence_devices import (
+    ENDS,
+    MACHINE,
+    IpmiMachine,
+    RedfishMachine,
+    ipmi_machine,
+    redfish_service,
+)
 from tests.live.agent_cloud import Cloud, agent_cloud
 from tests.processes import wait_for
 from whimbrel.embedded.tick_guest import ticks
@@ -30,14 +41,10 @@ accept_forced_down = false
 
 [[fence]]
 host = "a"
-driver = "ipmi"
-address = "127.0.0.1:{port}"
-user = "{user}"
-password_file = "{password_file}"
-cipher_suite = 3
+{device}
 """
 
-ENDS = """#!/bin/sh
+PROGRAM = """#!/bin/sh
 # What runs on the machine ends with its power: the agent, and every process that has a guest's directory open.
 kill -9 {agent}
 for one in /proc/[0-9]*; do
@@ -48,18 +55,40 @@ exit 0
 """
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[IpmiMachine]:
+@dataclass(frozen=True)
+class Machine:
+    """A machine with a fence device. directory: of the program that ends what it runs."""
+
+    fenced: IpmiMachine | RedfishMachine
+    directory: Path
+
+    @property
+    def is_on(self) -> bool:
+        return asyncio.run(self.fenced.works())
+
+    def turn_on(self) -> None:
+        asyncio.run(self.fenced.turn_on())
+
+
+@pytest.fixture(params=["ipmi", "redfish"])
+def machine(request: pytest.FixtureRequest, tmp_path: Path, libvirt_pair: LibvirtPair) -> Iterator[Machine]:
     directory = tmp_path / "board"
     directory.mkdir()
-    with ipmi_machine(directory) as made:
-        yield made
+    if request.param == "ipmi":
+        with ipmi_machine(directory) as board:
+            yield Machine(board, directory)
+        return
+    with redfish_service(directory, libvirt_pair.hosts.daemons["a"].uri) as service:
+        made = RedfishMachine(libvirt_pair.hosts, *service)
+        yield Machine(made, directory)
+        made.close()
 
 
 @pytest.fixture
-def cloud(tmp_path: Path, libvirt_pair: LibvirtPair, machine: IpmiMachine) -> Iterator[Cloud]:
+def cloud(tmp_path: Path, libvirt_pair: LibvirtPair, machine: Machine) -> Iterator[Cloud]:
     """Return a cloud with two libvirt hosts; the first has a fence device, and no word of a person counts."""
-    said = SETTINGS.format(port=machine.port, user=USER, password_file=machine.password_file)
+    device = "\n".join(f"{name} = {json.dumps(value)}" for name, value in machine.fenced.settings.items())
+    said = SETTINGS.format(device=device)
     with agent_cloud(tmp_path, said) as cloud:
         for name in ("a", "b"):
             cloud.join_libvirt(libvirt_pair, name)
@@ -70,12 +99,16 @@ def active_on(pair: LibvirtPair, name: str) -> int:
     import libvirt  # not every environment has it: the fixture skips the test there
 
     with pair.hosts.connection(name) as connection:
-        return len(connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE))
+        return guests_among(connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE))
 
 
 def defined_on(pair: LibvirtPair, name: str) -> int:
     with pair.hosts.connection(name) as connection:
-        return len(connection.listAllDomains())
+        return guests_among(connection.listAllDomains())
+
+
+def guests_among(domains: list[Any]) -> int:
+    return sum(not domain.name().startswith(MACHINE) for domain in domains)
 
 
 @contextmanager
@@ -110,14 +143,14 @@ def forced_down(cloud: Cloud, is_down: bool) -> None:
 
 def test_the_stale_guest_of_a_fenced_host_is_destroyed(
     cloud: Cloud,
-    machine: IpmiMachine,
+    machine: Machine,
     libvirt_pair: LibvirtPair,
 ) -> None:
     server = cloud.boot(host="a")
     wait_for(lambda: ticks(cloud.console(server)), bool, "the guest runs")
     agent = cloud.agents["a"]
-    ends = machine.file.with_name(f"{machine.file.name}-ends")
-    ends.write_text(ENDS.format(agent=agent.pid, guests=libvirt_pair.directory("a")))
+    ends = machine.directory / ENDS
+    ends.write_text(PROGRAM.format(agent=agent.pid, guests=libvirt_pair.directory("a")))
     ends.chmod(0o755)
 
     os.kill(agent.pid, signal.SIGSTOP)  # it hangs; its guest runs on
@@ -127,10 +160,10 @@ def test_the_stale_guest_of_a_fenced_host_is_destroyed(
         wait_for(lambda: cloud.server(server)["OS-EXT-SRV-ATTR:host"], lambda host: host == "b", "it has arrived")
         cloud.until(server, "SHUTOFF")  # from 2.95 on its owner starts it
         cloud.act(server, "ACTIVE", {"os-start": None})
-        assert not machine.file.exists(), "the power of the machine was cut"
+        assert not machine.is_on, "the power of the machine was cut"
         assert defined_on(libvirt_pair, "a") == 1, "the stale guest is left there, off"
 
-        machine.file.touch()  # somebody turns the machine on again
+        machine.turn_on()
         agent.kill()
         agent.start()
         agent.wait_until_it_says("serves")
