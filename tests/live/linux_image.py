@@ -1,7 +1,7 @@
 """A bootable disk with Linux from Debian packages, whose first program asks for an address and for its metadata.
 
-What it writes on its serial console is what tests look at. It answers at TCP port 22 with its name.
-Needs the package mirror, syslinux, mtools and busybox-static.
+What it writes on its serial console is what tests look at. Its SSH server admits root with the key pair of its server.
+Needs the package mirror, syslinux, mtools, busybox-static and dropbear-bin.
 """
 
 import gzip
@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.prerequisites import missing
 
 PACKAGES = {"syslinux": "syslinux", "mcopy": "mtools", "busybox": "busybox-static", "qemu-img": "qemu-utils"}
+SSH_SERVER, SSH_PACKAGE = Path("/usr/sbin/dropbear"), "dropbear-bin"
 META_PACKAGE = "linux-image-cloud-amd64"
 SIZE_KIB = 32 << 10
 MODULES = (
@@ -30,6 +31,7 @@ LABEL linux
   APPEND console=ttyS0 quiet panic=1
 """
 METADATA = "GET /openstack/latest/meta_data.json HTTP/1.0\\r\\n\\r\\n"
+KEY = "GET /latest/meta-data/public-keys/0/openssh-key HTTP/1.0\\r\\n\\r\\n"
 INIT = f"""\
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -38,7 +40,11 @@ for module in {" ".join(MODULES)}; do insmod /$module.ko; done
 ip link set lo up; ip link set eth0 up
 udhcpc -i eth0 -q -f -t 10 -T 1 -O staticroutes -O mtu -s /dhcp
 echo; echo "METADATA $(printf '{METADATA}' | nc -w 10 169.254.169.254 80 | tail -n 1)"
-nc -ll -p 22 -e hostname &
+mkdir -p /etc/dropbear /root/.ssh; chmod 700 /root /root/.ssh
+echo root:x:0:0:root:/root:/bin/sh > /etc/passwd
+printf '{KEY}' | nc -w 10 169.254.169.254 80 | tail -n 1 > /root/.ssh/authorized_keys
+chmod 600 /root/.ssh/authorized_keys
+LD_LIBRARY_PATH=/lib /dropbear -R -E -s
 while :; do sleep 60; done
 """
 DHCP = """\
@@ -57,6 +63,8 @@ def linux_image(directory: Path) -> Path:
     for program, package in PACKAGES.items():
         if not shutil.which(program):
             missing(f"there is no command {program}", f"apt-get install {package}")
+    if not SSH_SERVER.exists():
+        missing(f"there is no {SSH_SERVER}", f"apt-get install {SSH_PACKAGE}")
     root = _kernel(directory)
     (kernel,) = (root / "boot").glob("vmlinuz-*")
     found = {path.name: path for path in (root / "lib/modules").rglob("*.ko")}
@@ -64,8 +72,9 @@ def linux_image(directory: Path) -> Path:
     files |= {"init": INIT.encode(), "dhcp": DHCP.encode()}
     files["bin/busybox"] = Path(shutil.which("busybox") or "").read_bytes()
     files["bin/sh"] = files["bin/busybox"]
+    files |= {"dropbear": SSH_SERVER.read_bytes(), **_libraries(SSH_SERVER)}
     initrd, boot, disk = directory / "initrd.gz", directory / "syslinux.cfg", directory / "linux.img"
-    initrd.write_bytes(gzip.compress(archive(["bin", "proc", "sys", "dev"], files), 1))
+    initrd.write_bytes(gzip.compress(archive(["bin", "lib", "lib64", "proc", "sys", "dev"], files), 1))
     boot.write_text(BOOT)
     _run("mformat", "-i", str(disk), "-C", "-T", str(SIZE_KIB * 2), "-h", "64", "-s", "32", "::")
     _run("mcopy", "-i", str(disk), str(initrd), str(boot), "::")
@@ -88,6 +97,13 @@ def _kernel(directory: Path) -> Path:
     root = directory / "kernel"
     _run("dpkg-deb", "-x", str(file), str(root))
     return root
+
+
+def _libraries(program: Path) -> dict[str, bytes]:
+    """Return the shared libraries of a program by their paths in the guest: the loader's, and the others in /lib."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    paths = [Path(word) for word in listed.split() if word.startswith("/")]
+    return {str(path)[1:] if path.parent == Path("/lib64") else f"lib/{path.name}": path.read_bytes() for path in paths}
 
 
 def archive(directories: Iterable[str], files: Mapping[str, bytes]) -> bytes:

@@ -29,7 +29,7 @@ GROUPS = {
     "openstack.identity.v3": ("application credential",),
 }
 ELSEWHERE = {
-    "server ssh": "it starts ssh",
+    "server ssh": "test_guest_network.py",
     "server migration abort": "test_live_clients.py",
     "server migration force complete": "test_live_clients.py",
     "server migration show": "test_live_clients.py",

@@ -1,7 +1,10 @@
-"""A Linux guest of a whole cloud: it gets its address, reads its metadata, and is reached by its floating IP."""
+"""A Linux guest of a whole cloud: it gets its address, reads its metadata, and is logged in to by its floating IP."""
 
 import json
+import os
+import shutil
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.live.linux_image import linux_image
+from tests.live.openstack_client import OpenstackClient
 from tests.live.root_hosts import RootHost, on_network_of, root_hosts  # noqa: F401
 from tests.processes import wait_for
 from whimbrel.cli.client import Api, Login
@@ -42,11 +46,15 @@ EXTERNAL = {
 }  # fmt: skip
 SSH = {"direction": "ingress", "protocol": "tcp", "port_range_min": 22, "port_range_max": 22}
 READ_S = 3.0
+OPTIONS = (
+    "BatchMode=yes", "IdentitiesOnly=yes", "LogLevel=ERROR", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null"
+)  # fmt: skip
 
 
 class Cloud:
-    def __init__(self, host: RootHost, api: Api) -> None:
+    def __init__(self, host: RootHost, api: Api, home: DataDir) -> None:
         self.host = host
+        self.environment = os.environ | {"OS_CLIENT_CONFIG_FILE": str(home.clouds), "OS_CLOUD": ADMIN_CLOUD}
         self._api = api
 
     def make(self, service: str, path: str, kind: str, /, **fields: Any) -> dict[str, Any]:
@@ -65,7 +73,7 @@ class Cloud:
 
     def boot(self, image: str, network: str) -> str:
         self.make("compute", "/flavors", "flavor", id="s", name="s", vcpus=1, ram=128, disk=1)
-        wanted = {"name": "one", "flavorRef": "s", "imageRef": image, "networks": [{"uuid": network}]}
+        wanted = {"name": "one", "flavorRef": "s", "imageRef": image, "networks": [{"uuid": network}], "key_name": "k"}
         server: str = self.make("compute", "/servers", "server", **wanted)["id"]
         return server
 
@@ -88,6 +96,21 @@ class Cloud:
 
     def put(self, path: str, body: Any) -> None:
         self._api.put("network", path, body)
+
+    def make_key(self, file: Path) -> None:
+        """Create a key pair, and keep its private part in a file."""
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file)], check=True)
+        self.make("compute", "/os-keypairs", "keypair", name="k", public_key=file.with_suffix(".pub").read_text())
+
+    def ssh(self, server: str, key: Path, command: str) -> str:
+        """Run a command in a guest by `openstack server ssh`; return what came of it."""
+        options = [word for option in OPTIONS for word in ("-o", option)]
+        words = ["server", "ssh", server, "--", "-l", "root", "-i", str(key), *options, command]
+        client = OpenstackClient()  # one on this network
+        try:
+            return client.run(words, self.environment).stdout.strip()
+        finally:
+            client.close()
 
     def remove(self, server: str) -> None:
         self._api.delete("compute", f"/servers/{server}")
@@ -118,14 +141,14 @@ def cloud(disk: Path, tmp_path: Path, root_hosts: dict[str, RootHost]) -> Iterat
         opened.callback(up.kill)
         up.wait_until_it_says("Whimbrel is up")
         opened.enter_context(on_network_of(host.pid))
-        yield Cloud(host, opened.enter_context(Api(Login(home.clouds, ADMIN_CLOUD))))
+        yield Cloud(host, opened.enter_context(Api(Login(home.clouds, ADMIN_CLOUD))), home)
 
 
 def hello(address: str) -> str:
-    """Return what the guest at an address says; "": it is not reached."""
+    """Return what the SSH server at an address says first; "": it is not reached."""
     try:
         with socket.create_connection((address, 22), timeout=READ_S) as talk:
-            return talk.recv(100).decode().strip()
+            return talk.recv(100).decode(errors="replace").strip()
     except OSError:
         return ""
 
@@ -134,7 +157,7 @@ def until(look: Callable[[], Any], what: str) -> Any:
     return wait_for(look, bool, what)
 
 
-def test_a_guest_has_the_networks_of_the_cloud(cloud: Cloud, disk: Path) -> None:
+def test_a_guest_has_the_networks_of_the_cloud_and_is_logged_in_to(cloud: Cloud, disk: Path, tmp_path: Path) -> None:
     assert cloud.host_state()["guest_nics"] == "bridge"
     image = cloud.upload(disk)
     network, subnet = cloud.network(SUBNET, name="inside", mtu=1400)
@@ -142,6 +165,8 @@ def test_a_guest_has_the_networks_of_the_cloud(cloud: Cloud, disk: Path) -> None
     gateway = {"network_id": outside}
     router = cloud.make("network", "/v2.0/routers", "router", name="r", external_gateway_info=gateway)["id"]
     cloud.put(f"/v2.0/routers/{router}/add_router_interface", {"subnet_id": subnet})
+    key = tmp_path / "key"
+    cloud.make_key(key)
     server = cloud.boot(image, network)
     until(lambda: "METADATA {" in cloud.console(server), "the guest has read its metadata")
     said, port = cloud.console(server), cloud.port_of(server)
@@ -155,6 +180,11 @@ def test_a_guest_has_the_networks_of_the_cloud(cloud: Cloud, disk: Path) -> None
     rule = {"security_group_id": port["security_groups"][0], "ethertype": "IPv4", **SSH}
     cloud.make("network", "/v2.0/security-group-rules", "security_group_rule", **rule)
     host_name = f"host-{address.replace('.', '-')}"
-    assert until(lambda: hello(floating), "the floating IP is reached") == host_name
+    assert until(lambda: hello(floating), "the floating IP is reached").startswith("SSH-2.0")
+    assert cloud.ssh(server, key, "hostname") == host_name
+    other = tmp_path / "other"
+    shutil.copy(key, other)
+    other.write_text("not a key\n")
+    assert cloud.ssh(server, other, "hostname") == "", "the key is what admits"
     cloud.remove(server)
     until(lambda: not [each for each in cloud.host.devices() if each.startswith(("tap", "wo"))], "its devices are gone")
