@@ -1,7 +1,8 @@
 """A bootable disk with Linux from Debian packages, whose first program asks for an address and for its metadata.
 
-What it writes on its serial console is what tests look at. Its SSH server admits root with the key pair of its server.
-Needs the package mirror, syslinux, mtools, busybox-static and dropbear-bin.
+What it writes on its serial console is what tests look at. Its SSH server admits root with the key pair of its server,
+and QEMU's guest agent writes in /agent.log what it is asked for.
+Needs the package mirror, syslinux, mtools, busybox-static, dropbear-bin and qemu-guest-agent.
 """
 
 import gzip
@@ -14,12 +15,14 @@ from pathlib import Path
 from tests.prerequisites import missing
 
 PACKAGES = {"syslinux": "syslinux", "mcopy": "mtools", "busybox": "busybox-static", "qemu-img": "qemu-utils"}
-SSH_SERVER, SSH_PACKAGE = Path("/usr/sbin/dropbear"), "dropbear-bin"
+PROGRAMS = {Path("/usr/sbin/dropbear"): "dropbear-bin", Path("/usr/sbin/qemu-ga"): "qemu-guest-agent"}
+"""What runs in the guest, with the packages."""
+
 META_PACKAGE = "linux-image-cloud-amd64"
 SIZE_KIB = 32 << 10
 MODULES = (
     "virtio_ring", "virtio", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci",
-    "failover", "net_failover", "virtio_net",
+    "failover", "net_failover", "virtio_net", "virtio_console",
 )  # fmt: skip
 BOOT = """\
 DEFAULT linux
@@ -45,7 +48,16 @@ echo root:x:0:0:root:/root:/bin/sh > /etc/passwd
 printf '{KEY}' | nc -w 10 169.254.169.254 80 | tail -n 1 > /root/.ssh/authorized_keys
 chmod 600 /root/.ssh/authorized_keys
 LD_LIBRARY_PATH=/lib /dropbear -R -E -s
+mkdir -p /var/run; echo 'root:*:1::::::' > /etc/shadow
+for port in /dev/vport*p*; do
+    [ ! -e $port ] || LD_LIBRARY_PATH=/lib /qemu-ga -d -v -l /agent.log -t /var/run -m virtio-serial -p $port
+done
 while :; do sleep 60; done
+"""
+CHPASSWD = """\
+#!/bin/sh
+IFS=: read -r user password
+echo "$user:$(echo -n "$password" | sha512sum | cut -c -128):1::::::" > /etc/shadow
 """
 DHCP = """\
 #!/bin/sh
@@ -63,16 +75,18 @@ def linux_image(directory: Path) -> Path:
     for program, package in PACKAGES.items():
         if not shutil.which(program):
             missing(f"there is no command {program}", f"apt-get install {package}")
-    if not SSH_SERVER.exists():
-        missing(f"there is no {SSH_SERVER}", f"apt-get install {SSH_PACKAGE}")
+    for path, package in PROGRAMS.items():
+        if not path.exists():
+            missing(f"there is no {path}", f"apt-get install {package}")
     root = _kernel(directory)
     (kernel,) = (root / "boot").glob("vmlinuz-*")
     found = {path.name: path for path in (root / "lib/modules").rglob("*.ko")}
     files = {f"{name}.ko": found[f"{name}.ko"].read_bytes() for name in MODULES}
-    files |= {"init": INIT.encode(), "dhcp": DHCP.encode()}
+    files |= {"init": INIT.encode(), "dhcp": DHCP.encode(), "bin/chpasswd": CHPASSWD.encode()}
     files["bin/busybox"] = Path(shutil.which("busybox") or "").read_bytes()
     files["bin/sh"] = files["bin/busybox"]
-    files |= {"dropbear": SSH_SERVER.read_bytes(), **_libraries(SSH_SERVER)}
+    for path in PROGRAMS:
+        files |= {path.name: path.read_bytes(), **_libraries(path)}
     initrd, boot, disk = directory / "initrd.gz", directory / "syslinux.cfg", directory / "linux.img"
     initrd.write_bytes(gzip.compress(archive(["bin", "lib", "lib64", "proc", "sys", "dev"], files), 1))
     boot.write_text(BOOT)

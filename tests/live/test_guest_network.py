@@ -1,4 +1,7 @@
-"""A Linux guest of a whole cloud: it gets its address, reads its metadata, and is logged in to by its floating IP."""
+"""A Linux guest of a whole cloud: it gets its address, reads its metadata, and is logged in to by its floating IP.
+
+Its agent sets a password, and freezes its file systems for a snapshot.
+"""
 
 import json
 import os
@@ -7,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from hashlib import sha512
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +49,7 @@ EXTERNAL = {
     "provider:network_type": "flat", "provider:physical_network": "outside",
 }  # fmt: skip
 SSH = {"direction": "ingress", "protocol": "tcp", "port_range_min": 22, "port_range_max": 22}
+WITH_AGENT = {"hw_qemu_guest_agent": "yes", "os_require_quiesce": "yes"}
 READ_S = 3.0
 OPTIONS = (
     "BatchMode=yes", "IdentitiesOnly=yes", "LogLevel=ERROR", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null"
@@ -66,7 +71,7 @@ class Cloud:
         return network, self.make("network", "/v2.0/subnets", "subnet", network_id=network, **subnet)["id"]
 
     def upload(self, disk: Path) -> str:
-        fields = {"name": "linux", "disk_format": "qcow2", "container_format": "bare"}
+        fields = {"name": "linux", "disk_format": "qcow2", "container_format": "bare", **WITH_AGENT}
         image: str = self._api.post("image", "/v2/images", fields)["id"]
         self._api.put("image", f"/v2/images/{image}/file", content=disk.read_bytes())
         return image
@@ -111,6 +116,13 @@ class Cloud:
             return client.run(words, self.environment).stdout.strip()
         finally:
             client.close()
+
+    def act(self, server: str, action: dict[str, Any]) -> None:
+        self._api.post("compute", f"/servers/{server}/action", action)
+
+    def images(self, name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._api.get("image", f"/v2/images?name={name}&status=active")["images"]
+        return found
 
     def remove(self, server: str) -> None:
         self._api.delete("compute", f"/servers/{server}")
@@ -157,7 +169,7 @@ def until(look: Callable[[], Any], what: str) -> Any:
     return wait_for(look, bool, what)
 
 
-def test_a_guest_has_the_networks_of_the_cloud_and_is_logged_in_to(cloud: Cloud, disk: Path, tmp_path: Path) -> None:
+def test_a_guest_is_reached_and_logged_in_to_and_its_agent_answers(cloud: Cloud, disk: Path, tmp_path: Path) -> None:
     assert cloud.host_state()["guest_nics"] == "bridge"
     image = cloud.upload(disk)
     network, subnet = cloud.network(SUBNET, name="inside", mtu=1400)
@@ -186,5 +198,10 @@ def test_a_guest_has_the_networks_of_the_cloud_and_is_logged_in_to(cloud: Cloud,
     shutil.copy(key, other)
     other.write_text("not a key\n")
     assert cloud.ssh(server, other, "hostname") == "", "the key is what admits"
+    cloud.act(server, {"changePassword": {"adminPass": "secret"}})
+    assert sha512(b"secret").hexdigest() in cloud.ssh(server, key, "cat /etc/shadow")
+    cloud.act(server, {"createImage": {"name": "frozen"}})
+    until(lambda: cloud.images("frozen"), "the snapshot is there")
+    assert "guest-fsfreeze-freeze" in cloud.ssh(server, key, "cat /agent.log")
     cloud.remove(server)
     until(lambda: not [each for each in cloud.host.devices() if each.startswith(("tap", "wo"))], "its devices are gone")
