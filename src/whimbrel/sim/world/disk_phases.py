@@ -141,13 +141,13 @@ class DiskPhases:
         percent: Percent,
         check: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Make these disks complete. check: must still hold when they are."""
+        """Make these disks complete. check: must still hold after that time."""
         if seconds:
             halves = {name: replace(disk, whole=False) for name, disk in disks.items()}
             await self._guests.save(with_disks(await self._guests.get(key), halves))
             await self._take(seconds, percent)
-        if check:
-            await check()
+            if check:
+                await check()
         if disks:
             await self._guests.save(with_disks(await self._guests.get(key), disks))
 
