@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from tools import microversion_table
 from whimbrel.api.http.call import Route
 from whimbrel.api.http.microversions import FIRST, LAST
 from whimbrel.api.routes import ROUTES
@@ -97,9 +98,14 @@ refuses it too, or for the stated reason; *missing*: 404 (an action: 400).
 What differs in the answers is in [the compute API](../api.md).
 """
 
+VERSIONS = """\
+What differs here from the version before: counted in the table of routes (`/os-volumes_boot` is an alias with routes of
+its own), or seen in answers by a test."""
+
 
 def document(lines: Sequence[Line]) -> str:
-    return "\n".join([HEAD, *_summary(lines), "", *_rows(lines)]) + "\n"
+    versions = ("", "## Microversions", "", VERSIONS, "", *microversion_table.rows())
+    return "\n".join([HEAD, *_summary(lines), "", *_rows(lines), *versions]) + "\n"
 
 
 def _summary(lines: Sequence[Line]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.api.devices import volume
 from tests.api.front import Front, fault
 from whimbrel.ports.services.images import Image
 from whimbrel.sim.cloud.cloud import IMAGE
@@ -88,3 +89,19 @@ async def test_a_stopped_server_is_rescued_from_another_image_with_its_devices(f
     assert (await front.ask("DELETE", f"/servers/{server_id}")).status_code == 204
     await front.settle()
     assert front.world.simulated.guests() == []
+
+
+async def test_a_server_on_a_volume_is_rescued_from_2_87_on(front: Front) -> None:
+    root = {
+        "uuid": volume(front, is_bootable=True),
+        "source_type": "volume",
+        "destination_type": "volume",
+        "boot_index": 0,
+    }
+    server_id = await front.boot(imageRef="", block_device_mapping_v2=[root])
+    await rescue_image(front, hw_rescue_device="disk", hw_rescue_bus="virtio")
+    action = {"rescue": {"rescue_image_ref": RESCUE_IMAGE}}
+    assert "volume-backed" in fault(await front.act(server_id, action, minor=86), "badRequest", 400)
+    assert (await front.act(server_id, action, minor=87)).status_code == 200
+    await front.settle()
+    assert (await front.show(server_id))["status"] == "RESCUE"
