@@ -60,7 +60,7 @@ class ManyMachines:
         self._balancer: subprocess.Popen[str] | None = None
         self._rules = rules
         self._bus_machines = [network.machine(f"bus{number}") for number in range(1, sizes.bus_servers + 1)]
-        self._database_machines = [network.machine(f"pg{number}") for number in range(1, sizes.replicas + 2)]
+        self.database_machines = [network.machine(f"pg{number}") for number in range(1, sizes.replicas + 2)]
 
     @property
     def hosts(self) -> dict[str, str]:
@@ -177,7 +177,7 @@ class ManyMachines:
         if not binaries:
             missing("there is no PostgreSQL server", "apt-get install postgresql")
         self._postgres_bin = binaries[-1]
-        primary, *others = self._database_machines
+        primary, *others = self.database_machines
         data = self._database_directory(primary)
         as_postgres(str(self._postgres_bin / "initdb"), "-A", "trust", "-U", "whimbrel", "-D", str(data))
         with (data / "pg_hba.conf").open("a") as rules:
@@ -215,7 +215,7 @@ class ManyMachines:
     @property
     def primary(self) -> Machine:
         """Return the machine of the database that runs and is no replica."""
-        places = zip(self._database_machines, self.postgres, strict=True)
+        places = zip(self.database_machines, self.postgres, strict=True)
         return next(machine for machine, program in places if program.is_running)
 
     def dump(self, file: Path) -> None:
@@ -237,11 +237,11 @@ class ManyMachines:
     def fail_over(self) -> None:
         """Kill the primary at once, and promote its replica."""
         self.postgres[0].kill()
-        replica = self._database_machines[1]
+        replica = self.database_machines[1]
         self.sql(replica, "postgres", "SELECT pg_promote()")
 
     def _write_settings(self) -> None:
-        hosts = ",".join(f"{each.address}:{POSTGRES_PORT}" for each in self._database_machines)
+        hosts = ",".join(f"{each.address}:{POSTGRES_PORT}" for each in self.database_machines)
         image, volume = self.network.machine("image"), self.network.machine("volume")
         cells = "".join(f'[[cell]]\nname = "{cell}"\n' for cell in self.sizes.cells)
         urls = ", ".join(f'"tls://{machine.address}:{BUS_PORT}"' for machine in self._bus_machines)

@@ -152,6 +152,20 @@ def test_a_restored_database_loses_no_server(cloud: ManyMachines) -> None:
         check_at_rest(cloud, api, users, [])
 
 
+def test_hosts_know_no_database(cloud: ManyMachines) -> None:
+    """Whoever takes over a host finds a way to the bus there, and none to a database."""
+    databases = {machine.address for machine in cloud.database_machines}
+    for host in cloud.hosts:
+        machine = cloud.network.machine(host)
+        found = {file.name: file.read_bytes() for file in machine.directory.rglob("*") if file.is_file()}
+        assert len(found) > 3
+        for name, content in found.items():
+            assert not any(word in content for word in (b"postgres", *(each.encode() for each in databases))), name
+        connected = {line.split()[4].rpartition(":")[0] for line in machine.execute("ss", "-tnH").stdout.splitlines()}
+        assert connected & {program.machine.address for program in cloud.bus}
+        assert not connected & databases
+
+
 def held(cloud: ManyMachines) -> bool:
     """Check whether the cloud has noticed that its database is older than its hosts."""
     done = cloud.try_whimbrel("restore", "show", "--json")  # its exit code is 1 then
