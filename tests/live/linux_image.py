@@ -43,10 +43,10 @@ for module in {" ".join(MODULES)}; do insmod /$module.ko; done
 ip link set lo up; ip link set eth0 up
 udhcpc -i eth0 -q -f -t 10 -T 1 -O staticroutes -O mtu -s /dhcp
 echo; echo "METADATA $(printf '{METADATA}' | nc -w 10 169.254.169.254 80 | tail -n 1)"
-mkdir -p /etc/dropbear /root/.ssh; chmod 700 /root /root/.ssh
-echo root:x:0:0:root:/root:/bin/sh > /etc/passwd
-printf '{KEY}' | nc -w 10 169.254.169.254 80 | tail -n 1 > /root/.ssh/authorized_keys
-chmod 600 /root/.ssh/authorized_keys
+mkdir -p /etc/dropbear /.ssh; chmod 755 /; chmod 700 /.ssh
+echo root:x:0:0:root:/:/bin/sh > /etc/passwd
+printf '{KEY}' | nc -w 10 169.254.169.254 80 | tail -n 1 > /.ssh/authorized_keys
+chmod 600 /.ssh/authorized_keys
 LD_LIBRARY_PATH=/lib /dropbear -R -E -s
 mkdir -p /var/run; echo 'root:*:1::::::' > /etc/shadow
 for port in /dev/vport*p*; do

@@ -5,7 +5,6 @@ Its agent sets a password, and freezes its file systems for a snapshot.
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -102,10 +101,8 @@ class Cloud:
     def put(self, path: str, body: Any) -> None:
         self._api.put("network", path, body)
 
-    def make_key(self, file: Path) -> None:
-        """Create a key pair, and keep its private part in a file."""
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file)], check=True)
-        self.make("compute", "/os-keypairs", "keypair", name="k", public_key=file.with_suffix(".pub").read_text())
+    def import_key(self, key: Path) -> None:
+        self.make("compute", "/os-keypairs", "keypair", name="k", public_key=key.with_suffix(".pub").read_text())
 
     def ssh(self, server: str, key: Path, command: str) -> str:
         """Run a command in a guest by `openstack server ssh`; return what came of it."""
@@ -165,6 +162,12 @@ def hello(address: str) -> str:
         return ""
 
 
+def new_key(file: Path) -> Path:
+    """Make a key pair: the private part in a file, the public one beside it."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file)], check=True)
+    return file
+
+
 def until(look: Callable[[], Any], what: str) -> Any:
     return wait_for(look, bool, what)
 
@@ -177,8 +180,8 @@ def test_a_guest_is_reached_and_logged_in_to_and_its_agent_answers(cloud: Cloud,
     gateway = {"network_id": outside}
     router = cloud.make("network", "/v2.0/routers", "router", name="r", external_gateway_info=gateway)["id"]
     cloud.put(f"/v2.0/routers/{router}/add_router_interface", {"subnet_id": subnet})
-    key = tmp_path / "key"
-    cloud.make_key(key)
+    key, other = new_key(tmp_path / "key"), new_key(tmp_path / "other")
+    cloud.import_key(key)
     server = cloud.boot(image, network)
     until(lambda: "METADATA {" in cloud.console(server), "the guest has read its metadata")
     said, port = cloud.console(server), cloud.port_of(server)
@@ -194,9 +197,6 @@ def test_a_guest_is_reached_and_logged_in_to_and_its_agent_answers(cloud: Cloud,
     host_name = f"host-{address.replace('.', '-')}"
     assert until(lambda: hello(floating), "the floating IP is reached").startswith("SSH-2.0")
     assert cloud.ssh(server, key, "hostname") == host_name
-    other = tmp_path / "other"
-    shutil.copy(key, other)
-    other.write_text("not a key\n")
     assert cloud.ssh(server, other, "hostname") == "", "the key is what admits"
     cloud.act(server, {"changePassword": {"adminPass": "secret"}})
     assert sha512(b"secret").hexdigest() in cloud.ssh(server, key, "cat /etc/shadow")
