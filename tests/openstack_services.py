@@ -46,6 +46,13 @@ SHARE_NAME = "127.0.0.1:/volumes"
 
 TIMEOUT_S = 60.0
 
+ALONE = [
+    pytest.mark.long,
+    pytest.mark.openstack_alone,
+    pytest.mark.skipif(not PROCESSES, reason="WHIMBREL_TEST_OPENSTACK_PROCESSES names no processes of real services"),
+]
+"""The marks of modules that end the services: no other test may run meanwhile."""
+
 REAL = pytest.param("real", marks=pytest.mark.openstack)
 """The parameter of a fixture that stands for the real service."""
 

@@ -35,7 +35,7 @@ def status_of(method: str, path: str, body: Any = None, who: str = "admin") -> P
     """Look at the status of an answer."""
 
     async def probe(front: Front, server: str, minor: int) -> int:
-        return (await front.ask(method, path.format(server=server), body, who=who, minor=minor)).status_code
+        return (await front.ask(method, path, body, who=who, minor=minor)).status_code
 
     return probe
 

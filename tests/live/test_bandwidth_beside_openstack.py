@@ -20,13 +20,9 @@ from tests.live.test_external_services import (  # noqa: F401
     until,
 )
 from tests.openstack.seed import MINIMUM_KBPS
-from tests.openstack_services import PROCESSES, killed
+from tests.openstack_services import ALONE, killed
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.openstack_alone,
-    pytest.mark.skipif(not PROCESSES, reason="WHIMBREL_TEST_OPENSTACK_PROCESSES names no processes of real services"),
-]
+pytestmark = ALONE
 
 ASKED = {"NET_BW_EGR_KILOBIT_PER_SEC": MINIMUM_KBPS, "NET_BW_IGR_KILOBIT_PER_SEC": MINIMUM_KBPS}
 

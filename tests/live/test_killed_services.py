@@ -23,13 +23,9 @@ from tests.live.test_external_services import (  # noqa: F401
     until_status,
     volume_server,
 )
-from tests.openstack_services import PROCESSES, killed
+from tests.openstack_services import ALONE, killed
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.openstack_alone,
-    pytest.mark.skipif(not PROCESSES, reason="WHIMBREL_TEST_OPENSTACK_PROCESSES names no processes of real services"),
-]
+pytestmark = ALONE
 
 Killed = Callable[[], AbstractContextManager[None]]
 
