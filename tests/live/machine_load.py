@@ -1,30 +1,48 @@
 """Users of a cloud whose parts die: each has a server and changes it again and again, as clients do that retry."""
 
 import time
+from collections.abc import Collection
 from random import Random
 from threading import Event, Thread
 from typing import Any
 
+from tests.live.many_machines import ManyMachines
+from tests.processes import wait_for
 from whimbrel.cli.client import Api, Login
 from whimbrel.domain.errors import NotFound, WorldError
 
 PAUSE_S = 0.3
-AT_REST = {"ACTIVE", "SHUTOFF", "VERIFY_RESIZE", "ERROR"}
+AT_REST = {"ACTIVE", "SHUTOFF", "VERIFY_RESIZE", "SHELVED_OFFLOADED", "ERROR"}
+ANYWHERE = "to any host"
+"""A migration to a host that is named, maybe of the other cell."""
+ALWAYS = ("migrate", "resize")
+ENDS = {"VERIFY_RESIZE": "confirmResize", "SHELVED_OFFLOADED": "unshelve"}
+ALL = (*ALWAYS, "os-migrateLive", "shelve", "os-stop", ANYWHERE)
 
 
 class User(Thread):
     """moves: how many of its moves arrived. broken: what must never be seen, as text."""
 
     def __init__(
-        self, login: Login, name: str, flavors: tuple[str, str], image: str, seed: int, *, stops: bool = True
+        self,
+        login: Login,
+        name: str,
+        *,
+        flavors: tuple[str, str],
+        image: str,
+        hosts: Collection[str],
+        seed: int,
+        acts: Collection[str],
     ) -> None:
-        """flavors: m1.small and the one to which it is resized. stops: also stop and start the server."""
+        """flavors: m1.small and the one to which it is resized. acts: what is done with an active server."""
         super().__init__(name=name, daemon=True)
         self._api = Api(login)
         self._name = name
         self._flavors = flavors
         self._image = image
-        self._stops = stops
+        self._acts = sorted(acts)
+        self._hosts = sorted(hosts)
+        self._host: str | None = None  # at the last look
         self._rng = Random(seed)
         self._is_over = Event()
         self._is_logged_in = False
@@ -52,29 +70,39 @@ class User(Thread):
         assert self.server, f"{self._name} has no server: {self._said}"
         while True:
             server = self._rest()
-            if server["status"] != "VERIFY_RESIZE":
+            if server["status"] not in ENDS:
                 return server
-            self._try("POST", f"/servers/{self.server}/action", {"confirmResize": None})
+            self._act(ENDS[server["status"]], None)
             time.sleep(PAUSE_S)
 
     def act(self) -> None:
         server = self._rest()
-        status = server["status"]
+        status, host = server["status"], server["OS-EXT-SRV-ATTR:host"]
+        self.moves += host not in (None, self._host) or status == "VERIFY_RESIZE"
+        self._host = host or self._host
         if status == "VERIFY_RESIZE":
-            self.moves += 1
             action = self._rng.choice(["confirmResize", "confirmResize", "revertResize"])
             self._act(action, None)
         elif status == "SHUTOFF":
             self._act("os-start", None)
+        elif status == "SHELVED_OFFLOADED":
+            self._act("unshelve", None)
         elif status == "ERROR":
             self.broken.append(f"{self._name} is in ERROR: {server.get('fault', {}).get('message')}")
             self._is_over.set()
         else:
-            other = self._flavors[server["flavor"]["original_name"] == "m1.small"]
-            changes: list[tuple[str, Any]] = [("migrate", None), *[("resize", {"flavorRef": other})] * 2]
-            action, argument = self._rng.choice([*changes, ("os-stop", None)] if self._stops else changes)
-            self._act(action, argument)
+            self._change(self._rng.choice(self._acts), server["flavor"]["original_name"] == "m1.small")
         time.sleep(PAUSE_S)
+
+    def _change(self, act: str, is_small: bool) -> None:
+        if act == ANYWHERE:
+            self._act("migrate", {"host": self._rng.choice(self._hosts)})
+        elif act == "resize":
+            self._act("resize", {"flavorRef": self._flavors[is_small]})
+        elif act == "os-migrateLive":
+            self._act(act, {"host": None, "block_migration": "auto"})
+        else:
+            self._act(act, None)
 
     def _act(self, action: str, argument: Any) -> None:
         self._try("POST", f"/servers/{self.server}/action", {action: argument})
@@ -112,3 +140,43 @@ class User(Thread):
         except WorldError as trouble:
             self._said = trouble.reason
         return None
+
+
+def started_users(cloud: ManyMachines, api: Api, name: str, seed: int, acts: Collection[str] = ALL) -> list[User]:
+    """Start six users. acts: what they do with an active server.
+
+    The servers of an earlier test are deleted: the quota of a project admits 10.
+    """
+    for server in servers(api):
+        api.delete("compute", f"/servers/{server['id']}")
+    wait_for(lambda: servers(api), lambda found: not found, "all servers are deleted")
+    login = Login(cloud.home.clouds, "whimbrel-admin")
+    flavors = {each["name"]: each["id"] for each in api.get("compute", "/flavors")["flavors"]}
+    image = api.get("image", "/v2/images")["images"][0]["id"]
+    sizes = flavors["m1.small"], flavors["m1.medium"]
+    users = [
+        User(
+            login, f"{name}{number}",
+            flavors=sizes, image=image, hosts=cloud.hosts, seed=seed * 100 + number, acts=acts,
+        )
+        for number in range(6)
+    ]  # fmt: skip
+    for user in users:
+        user.start()
+    return users
+
+
+def wait_for_moves(users: list[User], count: int = 1) -> None:
+    """Wait until so many more moves have arrived."""
+    before = _moves(users)
+    wait_for(lambda: _moves(users), lambda now: now >= before + count, "moves arrive")
+
+
+def _moves(users: list[User]) -> int:
+    assert [trouble for user in users for trouble in user.broken] == []
+    return sum(user.moves for user in users)
+
+
+def servers(api: Api) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = api.get("compute", "/servers/detail")["servers"]
+    return found

@@ -43,7 +43,10 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ManyMachines:
-    """The cloud. programs: of Whimbrel, by name, such as "api1" or "h1"."""
+    """The cloud. programs: of Whimbrel, by name, such as "api1" or "h1".
+
+    sources: of the release whose commands are run and whose processes are started; None: this one.
+    """
 
     def __init__(self, network: MachineNetwork, sizes: Sizes, rules: str) -> None:
         """rules: further tables of the settings."""
@@ -52,6 +55,7 @@ class ManyMachines:
         self.directory = network.directory
         self.home = DataDir(self.directory / "operator")
         self.witness = self.directory / "witness"
+        self.sources: Path | None = None
         self.settings = self.directory / "whimbrel.toml"
         self.programs: dict[str, MachineProgram] = {}
         self.bus: list[MachineProgram] = []
@@ -75,7 +79,11 @@ class ManyMachines:
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
-        return kept | {"OS_CLIENT_CONFIG_FILE": str(self.home.clouds), "OS_CLOUD": "whimbrel-admin"}
+        return kept | self._release() | {"OS_CLIENT_CONFIG_FILE": str(self.home.clouds), "OS_CLOUD": "whimbrel-admin"}
+
+    def _release(self) -> dict[str, str]:
+        """Return the environment that chooses a release."""
+        return {"PYTHONPATH": str(self.sources)} if self.sources else {}
 
     # Commands
 
@@ -128,8 +136,7 @@ class ManyMachines:
         machine = self.network.machine(host)
         directory = machine.directory / "agent"
         token = json.loads(self.whimbrel("host", "invite", host, "--cell", cell, "--json"))["invitation"]["token"]
-        joined = machine.execute(sys.executable, "-m", "whimbrel", "agent", "join", token, "--dir", str(directory))
-        assert joined.returncode == 0, joined.stdout + joined.stderr
+        self._execute(machine, "agent", "join", token, "--dir", str(directory))
         (directory / "whimbrel.toml").write_text(
             f'[host]\ndriver = "simulated"\nzone = "zone-{cell}"\nvcpus = 16\nmemory_mib = 32768\ndisk_gib = 400\n'
             f'address = "{machine.address}"\nwitness = "{self.witness}"\n\n{self._rules}'
@@ -146,19 +153,41 @@ class ManyMachines:
             arguments += ["--host", machine.address]
         self._made(machine, name, *arguments).start()
 
+    def _execute(self, machine: Machine, *words: str) -> None:
+        """Run a command of Whimbrel on a machine to its end."""
+        chosen = [f"{name}={value}" for name, value in self._release().items()]
+        done = machine.execute("env", *chosen, sys.executable, "-m", "whimbrel", *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+
     def _made(self, machine: Machine, name: str, *arguments: str) -> MachineProgram:
         program = self.programs[name] = machine.whimbrel(name, *arguments)
-        if name in self.sizes.wrong_clocks:
-            program.environment = an_hour_fast()
+        program.environment = self._environment_of(name)
         return program
+
+    def _environment_of(self, name: str) -> dict[str, str]:
+        return self._release() | (an_hour_fast() if name in self.sizes.wrong_clocks else {})
 
     def wait_until_ready(self, *names: str) -> None:
         for name in names:
             self.programs[name].wait_until_it_says(READY[name.rstrip("0123456789")])
 
+    def cut_power(self, host: str) -> None:
+        """Kill the agent of a host, and its simulated guests: they run nowhere, as far as the witness knows."""
+        self.programs[host].kill()
+        for file in self.witness.iterdir():
+            if file.read_text() == host:
+                file.unlink()
+
     def restart(self, name: str) -> None:
-        """Start a process of Whimbrel again that has ended or was killed."""
+        """Start a process of Whimbrel again that has ended or was killed, of the release that is chosen now."""
+        self.programs[name].environment = self._environment_of(name)
         self.programs[name].start()
+
+    def replace(self, name: str) -> None:
+        """End a process of Whimbrel, and start it with the release that is chosen now."""
+        program = self.programs[name]
+        assert program.ended_by(signal.SIGTERM) == 0, program.output[-3000:]
+        self.restart(name)
 
     # Parts
 
@@ -333,12 +362,15 @@ def as_postgres(*command: str) -> None:
 
 
 @contextmanager
-def many_machines(directory: Path, number: int, sizes: Sizes, rules: str = "") -> Iterator[ManyMachines]:
-    """number: of the subnet; tests that run at once have different ones."""
+def many_machines(
+    directory: Path, number: int, sizes: Sizes, rules: str = "", sources: Path | None = None
+) -> Iterator[ManyMachines]:
+    """number: of the subnet; tests that run at once have different ones. sources: of the release that starts it."""
     if shutil.which("nats-server") is None:
         missing("there is no nats-server", "apt-get install nats-server")
     with machine_network(directory, number) as network:
         cloud = ManyMachines(network, sizes, rules)
+        cloud.sources = sources
         try:
             cloud.start()
             yield cloud

@@ -6,24 +6,20 @@ Without WHIMBREL_MACHINES_EVENTS it is short; with 100 events or more it is the 
 
 import json
 import os
-import sqlite3
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
-from tests.live.machine_load import User
+from tests.live.machine_checks import check_at_rest
+from tests.live.machine_load import ALWAYS, started_users, wait_for_moves
 from tests.live.machine_network import own_subnet
 from tests.live.many_machines import ManyMachines, Sizes, many_machines
 from tests.processes import wait_for
 from whimbrel.cli.client import Api, Login
-from whimbrel.sim.world.witness import double_runs
 
 pytestmark = pytest.mark.long
 
@@ -121,10 +117,10 @@ class Disturber:
 
 def test_nothing_is_lost_whatever_dies(cloud: ManyMachines) -> None:
     with Api(Login(cloud.home.clouds, "whimbrel-admin")) as api:
-        users = started_users(cloud, api, "user")
+        users = started_users(cloud, api, "user", SEED)
         disturber = Disturber(cloud, Random(SEED))
         for number in range(EVENTS):
-            wait_for(lambda: sum(user.moves for user in users), _grows(), "moves arrive")
+            wait_for_moves(users)
             if number == EVENTS // 2:
                 cloud.fail_over()
             disturber.disturb()
@@ -134,15 +130,16 @@ def test_nothing_is_lost_whatever_dies(cloud: ManyMachines) -> None:
 
 
 def test_a_restored_database_loses_no_server(cloud: ManyMachines) -> None:
-    """The copy is taken while servers move; they go on for a while, and then the database is that of the copy."""
+    """The copy is taken while servers move; they go on for a while, and then the database is that of the copy.
+
+    Servers are not stopped: whether a guest should run is not known after a restore.
+    """
     with Api(Login(cloud.home.clouds, "whimbrel-admin")) as api:
-        users = started_users(cloud, api, "owner", stops=False)
-        for _ in users:
-            wait_for(lambda: sum(user.moves for user in users), _grows(), "moves arrive")
+        users = started_users(cloud, api, "owner", SEED, ALWAYS)
+        wait_for_moves(users, len(users))
         copy = cloud.directory / "copy"
         cloud.dump(copy)
-        for _ in users:
-            wait_for(lambda: sum(user.moves for user in users), _grows(), "moves arrive")
+        wait_for_moves(users, len(users))
         for user in users:
             user.stop()
             user.settle()
@@ -170,74 +167,3 @@ def held(cloud: ManyMachines) -> bool:
     """Check whether the cloud has noticed that its database is older than its hosts."""
     done = cloud.try_whimbrel("restore", "show", "--json")  # its exit code is 1 then
     return bool(done.stdout and json.loads(done.stdout)["restore"]["held"])
-
-
-def started_users(cloud: ManyMachines, api: Api, name: str, *, stops: bool = True) -> list[User]:
-    """stops: also stop and start servers; whether a guest should run is not known after a restore.
-
-    The servers of an earlier test are deleted: the quota of a project admits 10.
-    """
-    for server in _servers(api):
-        api.delete("compute", f"/servers/{server['id']}")
-    wait_for(lambda: _servers(api), lambda servers: not servers, "all servers are deleted")
-    login = Login(cloud.home.clouds, "whimbrel-admin")
-    flavors = {each["name"]: each["id"] for each in api.get("compute", "/flavors")["flavors"]}
-    image = api.get("image", "/v2/images")["images"][0]["id"]
-    sizes = flavors["m1.small"], flavors["m1.medium"]
-    users = [User(login, f"{name}{number}", sizes, image, SEED * 100 + number, stops=stops) for number in range(6)]
-    for user in users:
-        user.start()
-    return users
-
-
-def check_at_rest(cloud: ManyMachines, api: Api, users: list[User], done: list[str]) -> None:
-    """Stop the users, and compare what the hosts have with what the API says."""
-    for user in users:
-        user.stop()
-        user.settle()
-    assert [trouble for user in users for trouble in user.broken] == [], done
-    wait_for(lambda: open_runs(api), lambda runs: not runs, "all runs end")
-    assert double_runs(cloud.witness) == []
-    servers = _servers(api)
-    expected = {(each["id"], each["OS-EXT-SRV-ATTR:host"], each["status"] == "ACTIVE") for each in servers}
-    assert {user.server for user in users} <= {server for server, _, _ in expected}
-    assert guests(cloud) == expected, done
-    proof = json.loads(cloud.whimbrel("prove", "--json"))["proof"]
-    assert (proof["violations"], proof["unseen"]) == ([], [])
-
-
-def _grows() -> Callable[[int], bool]:
-    """Return a check that is true once the number has grown by one."""
-    first: list[int] = []
-
-    def grew(count: int) -> bool:
-        first.append(count)
-        return count > first[0]
-
-    return grew
-
-
-def _servers(api: Api) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = api.get("compute", "/servers/detail")["servers"]
-    return found
-
-
-def open_runs(api: Api) -> list[object]:
-    found: list[object] = api.get("compute", "/whimbrel/moves?open=true")["moves"]
-    return found
-
-
-def guests(cloud: ManyMachines) -> set[tuple[str, str, bool]]:
-    """Return the guests that the hosts' own stores have: server, host, whether it runs."""
-    found: set[tuple[str, str, bool]] = set()
-    for host in cloud.hosts:
-        file = cloud.network.machine(host).directory / "agent" / "db" / "keep.sqlite"
-        found |= {(guest["spec"]["key"]["server"], host, guest["power"] == "running") for guest in _stored(file, host)}
-    assert max(Counter(server for server, _, _ in found).values()) == 1, found
-    return found
-
-
-def _stored(file: Path, host: str) -> list[dict[str, dict[str, dict[str, str]]]]:
-    with closing(sqlite3.connect(file)) as database:
-        rows = database.execute("SELECT value FROM kept WHERE space = ?", (f"guests/{host}",))
-        return [json.loads(value) for (value,) in rows]
