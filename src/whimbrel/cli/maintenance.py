@@ -273,6 +273,8 @@ def next_command(found: MaintenanceRow) -> str:
     words = f"\nNothing has begun. To execute this plan:\n  whimbrel maintenance start {found.id}"
     if found.progress.total or not found.hosts:
         return words
+    if found.goal != "empty":
+        return "\nThe plan has no moves: there is nothing to execute."
     return f"{words}\nIt only disables the hosts: no servers are on them. Which hosts have servers: whimbrel host list"
 
 

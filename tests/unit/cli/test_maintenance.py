@@ -50,6 +50,12 @@ def test_a_plan_for_hosts_without_servers_says_so_and_what_its_start_does() -> N
     assert "only disables" not in next_command(row(state="planned"))
 
 
+@pytest.mark.parametrize("goal", ["balance", "pack"])
+def test_a_balance_without_moves_does_not_say_that_it_disables_hosts_without_servers(goal: str) -> None:
+    nothing = row(state="planned", goal=goal, progress={**dict.fromkeys(NUMBERS, 0), "remaining_s": None})
+    assert next_command(nothing) == "\nThe plan has no moves: there is nothing to execute."
+
+
 def test_the_next_command_is_on_a_line_of_its_own() -> None:
     id_ = "57705834-5ce0-412d-b8d1-9588d8dcec76"
     assert next_command(row(state="planned", id=id_)).splitlines()[-1] == f"  whimbrel maintenance start {id_}"
