@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from cyclopts import App, Parameter
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -322,23 +322,53 @@ def _print(found: MaintenanceState, json: bool) -> int:
 
 def _watch(api: Api, found: MaintenanceState, json: bool) -> int:
     """Show a maintenance until it is over or paused. Return 1 if servers are left."""
+    console, states = terminal.console(), _changes(api, found)
     try:
         if json:
-            terminal.write_json({"maintenance": found})
-            while not found.is_at_rest:
-                time.sleep(POLL_S)
-                found = _read(api, found.id)
+            for found in states:
                 terminal.write_json({"maintenance": found})
         else:
-            with Live(headline(found), console=terminal.console(), auto_refresh=False, transient=True) as live:
-                while not found.is_at_rest:
-                    time.sleep(POLL_S)
-                    found = _read(api, found.id)
-                    live.update(headline(found), refresh=True)
-            terminal.console().print(shown(found))
+            found = watch_live(console, states) if console.is_terminal else watch_lines(console, states)
     except KeyboardInterrupt:
-        terminal.console().print("It goes on by itself.")
+        console.print("It goes on by itself.")
     return 0 if found.has_succeeded else SAYS_NO
+
+
+def _changes(api: Api, found: MaintenanceState) -> Iterator[MaintenanceState]:
+    """Yield the maintenance, and again every now and then, until it is over or paused."""
+    yield found
+    while not found.is_at_rest:
+        time.sleep(POLL_S)
+        found = _read(api, found.id)
+        yield found
+
+
+def watch_live(console: Console, states: Iterator[MaintenanceState]) -> MaintenanceState:
+    """Show the headline as it changes, then everything; return the last state."""
+    found = next(states)
+    with Live(headline(found), console=console, auto_refresh=False, transient=True) as live:
+        for found in states:
+            live.update(headline(found), refresh=True)
+    console.print(shown(found))
+    return found
+
+
+def watch_lines(console: Console, states: Iterator[MaintenanceState]) -> MaintenanceState:
+    """Write what is new in the headline, but not each estimate of the remaining time; then everything."""
+    told: set[str] = set()
+    before = ""
+    for found in states:
+        now = str(headline(_unestimated(found)))
+        if now != before:
+            lines = str(headline(found)).splitlines()
+            console.print(Text("\n".join(line for line in lines if line not in told)))
+            told, before = set(lines), now
+    console.print(shown(found))
+    return found
+
+
+def _unestimated(found: MaintenanceState) -> MaintenanceState:
+    return msgspec.structs.replace(found, progress=msgspec.structs.replace(found.progress, remaining_s=None))
 
 
 def listed(rows: list[MaintenanceRow]) -> RenderableType:
@@ -383,9 +413,10 @@ def goal_words(found: MaintenanceState) -> str:
 
 
 def headline(found: MaintenanceRow) -> Text:
-    """Return the state of a maintenance as a sentence."""
+    """Return the state of a maintenance as a sentence, and below it what keeps servers from their move."""
     words = f"{found.name}: {found.state}, {found.progress.words}"
-    return Text("\n".join(filter(None, (words, window_words(found), found.message))))
+    obstacles = found.obstacles if isinstance(found, MaintenanceState) else ()
+    return Text("\n".join(filter(None, (words, *obstacles, window_words(found), found.message))))
 
 
 def window_words(found: MaintenanceRow) -> str | None:

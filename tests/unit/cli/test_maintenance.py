@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tests.unit.cli.test_listing import at_a_terminal
 from whimbrel.api.views.maintenances import MaintenanceRow, MaintenanceRows, MaintenanceState
-from whimbrel.cli.maintenance import chosen, listed, next_command, shown, window_words
+from whimbrel.cli.maintenance import chosen, headline, listed, next_command, shown, watch_lines, window_words
 from whimbrel.domain.errors import NotFound, Refused
 
 NUMBERS = {"total": 120, "moved": 37, "moving": 4, "planned": 76, "failed": 0, "left": 0, "stays": 3}
@@ -94,6 +94,35 @@ def test_each_server_is_shown_with_its_reason() -> None:
     assert "No valid host was found." in text
     assert "disks: running, 37 of 120 moved" in text
     assert "why" in text
+
+
+def state(*servers: dict[str, Any], **more: Any) -> MaintenanceState:
+    return msgspec.convert(fields(servers=list(servers), **more), MaintenanceState)
+
+
+def test_the_headline_says_why_servers_cannot_move_or_failed() -> None:
+    failed = SERVER | {"state": "failed", "reason": "n2 refused it"}
+    others = [SERVER | {"reason": f"reason {number}"} for number in range(9)]
+    lines = str(
+        headline(state(SERVER, failed, SERVER | {"state": "moved"}, SERVER, failed, SERVER, *others))
+    ).splitlines()
+    assert lines[1:3] == ["3 cannot move: No valid host was found.", "2 failed: n2 refused it"]
+    assert len(lines) == 6  # at most five reasons
+
+
+def test_a_pipe_gets_the_progress_when_it_changes_and_each_reason_once() -> None:
+    def at(moved: int, remaining_s: float | None, state_: str = "running") -> MaintenanceState:
+        return state(SERVER, state=state_, progress={**NUMBERS, "moved": moved, "remaining_s": remaining_s})
+
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    seen = watch_lines(console, iter([at(36, 900.0), at(36, 850.0), at(37, 840.0), at(116, None, "done")]))
+    assert seen.state == "done"
+    assert [line.rstrip() for line in console.export_text().splitlines()][:4] == [
+        "disks: running, 36 of 120 moved, 4 under way, 3 cannot move, about 15 minutes left",
+        "1 cannot move: No valid host was found.",
+        "disks: running, 37 of 120 moved, 4 under way, 3 cannot move, about 14 minutes left",
+        "disks: done, 116 of 120 moved, 4 under way, 3 cannot move",
+    ]
 
 
 ID = "4300c00c-8af5-4ec5-a02d-d181fae07eeb"

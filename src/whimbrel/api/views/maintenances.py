@@ -1,8 +1,11 @@
 """Maintenances: hosts that are emptied, balanced or packed by a plan."""
 
+from collections import Counter
 from typing import Any, Literal
 
 import msgspec
+
+MOST_OBSTACLES = 5
 
 
 class MaintenanceProgress(msgspec.Struct, kw_only=True):
@@ -162,6 +165,13 @@ class MaintenanceState(MaintenanceRow, kw_only=True):
 
     use: list[MaintenanceHostUse] = []
     servers: list[MaintenanceServer]
+
+    @property
+    def obstacles(self) -> list[str]:
+        """Return the most frequent reasons why servers stay or failed, with their numbers: "3 cannot move: no room"."""
+        words = {"stays": "cannot move", "failed": "failed"}
+        reasons = Counter((words[each.state], each.reason) for each in self.servers if each.state in words)
+        return [f"{number} {what}: {reason}" for (what, reason), number in reasons.most_common(MOST_OBSTACLES)]
 
     def widest(self, when: Literal["before", "after"]) -> float:
         """Return the largest difference between the shares of two hosts that take part, before or after the plan."""
