@@ -67,8 +67,10 @@ app.command("whimbrel.cli.move:app", name="move", help="Moves: list, show, watch
 app.command("whimbrel.cli.server:app", name="server", help="Servers: move them, and see what happened to them.")
 app.command("whimbrel.cli.zone:app", name="zone", help="Availability zones: list, rename, delete.")
 app.command("whimbrel.cli.cell:app", name="cell", help="Cells: list, add, remove, disable, enable, drain.")
-app.command("whimbrel.cli.host:app", name="host", help="Hosts: list, show, invite, enable, disable, retire, forget.")
-app.command("whimbrel.cli.maintenance:app", name="maintenance", help="Empty hosts by a plan.")
+app.command(
+    "whimbrel.cli.host:app", name="host", help="Hosts: list, show, invite, enable, disable, fence, evacuate, forget."
+)
+app.command("whimbrel.cli.maintenance:app", name="maintenance", help="Empty, pack or balance hosts by a plan.")
 app.command("whimbrel.cli.plan:app", name="plan", help="Show what a move would do, and why; nothing is moved.")
 app.command("whimbrel.cli.prove:prove", help="Check every invariant of the cloud, with evidence.")
 app.command("whimbrel.cli.repair:repair", help="Repair inconsistencies: show the plan, ask, apply it.")
