@@ -168,6 +168,8 @@ def test_a_long_name_without_a_break_makes_no_page_wider(tmp_path: Path) -> None
         tab.boot("x" * 255)
         tab.submit("td form")
         tab.wait_for("document.querySelector('td .badge.waits') !== null")
+        tab.boot("small")  # with all actions: the other one waits for its verdict
+        tab.wait_for("document.querySelector('td form') !== null")
         for page in ("servers", "moves", "fleet"):
             tab.go(page)
             tab.wait_for(f"document.querySelector('td a')?.closest('main').innerText.startsWith('{page.title()}')")
