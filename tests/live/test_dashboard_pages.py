@@ -47,6 +47,7 @@ def test_a_server_is_resized_and_the_move_is_watched_to_its_end(tmp_path: Path) 
         tab.submit("td form")
         tab.wait_for("document.querySelector('td .badge')?.textContent === 'VERIFY_RESIZE'")
         tab.click("td a", "one")
+        tab.wait_for("document.querySelector('td[data-label=State]')?.textContent === 'parked'")
         tab.click("td a", "resize")
         tab.wait_for("document.querySelector('.rung.parked code')?.textContent === 'await_verdict'")
         assert tab.text("[data-step=switch_home] ~ .undo code") == "switch_home_back"

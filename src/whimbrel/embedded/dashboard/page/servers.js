@@ -89,7 +89,7 @@ export const serverPage = {
     ${data.server ? html`<section class="panel"><${Facts} of=${factsOf(data.server)} /></section>
     <section class="panel"><h2>Actions</h2><${Actions} server=${data.server} flavors=${data.flavors} tools=${tools} busy=${busy} /></section>`
     : html`<p class="notice">This server is deleted. Its history remains.</p>`}
-    <section class="panel"><h2>Moves and operations</h2><${Runs} entries=${data.history.entries} /></section>
+    <section class="panel"><h2>Moves and operations</h2><${Runs} entries=${data.history.entries} server=${data.server} /></section>
     <section class="panel"><h2>History</h2><${Past} ...${data} tools=${tools} /></section>`,
 };
 
@@ -100,14 +100,13 @@ const factsOf = (server) => [
   ['Id', html`<${Mono} id=${server.id} />`],
 ];
 
-function Runs({ entries }) {
+function Runs({ entries, server }) {
+  const open = server?.status === 'VERIFY_RESIZE' && !server['OS-EXT-STS:task_state'] ? 'parked' : 'open';
   const runs = new Map();
   for (const entry of entries) {
     if (!entry.move_id) continue;
-    const run = runs.get(entry.move_id) ?? { id: entry.move_id, kind: entry.move_kind, began: entry.at, steps: 0, state: 'open' };
+    const run = runs.get(entry.move_id) ?? { id: entry.move_id, kind: entry.move_kind, began: entry.at, steps: 0, state: open };
     run.steps += entry.kind === 'step' || entry.kind === 'paid' ? 1 : 0;
-    if (entry.outcome === 'parked') run.state = 'parked';
-    if (entry.kind === 'verdict') run.state = 'open';
     if (entry.kind === 'ended') Object.assign(run, { state: entry.what === 'undone' ? 'rolled back' : entry.what, took: entry.took_s });
     runs.set(entry.move_id, run);
   }
