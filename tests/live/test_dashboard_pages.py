@@ -8,6 +8,7 @@ import pytest
 from tests.live.browser import Browser, browser
 from tests.live.dashboard_tab import DashboardTab
 from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.processes import program
 
 pytestmark = pytest.mark.long
 
@@ -72,6 +73,35 @@ def test_another_project_sees_neither_the_server_nor_its_move(tmp_path: Path) ->
         tab.go(f"servers/{server}")
         tab.wait_for("document.querySelector('.notice.bad') !== null")
         assert "could not be found" in tab.text(".notice.bad")
+
+
+def test_a_move_is_watched_whose_conductor_is_killed(tmp_path: Path) -> None:
+    """The page shows the step at which it was killed, and the rest by the conductor that goes on: all by the stream."""
+    settings = "[simulated]\ncopy_disk_s = 5.0\n"  # time to be killed in
+    with running_cloud(tmp_path, "--no-conductor", settings=settings) as cloud, browser(tmp_path) as chromium:
+        words = ["conductor", "--name", "two", "--data-dir", str(cloud.home.path)]
+        conductor = program("two", words, tmp_path / "two.log")
+        try:
+            conductor.start()
+            tab = opened(chromium, cloud, "admin")
+            tab.boot("one")
+            tab.wait_for("document.querySelector('td .badge')?.textContent === 'ACTIVE'")
+            tab.submit("td form")
+            tab.click("td a", "one")
+            tab.click("td a", "resize")
+            tab.wait_for("document.querySelector('.rung.now code')?.textContent === 'carry_disk'")
+            conductor.kill()
+            assert tab.text(".rung.now code") == "carry_disk"
+            conductor.start()
+            tab.wait_for("document.querySelector('.rung.parked code')?.textContent === 'await_verdict'")
+            facts = dict(
+                chromium.evaluate("[...document.querySelectorAll('.facts div')].map(e => e.innerText.split('\\n'))")
+            )
+            assert int(facts["Epoch"]) > 1  # another life drives it
+            tab.click("button", "Confirm")
+            tab.wait_for("document.querySelector('.facts .badge')?.textContent === 'done'")
+        finally:
+            conductor.end()
 
 
 def test_a_host_is_emptied_by_a_plan_that_is_followed_to_its_end(tmp_path: Path) -> None:
