@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.api.front import OTHER_PROJECT, Front, fault
 from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import HostName
 
 
 async def resized(front: Front) -> tuple[str, str]:
@@ -81,6 +82,27 @@ async def test_a_move_that_is_under_way_has_one_present_step(front: Front) -> No
     shown = states(await ladder(front, move["id"]))
     assert [step for step, (do, _) in shown.items() if do == "now"] == [move["at"]]
     assert shown["await_verdict"] == ("ahead", "unneeded")
+
+
+async def test_both_halves_of_the_guest_are_shown_to_operators(front: Front) -> None:
+    _, move = await resized(front)
+    url = f"/whimbrel/moves/{move}/guests"
+    source, target = (await front.get(url, who="admin"))["guests"]
+    assert (source["side"], source["power"], source["disks"]) == ("source", "stopped", ["root"])
+    assert (target["side"], target["power"], target["disks"]) == ("target", "running", ["root"])
+    assert source["host"] != target["host"]
+    front.world.disconnected.add(HostName(source["host"]))
+    silent, still = (await front.get(url, who="admin"))["guests"]
+    assert (silent["answers"], silent["power"], still["answers"]) == (False, None, True)
+    fault(await front.ask("GET", url, who="reader"), "forbidden", 403)
+
+
+async def test_a_host_that_has_nothing_of_the_guest_says_so(front: Front) -> None:
+    server, move = await resized(front)
+    await front.act(server, {"confirmResize": None})
+    await front.settle()
+    source, target = (await front.get(f"/whimbrel/moves/{move}/guests", who="admin"))["guests"]
+    assert (source["answers"], source["power"], target["power"]) == (True, None, "running")
 
 
 async def test_it_names_no_host_and_is_shown_to_its_project_only(front: Front) -> None:

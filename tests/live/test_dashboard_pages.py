@@ -92,8 +92,11 @@ def test_a_move_is_watched_whose_conductor_is_killed(tmp_path: Path) -> None:
             tab.wait_for("document.querySelector('.rung.now code')?.textContent === 'carry_disk'")
             conductor.kill()
             assert tab.text(".rung.now code") == "carry_disk"
+            halves = [tab.text(f"[data-side={side}] .badge") for side in ("source", "target")]
+            assert halves == ["stopped", "reserved"]
             conductor.start()
             tab.wait_for("document.querySelector('.rung.parked code')?.textContent === 'await_verdict'")
+            assert tab.text("[data-side=target] .badge") == "running"
             facts = dict(
                 chromium.evaluate("[...document.querySelectorAll('.facts div')].map(e => e.innerText.split('\\n'))")
             )

@@ -43,6 +43,7 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/whimbrel/moves/{move_id}", moves.show, "whimbrel:moves:show"),
     Route("GET", "/whimbrel/moves/{move_id}/ladder", moves.show_ladder, "whimbrel:moves:ladder",
           target=moves.project_of_run),
+    Route("GET", "/whimbrel/moves/{move_id}/guests", moves.guests, "whimbrel:moves:show"),
     Route("GET", "/whimbrel/moves/{move_id}/export", moves.export, "whimbrel:moves:export"),
     Route("GET", "/whimbrel/moves/{move_id}/decisions", moves.decisions, "whimbrel:moves:decisions",
           target=moves.project_of_run),

@@ -3,6 +3,7 @@
 This is Whimbrel's own part of the API: /v2.1/whimbrel/moves.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -18,6 +19,8 @@ from whimbrel.api.views.moves import (
     Decider,
     Decisions,
     Export,
+    GuestHalf,
+    GuestHalves,
     Ladder,
     LadderAnswer,
     Move,
@@ -26,14 +29,14 @@ from whimbrel.api.views.moves import (
     Moves,
     step_in_hand,
 )
-from whimbrel.domain.errors import NotFound
+from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.ids import HostName, RunId, ServerId
-from whimbrel.domain.run import Action, LogEntry, Run
+from whimbrel.domain.run import Action, LogEntry, Run, has_facts
 from whimbrel.history.step_sentences import SENTENCES, sentence_of
 from whimbrel.hosts import lost_sources
 from whimbrel.moves import journal_export as exports
 from whimbrel.moves import live_requests, requests
-from whimbrel.moves.facts import MoveFacts, crosses_cells
+from whimbrel.moves.facts import Location, MoveFacts, crosses_cells, key_at
 from whimbrel.moves.live_progress import progress_of
 from whimbrel.moves.migration_status import LIVE, MIGRATION_TYPES
 from whimbrel.moves.steps.disk import carry_disk
@@ -48,6 +51,8 @@ from whimbrel.servers import lookup
 
 MOVES = sorted({*MIGRATION_TYPES, UNSHELVE.name})
 """The runs that change a server's host."""
+
+ANSWERED_WITHIN_S = 3.0
 
 MOST_SHOWN = 50
 """Maximum number of hosts in the representation of a move; its decisions have more."""
@@ -101,6 +106,25 @@ def _rung(rung: Rung) -> dict[str, Any]:
     """Return a line of a ladder, with the sentences of its step if there are some."""
     about, undo_about = SENTENCES.get(rung.step, (rung.about, rung.undo_about))
     return asdict(rung) | {"about": about, "undo_about": undo_about}
+
+
+async def guests(call: Call) -> GuestHalves:
+    """Return what the source and the target of a move have of its guest now, as their agents say."""
+    run = await call.cloud.journal.get(RunId(call.params["move_id"]))
+    if not has_facts(run, MoveFacts):
+        return GuestHalves([])
+    sides = (("source", run.facts.source), ("target", run.facts.target))
+    return GuestHalves(await asyncio.gather(*(_half(call, run, side, place) for side, place in sides if place)))
+
+
+async def _half(call: Call, run: Run[MoveFacts], side: str, place: Location) -> GuestHalf:
+    try:
+        async with asyncio.timeout(ANSWERED_WITHIN_S):
+            guest = await call.cloud.agent(place.cell, place.host).look(key_at(run, place))
+    except (WorldError, TimeoutError):
+        return GuestHalf(side=side, cell=place.cell, host=place.host, answers=False)
+    disks: list[str] = [*guest.disks] if guest else []
+    return GuestHalf(side=side, cell=place.cell, host=place.host, power=guest.power if guest else None, disks=disks)
 
 
 async def export(call: Call) -> Export:

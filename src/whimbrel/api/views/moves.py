@@ -231,6 +231,26 @@ class LadderAnswer(msgspec.Struct):
     ladder: Ladder
 
 
+class GuestHalf(msgspec.Struct, kw_only=True):
+    """What a host has of the guest of a move. side: "source" or "target".
+
+    power: "reserved" (its place is kept), "incoming" (it waits for its memory), "running", "paused", "suspended" or
+    "stopped"; null: nothing of it is there. disks: those that are complete. answers: false: the host's agent does not,
+    and the rest is unknown.
+    """
+
+    side: str
+    cell: str
+    host: str
+    power: str | None = None
+    disks: list[str] = []
+    answers: bool = True
+
+
+class GuestHalves(msgspec.Struct):
+    guests: list[GuestHalf]
+
+
 class Moves(msgspec.Struct):
     moves: list[MoveRow]
 

@@ -28,10 +28,12 @@ export const movePage = {
       get(`/whimbrel/moves/${id}/decisions`),
       isAdmin() ? get(`/whimbrel/moves/${id}`).then((read) => read.move) : null,
     ]);
-    return { ladder, decisions, move };
+    const guests = move && !move.finished_at ? (await get(`/whimbrel/moves/${id}/guests`)).guests : [];
+    return { ladder, decisions, move, guests };
   },
-  view: ({ ladder, decisions, move }, tools, busy) => html`
+  view: ({ ladder, decisions, move, guests }, tools, busy) => html`
     <section class="panel"><${Facts} of=${factsOf(ladder, move)} />
+      ${guests.length > 0 && html`<${Halves} guests=${guests} />`}
       ${ladder.state === 'parked' && html`<div class="actions verdict"><${Verdict} ladder=${ladder} tools=${tools} busy=${busy} /></div>`}
       ${isAdmin() && !ladder.finished_at && ladder.state === 'open' && html`<div class="actions verdict"><${Nudge} ladder=${ladder} tools=${tools} busy=${busy} /></div>`}
       ${move?.problem && html`<p class="notice bad">It stopped at a bug; retry it when the bug is fixed.</p>`}
@@ -53,8 +55,19 @@ const factsOf = (ladder, move) => [
   ['Tries of this step', ladder.tries || null], ['Owed', ladder.debts.join(', ')],
   ['Conductor', move && !ladder.finished_at ? move.owner ?? 'none now' : null], ['Epoch', move?.epoch],
   ['Began', moment(ladder.created_at)], ['Took', ladder.finished_at && lasting(ladder.finished_at - ladder.created_at)],
+  ['Copied', move?.disk_copy && `${move.disk_copy.percent} % of disk ${move.disk_copy.disk}`],
   ['Copied', move?.transfer && `${Math.round(100 * move.transfer.memory_processed / (move.transfer.memory_total || 1))} % of the memory`],
 ];
+
+// What each of the two hosts has of the guest.
+function Halves({ guests }) {
+  return html`<ul class="halves" aria-label="The guest on its hosts">${guests.map((guest) => html`<li key=${guest.side} class="rung" data-side=${guest.side}>
+    <p class="top"><span>${guest.side} <b>${guest.host}</b></span><${Badge} word=${guestState(guest)} as=${guest.answers ? POWERS[guest.power] ?? 'plain' : 'bad'} /></p>
+    <p class="about">${guest.disks.length ? `complete disks: ${guest.disks.join(', ')}` : guest.power ? 'no complete disk' : ''}</p></li>`)}</ul>`;
+}
+
+const POWERS = { running: 'good', paused: 'waits', incoming: 'busy' };
+const guestState = (guest) => (guest.answers ? guest.power ?? 'no guest' : 'no answer');
 
 function Verdict({ ladder, tools, busy }) {
   const give = (word, body) => html`<button class=${word === 'Confirm' ? 'main' : ''} disabled=${busy}
