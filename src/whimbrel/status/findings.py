@@ -152,7 +152,8 @@ def of_runs(runs: Iterable[Run]) -> Iterator[Finding]:
         if run.at in LONG_STEPS and not run.tries and run.problem is None:
             continue
         server = run.facts.name if isinstance(run.facts, MoveFacts) and run.facts.name else run.subject
-        why = run.problem or run.message
+        bug = run.problem and f"stopped by a bug: {run.problem.strip().splitlines()[-1]}"
+        why = bug or run.message
         stands = f"stands at {run.at}{' on its way back' * (run.way == 'back')}"
         text = f"{run.saga} of server {server} {'waits to be undone' if run.at == DEBTS else stands}"
         owed = f"; it still has to undo {', '.join(run.debts)}" if run.debts else ""

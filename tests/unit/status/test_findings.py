@@ -63,8 +63,11 @@ def test_a_run_says_where_it_stands_why_and_what_it_owes() -> None:
     assert "stands at bind_target on its way back: no answer; it still has to undo prepare" in found.text
     [owing] = findings.of_runs([replace(failing, at=DEBTS, message="undo of prepare: no answer")])
     assert "waits to be undone: undo of prepare: no answer" in owing.text
-    [bug] = findings.of_runs([replace(failing, problem="KeyError: 'x'")])
+    trace = "Traceback (most recent call last):\n  File ..., line 3, in bind\nKeyError: 'x'\n"
+    [bug] = findings.of_runs([replace(failing, problem=trace)])
     assert bug.severity == "error"
+    assert "stopped by a bug: KeyError: 'x'; it still has to undo prepare" in bug.text
+    assert "\n" not in bug.text
 
 
 def test_the_last_proof_counts_in_the_singular_and_in_the_plural() -> None:
