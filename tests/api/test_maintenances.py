@@ -171,7 +171,7 @@ async def test_one_that_is_under_way_has_metrics_and_one_that_is_paused_is_a_fin
     await act(front, made, "pause")
     [found] = await findings(front)
     assert (found["severity"], found["subject"]) == ("warning", "new disks")
-    assert found["text"] == "it is paused, its hosts stay disabled: by an operator"
+    assert found["text"] == f"maintenance {found['subject']} is paused, its hosts stay disabled: by an operator"
     assert found["command"] == f"whimbrel maintenance show {made['id']}"
     assert (await watch.look())("whimbrel_maintenances", state="paused") == 1
     await act(front, made, "resume")
@@ -221,7 +221,7 @@ async def test_hosts_are_packed_and_stay_enabled(front: Front) -> None:
     assert (await show(front, made))["servers"][0]["purpose"] == server["purpose"]
     await act(front, made, "pause")
     [found] = await findings(front)
-    assert found["text"] == "it is paused: by an operator"
+    assert found["text"] == f"maintenance {found['subject']} is paused: by an operator"
     await act(front, made, "resume")
     await front.settle()
     await carry_on_all(front.world.cloud, front.engine)

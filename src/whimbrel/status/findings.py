@@ -199,7 +199,10 @@ def of_maintenances(paused: Iterable[Maintenance]) -> Iterator[Finding]:
             severity="warning",
             kind="maintenance",
             subject=one.name,
-            text=f"it is paused{', its hosts stay disabled' if one.hosts else ''}: {one.message or 'by an operator'}",
+            text=(
+                f"maintenance {one.name} is paused{', its hosts stay disabled' if one.hosts else ''}:"
+                f" {one.message or 'by an operator'}"
+            ),
             command=f"whimbrel maintenance show {one.id}",
         )
 
