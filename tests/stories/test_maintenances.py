@@ -59,6 +59,27 @@ async def test_what_cannot_move_is_named_before_anything_starts() -> None:
     await world.close()
 
 
+async def test_the_old_guest_of_a_move_that_waits_for_its_verdict_is_named() -> None:
+    """The server is elsewhere, but a revert needs what it left behind: the host is not empty."""
+    world = await World.build(rules=RULES)
+    engine, server = world.engine("setup"), await boot(world, "s", "h1")
+    await moves.migrate(world.cloud, engine, world.requester(), server, None)
+    await world.settle(engine)
+    target = await home(world, server)
+    found = await planned(world)
+    [item] = await items_of(world, found)
+    assert (item.server_id, item.source, item.state) == (server.id, "h1", "stays")
+    why = f"its migrate to {target} waits to be confirmed or reverted: until then its old guest stays here"
+    assert item.reason == why
+    await requests.start(world.cloud, found.id)
+    found = await requests.pause(world.cloud, found.id)
+    await requests.resume(world.cloud, found.id, retries_failed=True)
+    assert (await rounds(world, found)).state == "done"
+    [item] = await items_of(world, found)
+    assert (item.state, item.reason) == ("stays", why)  # its revert is still possible
+    await world.close()
+
+
 async def test_a_stopped_server_moves_cold_and_is_confirmed() -> None:
     world = await World.build(rules=RULES)
     server = await boot(world, "s", "h1")

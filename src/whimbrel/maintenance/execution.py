@@ -15,7 +15,7 @@ from whimbrel.domain.maintenance_plan import HOLDING, Maintenance, MaintenanceIt
 from whimbrel.domain.nouns import counted
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server import Server
-from whimbrel.maintenance import drift
+from whimbrel.maintenance import drift, old_guests
 from whimbrel.maintenance.budget_use import BudgetUse, HostLocations, locations_of
 from whimbrel.maintenance.operator_requests import disable_hosts, return_hosts
 from whimbrel.moves import live_requests, requests
@@ -258,7 +258,7 @@ class Round:
             await self._save(replace(item, state="left", reason="it was deleted"))
             return
         if server.host != item.source:
-            await self._save(self._elsewhere(item, server))
+            await self._save(await self._elsewhere(item, server))
             return
         if why := await self._busy(server):
             await self._postpone(item, why)
@@ -278,8 +278,13 @@ class Round:
                 return
         await self._move(item, server)
 
-    def _elsewhere(self, item: MaintenanceItem, server: Server) -> MaintenanceItem:
-        """Return the item of a server that is not where the move begins: moved by others, or not by the item before."""
+    async def _elsewhere(self, item: MaintenanceItem, server: Server) -> MaintenanceItem:
+        """Return the item of a server that is not where the move begins: moved by others, or not by the item before.
+
+        It stays as long as a revert needs its old guest.
+        """
+        if why := await old_guests.why_left_behind(self._cloud, server.id, item.source):
+            return replace(item, state="stays", reason=why)
         before = [one for one in self._items if one.server_id == item.server_id and one.position in item.waits_for]
         if any(one.state == "failed" for one in before):
             why = f"it is on host {server.host}: the move before has failed"

@@ -16,6 +16,7 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
 from whimbrel.domain.maintenance_plan import AFTER_OTHERS, MaintenanceItem, MaintenanceOptions
 from whimbrel.domain.server import Server
+from whimbrel.maintenance import old_guests
 from whimbrel.maintenance.planned_capacity import UnusedCapacity
 from whimbrel.maintenance.room_search import MOST_MOVES, Amounts, MovableServer, PlannedMove, Prospects, RoomSearch
 from whimbrel.maintenance.target_planning import Examined, Planner, Way, examine, examine_all, in_order, planner_of
@@ -290,10 +291,12 @@ class IntermediateMoves:
 
 
 async def plan(cloud: Cloud, hosts: Sequence[Host], options: MaintenanceOptions) -> list[MaintenanceItem]:
-    """Return the moves that empty these hosts in their order, and an item for each server that stays.
+    """Return the moves that empty these hosts in their order, and an item for each server or old guest that stays.
 
     Raises: Unavailable: a cell of the hosts does not answer.
     """
     servers = [server for host in hosts for server in await lookup.on_host(cloud, host.cell, host.name)]
     planner = await planner_of(cloud, [host.name for host in hosts], options)
-    return await IntermediateMoves(planner).plan(await examine_all(cloud, in_order(servers), options))
+    items = await IntermediateMoves(planner).plan(await examine_all(cloud, in_order(servers), options))
+    known = {server.id for server in servers}
+    return [*items, *await old_guests.items_of(cloud, hosts, len(items), known)]
