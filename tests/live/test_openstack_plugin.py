@@ -77,8 +77,10 @@ def test_a_reverted_move_is_no_error(cloud: RunningCloud) -> None:
 def test_hosts_are_emptied_by_a_plan(cloud: RunningCloud) -> None:
     server_id = boot(cloud, "three")
     host = cloud.openstack("server", "show", "three", cloud=ADMIN)["OS-EXT-SRV-ATTR:host"]
-    planned = cloud.openstack("maintenance", "plan", host, "--name", "fans", "--at-once", "2", cloud=ADMIN)
+    always = ("--window", "00:00-12:00", "--window", "12:00-24:00", "--time-zone", "Europe/Berlin")
+    planned = cloud.openstack("maintenance", "plan", host, "--name", "fans", "--at-once", "2", *always, cloud=ADMIN)
     assert (planned["state"], planned["at_once"], planned["hosts"]) == ("planned", 2, host)
+    assert (planned["windows"], planned["time_zone"]) == ("00:00-12:00, 12:00-24:00", "Europe/Berlin")
     servers = cloud.openstack("maintenance", "server", "list", "fans", cloud=ADMIN)
     assert [(one["ID"], one["State"]) for one in servers if one["Server"] == "three"] == [(server_id, "planned")]
     cloud.say("maintenance", "start", "fans", "--wait", cloud=ADMIN)

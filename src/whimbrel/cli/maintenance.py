@@ -394,6 +394,8 @@ def _parts(found: MaintenanceState) -> Iterator[RenderableType]:
         yield Listing(USE, [(each.host, *each.words, each.reason) for each in found.use])
         yield Text()
         yield Text(goal_words(found))
+    if not found.finished_at:
+        yield Text(found.terms)
     yield headline(found)
 
 

@@ -110,6 +110,21 @@ def test_the_headline_says_why_servers_cannot_move_or_failed() -> None:
     assert len(lines) == 6  # at most five reasons
 
 
+def test_what_is_approved_is_shown_until_it_is_over() -> None:
+    budgets = {"at_once": 1, "host_at_once": 4, "group_at_once": 1, "aggregate_at_once": 2, "most_failed": 1}
+    limits = "1 move at once, 4 per host, 1 per server group, 2 per aggregate; more than 1 failed move pauses it"
+    assert row(budgets=budgets).budgets.words == limits
+    assert row().terms == (
+        "8 moves at once, 4 per host, 1 per server group; more than 3 failed moves pause it;"
+        " downtime is not allowed; a server that cannot move as planned is planned anew"
+    )
+    assert row(allow_downtime=True, on_drift="pause").terms.endswith(
+        "is allowed; a server that cannot move as planned pauses it"
+    )
+    assert "8 moves at once" in " ".join(at_a_terminal(shown(state(SERVER))))
+    assert "8 moves at once" not in " ".join(at_a_terminal(shown(state(SERVER, state="done", finished_at=2.0))))
+
+
 def test_a_pipe_gets_the_progress_when_it_changes_and_each_reason_once() -> None:
     def at(moved: int, remaining_s: float | None, state_: str = "running") -> MaintenanceState:
         return state(SERVER, state=state_, progress={**NUMBERS, "moved": moved, "remaining_s": remaining_s})

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from whimbrel.domain.nouns import counted
+
 MOST_OBSTACLES = 5
 
 
@@ -46,6 +48,16 @@ class MaintenanceBudgets(msgspec.Struct, kw_only=True):
     aggregate_at_once: int | None = None
     project_at_once: int | None = None
     most_failed: int
+
+    @property
+    def words(self) -> str:
+        """Return them in words: "8 moves at once, 4 per host; more than 3 failed moves pause it"."""
+        limits = ((self.host_at_once, "host"), (self.group_at_once, "server group"), (self.zone_at_once, "zone"),
+                  (self.aggregate_at_once, "aggregate"), (self.project_at_once, "project"))  # fmt: skip
+        parts = [f"{counted(self.at_once, 'move')} at once"]
+        parts += [f"{number} per {what}" for number, what in limits if number is not None]
+        pauses = "pause" if self.most_failed != 1 else "pauses"
+        return f"{', '.join(parts)}; more than {counted(self.most_failed, 'failed move')} {pauses} it"
 
 
 class MaintenanceServer(msgspec.Struct, kw_only=True):
@@ -143,6 +155,13 @@ class MaintenanceRow(msgspec.Struct, kw_only=True):
     updated_at: float
     started_at: float | None
     finished_at: float | None
+
+    @property
+    def terms(self) -> str:
+        """Return the limits and choices with which it is executed, in words."""
+        downtime = "is allowed" if self.allow_downtime else "is not allowed"
+        drift = "pauses it" if self.on_drift == "pause" else "is planned anew"
+        return f"{self.budgets.words}; downtime {downtime}; a server that cannot move as planned {drift}"
 
     @property
     def is_at_rest(self) -> bool:

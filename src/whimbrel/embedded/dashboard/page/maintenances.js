@@ -86,11 +86,16 @@ function windowsOf({ windows, time_zone: zone, opens_at: opens, closes_at: close
   return `${windows.join(', ')} ${zone}${next}`;
 }
 
+const LIMITS = [['host', 'host'], ['group', 'server group'], ['zone', 'zone'], ['aggregate', 'aggregate'], ['project', 'project']];
+const limitsOf = (budgets) => [`${budgets.at_once} at once`, ...LIMITS.filter(([name]) => budgets[`${name}_at_once`] !== null)
+  .map(([name, word]) => `${budgets[`${name}_at_once`]} per ${word}`)].join(', ') + `; pauses after more than ${budgets.most_failed} failed`;
+
 const factsOf = (found) => [
   ['State', html`<${Badge} word=${found.state} />`], ['Progress', html`<${Progress} of=${found} />`], ['Hosts', found.hosts.join(', ')],
   ['Goal', found.goal === 'balance' ? `balance, within ${found.spread} %` : found.goal],
   ['Downtime', found.allow_downtime ? 'allowed' : 'not allowed'],
   ['If a server cannot move as planned', found.on_drift === 'pause' ? 'pause' : 'plan it anew'],
+  ['Limits', limitsOf(found.budgets)],
   ['Moves start', found.windows.length > 0 ? windowsOf(found) : null],
   ['Planned', moment(found.created_at)], ['Started', moment(found.started_at)], ['Ended', moment(found.finished_at)],
 ];
