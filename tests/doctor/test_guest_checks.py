@@ -53,6 +53,22 @@ def test_a_server_without_a_guest(copy: NovaCopy, guests: GuestsCopy) -> None:
     assert kinds(copy, guests) == [("guest_nowhere", server(1))]
 
 
+@pytest.mark.parametrize("host", [None, "n2"])
+@pytest.mark.parametrize(("state", "verb"), [("active", "reboot"), ("shelved", "shelveOffload"), ("rescued", "")])
+def test_no_reboot_is_printed_that_nova_refuses(
+    copy: NovaCopy, guests: GuestsCopy, state: str, verb: str, host: str | None
+) -> None:
+    """host: where the guest runs instead; None: nowhere."""
+    copy.add_server(3, vm_state=state)
+    if host:
+        guests.add(host, server(3))
+    (found,) = copy.look(services=[GuestChecks(guests)]).findings
+    assert found.kind == ("guest_elsewhere" if host else "guest_nowhere")
+    lines = [each.line for each in found.commands if "virsh" not in each.line]
+    assert [verb in line for line in lines] == [True] * bool(verb)
+    assert ("Nova reboots no server" in found.note) == (not verb)
+
+
 def test_a_guest_that_a_move_left(copy: NovaCopy, guests: GuestsCopy) -> None:
     guests.add("n2", server(1), "shut off")
     (found,) = copy.look(services=[GuestChecks(guests)]).findings

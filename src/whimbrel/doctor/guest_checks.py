@@ -80,7 +80,7 @@ class GuestChecks:
         running = [host for host, guest in elsewhere if guest.is_active]
         waiting = {each.source for each in subject.open_migrations}
         stop = [Command(f"virsh -c {self._guests.address(host)} destroy {server.uuid}") for host in running]
-        reboot = repairs.hard_reboot(server.uuid)
+        replug, not_rebooted = repairs.replug(server), repairs.not_rebooted(server)
         if running and any(guest.is_active for guest in here):
             yield _finding(
                 "guest_twice", subject, server, there, fleet,
@@ -92,17 +92,17 @@ class GuestChecks:
                 f"is on {server.host or 'no host'}, and its guest runs on {', '.join(running)}",
                 "a move was interrupted after the guest had moved, or before the record was put back",
                 [Command(f"virsh -c {self._guests.address(host)} shutdown {server.uuid}  # and wait until it is off")
-                 for host in running] + [reboot] * (server.host is not None),
+                 for host in running] + (replug if server.host else []),
                 "users may be using this guest: run nothing if it may stay where it runs, and write that host into Nova"
                 f" instead. Otherwise see first that its disks are volumes or shared: {server.host or 'another host'}"
-                " has no copy of what it wrote on local ones")  # fmt: skip
+                " has no copy of what it wrote on local ones" + f". {not_rebooted}" * bool(not_rebooted))  # fmt: skip
         elif not here and self._is_asked(server) and server.is_launched and server.vm_state not in WITHOUT_GUEST:
             yield _finding(
                 "guest_nowhere", subject, server, there, fleet,
                 f"is {server.vm_state} on {server.host}, whose hypervisor has no guest of it",
                 "the guest was undefined by hand or by an interrupted move, or the host was installed anew: see that"
                 " its disks are there",
-                [reboot])  # fmt: skip
+                replug, not_rebooted)  # fmt: skip
         left = [host for host, guest in elsewhere if not guest.is_active and host not in waiting]
         undefine = [self._undefine(host, server.uuid) for host in left]
         if left and not running:
