@@ -154,7 +154,7 @@ class NovaCopy:
         flavor = {"cur": {"nova_object.data": {"id": 1, "extra_specs": {}}}}
         self.add(cell, nova.instance_extra, at, instance_uuid=row["uuid"], flavor=json.dumps(flavor), deleted=0)
 
-    def add_mapping(self, number: int, cell: str | None, at: float = OLD, *, queued: bool = False) -> None:
+    def add_mapping(self, number: int, cell: str | None, at: float = OLD, *, queued: bool | None = False) -> None:
         id = CELLS[cell] if cell else None
         uuid = server(number)
         self.add("api", nova.instance_mappings, at, instance_uuid=uuid, cell_id=id, queued_for_delete=queued)

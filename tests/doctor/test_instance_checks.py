@@ -41,6 +41,21 @@ def test_a_mapping_of_a_live_server_that_says_it_is_being_deleted(
         assert copy.kinds() == []
 
 
+@pytest.mark.parametrize(("queued", "is_counted"), [(False, True), (True, False), (None, False)])
+def test_a_deleted_server_that_quotas_still_count(copy: NovaCopy, queued: bool | None, is_counted: bool) -> None:
+    """Rows as a Nova left them whose API died after it had asked nova-compute for a delete.
+
+    A mapping from before Nova recorded it (None) is not counted.
+    """
+    copy.add_record(3, deleted=3)
+    copy.add_mapping(3, "one", queued=queued)
+    assert copy.kinds(now=OLD + 200.0) == []
+    assert copy.kinds() == [("mapping_of_deleted_server", server(3))] * is_counted
+    if is_counted:
+        assert copy.execute("api", copy.look().findings[0].commands[0].line) == 1
+        assert copy.kinds() == []
+
+
 def test_a_build_request_that_is_left(copy: NovaCopy) -> None:
     copy.add_record(3, None, cell="cell0", vm_state="error", launched_at=None)
     copy.add_mapping(3, "cell0")

@@ -26,6 +26,7 @@ TITLES: Mapping[str, str] = {
     "no_mapping": "Servers that no instance mapping names",
     "mapping_to_wrong_cell": "Instance mappings that name the wrong cell",
     "mapping_queued_for_delete": "Servers in use whose instance mapping says that they are being deleted",
+    "mapping_of_deleted_server": "Deleted servers that quotas still count",
     "no_compute_node": "Servers whose compute node no host has",
     "mapping_of_nothing": "Instance mappings of servers that no cell has",
     "server_in_two_cells": "Servers in two cells",

@@ -115,6 +115,20 @@ def request_of_gone(subject: Subject, context: CheckContext) -> Iterator[Finding
 
 
 def nowhere(subject: Subject, context: CheckContext) -> Iterator[Finding | InFlight]:
+def still_counted(subject: Subject, context: CheckContext) -> Iterator[Finding]:
+    """Judge the mapping of a deleted server. Nova writes that it is being deleted after it has asked the host for it.
+
+    Source: API._do_delete; InstanceMappingList.get_counts, by which quotas count servers.
+    """
+    if not subject.deleted or context.awaits_message(subject):
+        return
+    if any(each.is_queued_for_delete is False for each in subject.mappings):
+        yield finding("mapping_of_deleted_server", subject, context.fleet,
+                      "is deleted, and its mapping does not say so: quotas that are counted by mappings have it still",
+                      "the API died, or gave up, after it had asked for the delete, and nova-compute carried it out",
+                      [repairs.count_no_more(subject.id)])  # fmt: skip
+
+
     """Judge a mapping whose server no cell has."""
     if not subject.mappings or subject.deleted or subject.mappings[0].is_queued_for_delete:
         return

@@ -75,10 +75,13 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellMapping(msgspec.Struct, frozen=True):
-    """A row of `instance_mappings`. cell: None: none, or one that is not known."""
+    """A row of `instance_mappings`. cell: None: none, or one that is not known.
+
+    is_queued_for_delete: None: from before Nova recorded it; quotas do not count such a server by its mapping.
+    """
 
     cell: str | None
-    is_queued_for_delete: bool
+    is_queued_for_delete: bool | None
     touched: float
     owner: Owner = Owner()
 

@@ -174,6 +174,11 @@ def keep_mapping(server: str) -> Command:
     return sql(API, f"UPDATE instance_mappings SET queued_for_delete = false WHERE {where};")
 
 
+def count_no_more(server: str) -> Command:
+    where = f"instance_uuid = '{server}' AND queued_for_delete = false"
+    return sql(API, f"UPDATE instance_mappings SET queued_for_delete = true WHERE {where};")
+
+
 def delete_request(server: str) -> Command:
     return sql(API, f"DELETE FROM build_requests WHERE instance_uuid = '{server}';")
 

@@ -57,6 +57,7 @@ def _judge(subject: Subject, context: CheckContext) -> Iterator[Finding | InFlig
 
 def _of_no_server(subject: Subject, context: CheckContext) -> Iterator[Finding | InFlight]:
     yield from instance_checks.request_of_gone(subject, context)
+    yield from instance_checks.still_counted(subject, context)
     nowhere = list(instance_checks.nowhere(subject, context))
     yield from nowhere
     if subject.held and not nowhere:

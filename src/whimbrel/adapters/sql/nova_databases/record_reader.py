@@ -139,7 +139,7 @@ class RecordReader:
             touched = seconds_of(row.created_at, row.updated_at)
             cell = self._names.get(row.cell_id)
             owner = Owner(row.project_id, row.user_id)
-            subject(row.instance_uuid).mappings.append(CellMapping(cell, bool(row.queued_for_delete), touched, owner))
+            subject(row.instance_uuid).mappings.append(CellMapping(cell, row.queued_for_delete, touched, owner))
         asked = sa.select(b.instance_uuid, b.created_at, b.updated_at).where(where(b.instance_uuid))
         for asking in self._api.execute(asked):
             subject(asking.instance_uuid).build_request = seconds_of(asking.created_at, asking.updated_at)
