@@ -177,6 +177,17 @@ def test_an_evacuation_that_came_to_its_target_is_left_for_its_source_to_clean_u
         assert copy.kinds() == []
 
 
+@pytest.mark.parametrize(("task", "status"), [("deleting", "finished"), ("soft-deleting", "confirming")])
+def test_a_server_whose_move_was_not_confirmed_is_not_deleted_in_error(copy: NovaCopy, task: str, status: str) -> None:
+    """A Nova left the source's allocation, port binding and copy behind when the server was set to error first."""
+    copy.add_server(3, "n2", vm_state="resized", task_state=task)
+    copy.hold(copy.add_migration(3, status), "n1")
+    assert commands(copy) == ["instances", "delete"]
+    (found,) = copy.look().findings
+    assert "nova-compute of n1 died while the move was confirmed" in found.cause
+    assert "once nova-compute of n1 runs" in found.commands[-1].line
+
+
 def test_a_delete_that_died_at_its_end_is_asked_for_again(copy: NovaCopy) -> None:
     copy.add_server(3, vm_state="deleted")
     copy.add_server(4, vm_state="deleted")

@@ -224,6 +224,12 @@ class Subject(msgspec.Struct, kw_only=True):
         ]  # fmt: skip
 
     @property
+    def awaits_verdict(self) -> list[Migration]:
+        """Return the migrations of a resized server that a confirmation, or a delete of the server, would end."""
+        is_resized = self.server is not None and self.server.vm_state == "resized"
+        return [each for each in self.open_migrations if is_resized and each.status in ("finished", "confirming")]
+
+    @property
     def waits_between_cells(self) -> bool:
         """Check whether the server waits for the verdict on a move from another cell, or for that to be carried out."""
         waits = self.server is not None and self.server.vm_state == "resized"

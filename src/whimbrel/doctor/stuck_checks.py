@@ -23,6 +23,10 @@ CAUSES: Mapping[str, str] = {
 }
 NO_TASK = "no task state"
 OTHERWISE = "the process that worked on it died, or a message to it was lost"
+UNCONFIRMED = (
+    "the API, the conductor or nova-compute of {} died while the move was confirmed, which Nova does before it deletes"
+    " the server, or nova-compute of {} did after that"
+)
 DESTROYS = (
     "; when nova-compute of {} starts again, it destroys its guest of this server because of the evacuation's record"
 )
@@ -60,7 +64,11 @@ def _at_work(subject: Subject) -> str:
 
 
 def _causes(subject: Subject, server: Instance, task: str, *, down: bool) -> Iterator[str]:
-    yield CAUSES.get(task or server.vm_state or "", OTHERWISE)
+    waiting = subject.awaits_verdict
+    if waiting and task in stuck_server_commands.DELETES:
+        yield UNCONFIRMED.format(waiting[0].source, server.host)
+    else:
+        yield CAUSES.get(task or server.vm_state or "", OTHERWISE)
     if any(each.type == "evacuation" for each in subject.open_migrations):
         yield DESTROYS.format(server.host)
     elif down:

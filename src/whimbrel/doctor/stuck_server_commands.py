@@ -26,6 +26,8 @@ DELETES: Mapping[str, str] = {"deleting": "error", "soft-deleting": "active"}
 """Task states of deletes, and the state from which each is asked for again."""
 RECLAIMED = "if reclaim_instance_interval is set in nova.conf of the API; otherwise its disks are gone at once"
 """Source: ServersController._delete."""
+CONFIRMS = "once nova-compute of {} runs: Nova asks it to confirm the move first"
+"""Source: API._confirm_resize_on_deleting."""
 DISKS_AWAY = "on {}: move a directory that ends in _resize back to its name before the reboot"
 """Source: LibvirtDriver.migrate_disk_and_power_off: renamed first, and back only by a process that lives."""
 GUEST_UNTOUCHED = (
@@ -37,7 +39,13 @@ GUEST_UNTOUCHED = (
 
 def commands(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Command]:
     yield repairs.show(server.uuid)
-    if state := DELETES.get(server.task_state or ""):
+    state = DELETES.get(server.task_state or "")
+    if state and (waiting := subject.awaits_verdict):
+        # Nova confirms the move of a resized server before it deletes it: as one in error it would leave the source
+        yield repairs.clear_task(server)
+        only = CONFIRMS.format(waiting[0].source) + f"; {RECLAIMED}" * (state == "active")
+        yield repairs.delete(server.uuid, only)
+    elif state:
         yield repairs.reset(server.uuid, state)
         yield repairs.delete(server.uuid, RECLAIMED * (state == "active"))
     elif server.vm_state in ("building", "deleted"):
