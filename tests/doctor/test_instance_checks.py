@@ -111,6 +111,24 @@ def test_a_move_between_cells_that_died_leaves_a_copy(copy: NovaCopy) -> None:
     assert all(each.sql_in == "one" and each.line.startswith("DELETE") for each in found.commands)
 
 
+def test_a_copy_that_a_delete_of_the_server_left(copy: NovaCopy) -> None:
+    """Rows as a Nova left them: its conductor died while it confirmed the move, and the server was deleted in error."""
+    copy.add_record(3, "s1", vm_state="deleted", deleted=3)
+    copy.add_record(3, "n1", hidden=True, task_state="resize_migrated")
+    copy.add_mapping(3, "two", queued=True)
+    copy.add_migration(3, "post-migrating", target="s1", cell="one", cross_cell_move=True)
+    copy.add_migration(3, "finished", target="s1", cell="two", cross_cell_move=True, deleted=3)
+    copy.hold(migration(3), "n1")
+    held, left = copy.look().findings
+    assert [each.key for each in (held, left)] == [
+        ("allocation_of_gone_server", migration(3)), ("hidden_copy", server(3))
+    ]  # fmt: skip
+    assert {each.sql_in for each in left.commands} == {"one"}
+    assert copy.execute("one", left.commands[-1].line) == 1
+    copy.release(migration(3))
+    assert copy.kinds() == []
+
+
 def test_a_move_between_cells_that_died_while_both_were_visible(copy: NovaCopy) -> None:
     copy.change("two", nova.instances, {"uuid": server(2)}, task_state="resize_migrated")
     copy.add_record(2, "n1", vm_state="resized")

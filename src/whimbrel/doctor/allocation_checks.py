@@ -136,8 +136,8 @@ def of_other(subject: Subject, context: CheckContext) -> Iterator[Finding | InFl
     fleet = context.fleet
     held = held_words(subject.held, fleet)
     if subject.migration:
-        of = subject.of
-        if of and any(each.is_open and (of.is_hidden or each.cell == of.cell) for each in subject.migration):
+        of = None if subject.of and subject.of.is_hidden else subject.of  # a copy is no server
+        if of and any(each.is_open and each.cell == of.cell for each in subject.migration):
             return  # judged with its server; the row beside a copy in another cell never ends
         if of and of.is_worked_on:
             return  # so is what a revert holds until it has ended, though its migration is reverted

@@ -39,8 +39,9 @@ def rows(subject: Subject, context: CheckContext) -> Iterator[Finding]:
             text = f"has a hidden copy in {each.cell} and no move between cells that goes on"
             yield finding(
                 "hidden_copy", subject, context.fleet, text + ", and its mapping names that cell" * mapped,
-                "a move between cells, its confirmation or its revert died before the copy was deleted",
-                [] if mapped or not seen else list(repairs.delete_copy(each)))  # fmt: skip
+                "a move between cells, its confirmation or its revert died before the copy was deleted"
+                + ", and the server was deleted in its own cell" * bool(subject.deleted),
+                list(repairs.delete_copy(each)) if (seen or subject.deleted) and not mapped else [])  # fmt: skip
 
 
 def _is_mapped(subject: Subject, row: Instance) -> bool:
@@ -114,7 +115,6 @@ def request_of_gone(subject: Subject, context: CheckContext) -> Iterator[Finding
                   [repairs.delete_request(subject.id)])  # fmt: skip
 
 
-def nowhere(subject: Subject, context: CheckContext) -> Iterator[Finding | InFlight]:
 def still_counted(subject: Subject, context: CheckContext) -> Iterator[Finding]:
     """Judge the mapping of a deleted server. Nova writes that it is being deleted after it has asked the host for it.
 
@@ -129,6 +129,7 @@ def still_counted(subject: Subject, context: CheckContext) -> Iterator[Finding]:
                       [repairs.count_no_more(subject.id)])  # fmt: skip
 
 
+def nowhere(subject: Subject, context: CheckContext) -> Iterator[Finding | InFlight]:
     """Judge a mapping whose server no cell has."""
     if not subject.mappings or subject.deleted or subject.mappings[0].is_queued_for_delete:
         return

@@ -170,7 +170,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 class Subject(msgspec.Struct, kw_only=True):
     """An id, and everything that is recorded under it: a server, a migration, or neither.
 
-    instances: one for each cell that has a live row. deleted: rows of deleted servers, only read where no live one is.
+    instances: one for each cell that has a live row. deleted: rows of deleted servers, only read where none is visible.
     migrations: of this server, without those that ended. held_by: what these and `ended` hold.
     migration: the migration with this id, if the id is not a server's; of: its server, if that is alive, rather than
     a hidden copy of it.

@@ -124,7 +124,7 @@ class RecordReader:
         servers = [each for each in found.values() if each.instances]
         self._read_holders(servers)
         self._read_ended([each for each in servers if any(row.is_worked_on for row in each.instances)])
-        self._read_others([each for each in found.values() if not each.instances])
+        self._read_others([each for each in found.values() if not each.visible])
         self._read_actions([each for each in servers if self._is_worked_on(each)])
         self._read_flavors([each for each in servers if self._is_suspect(each)])
         self._read_evacuations([each for each in servers if len(self.fleet.roots(each.held)) > 1])
