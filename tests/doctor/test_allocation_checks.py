@@ -150,3 +150,14 @@ def test_nova_compute_frees_what_a_deleted_server_holds(copy: NovaCopy) -> None:
     assert copy.kinds(now=NOW + 300.0) == [("allocation_of_gone_server", server(3))]
     copy.change("one", nova.services, {"host": "n1"}, last_seen_up=moment(NOW - 1000.0))
     assert copy.kinds() == [("allocation_of_gone_server", server(3))]
+
+
+def test_a_live_migration_whose_target_died_at_its_end_says_where_the_guest_is(copy: NovaCopy) -> None:
+    """Rows as a Nova left them: the source gave up, and wrote the target into the server."""
+    copy.add_server(3, "n2", vm_state="error")
+    copy.hold(copy.add_migration(3, "error", "live-migration"), "n1")
+    (found,) = copy.look().findings
+    assert found.key == ("allocation_of_migration", migration(3))
+    assert "the guest is there" in found.cause
+    assert [line.split()[1] for line in (each.line for each in found.commands)] == ["resource", "server"]
+    assert found.commands[1].line.endswith(f"--state active --auto-approve {server(3)}  # if its guest runs on n2")

@@ -16,6 +16,11 @@ GUEST_MAY_BE_ON_TARGET = (
     "; nova-compute of the source ends a live migration as error when it starts, even if the guest has moved"
 )
 """Source: ComputeManager._reset_live_migration: it aborts the job, and does not look where the guest is."""
+TARGET_DID_NOT_ANSWER = (
+    "; nova-compute of the target died, or did not answer, at the end of the live migration: the guest is there, and"
+    " the server may be in error though it runs"
+)
+"""Source: ComputeManager._post_live_migration_update_host, and what _do_live_migration does with the exception."""
 
 
 def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
@@ -145,6 +150,7 @@ def of_other(subject: Subject, context: CheckContext) -> Iterator[Finding | InFl
         gone = of is None
         left = row.type == "live-migration" and row.status == "error" and of is not None
         may_run_on = row.target if left and of and row.target != of.host else None
+        in_error = of if left and of and not may_run_on and of.vm_state == "error" else None
         yield Finding(
             kind="allocation_of_gone_server" if gone else "allocation_of_migration",
             subject=subject.id,
@@ -152,11 +158,12 @@ def of_other(subject: Subject, context: CheckContext) -> Iterator[Finding | InFl
             text=f"{row.type} {subject.id} of server {row.server}{', which is gone,' * gone} is {row.status} and holds"
             f" {held}",
             cause="the process that ended the move died, or could not reach Placement, before it released this"
-            + GUEST_MAY_BE_ON_TARGET * left,
+            + (GUEST_MAY_BE_ON_TARGET if may_run_on else TARGET_DID_NOT_ANSWER) * left,
             evidence=evidence_of(subject, fleet),
             commands=[
                 *([repairs.ask_host(may_run_on, row.server)] if may_run_on else []),
                 repairs.release(subject.id),
+                *([repairs.reset(in_error.uuid, only=f"if its guest runs on {in_error.host}")] if in_error else []),
             ],
         )
     elif subject.deleted and context.awaits_message(subject) and _is_freed(subject, context):

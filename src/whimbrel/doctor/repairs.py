@@ -17,9 +17,9 @@ NOT_REBOOTED = ("resized", "rescued", "soft-delete")
 """States in which Nova refuses a hard reboot, beside that of shelved servers. Source: vm_states.ALLOW_HARD_REBOOT."""
 
 
-def reset(server: str, state: str = "active") -> Command:
-    """Set a state without the question that the client asks, which ends a script."""
-    return Command(f"openstack server set --state {state} --auto-approve {server}")
+def reset(server: str, state: str = "active", only: str = "") -> Command:
+    """Set a state without the question that the client asks, which ends a script. only: the condition, as a comment."""
+    return Command(f"openstack server set --state {state} --auto-approve {server}{f'  # {only}' if only else ''}")
 
 
 def show(server: str) -> Command:
