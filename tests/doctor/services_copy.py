@@ -20,6 +20,7 @@ class PortsCopy:
     def __init__(self) -> None:
         self.rows: dict[str, Port] = {}
         self.others: dict[str, list[str]] = {}  # hosts of inactive bindings, by port
+        self.without_active: set[str] = set()
 
     def add(self, id: str, server: str, host: str, at: float = OLD, vif_type: str = "ovs") -> None:
         self.rows[id] = Port(
@@ -44,7 +45,8 @@ class PortsCopy:
 
     def bindings(self, port: str) -> Sequence[Binding]:
         inactive = [Binding(host, "INACTIVE") for host in self.others.get(port, [])]
-        return sorted([Binding(self.rows[port].host, "ACTIVE"), *inactive])
+        active = [] if port in self.without_active else [Binding(self.rows[port].host, "ACTIVE")]
+        return sorted([*active, *inactive])
 
 
 class VolumesCopy:

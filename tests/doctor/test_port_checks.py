@@ -1,5 +1,7 @@
 """Ports that Neutron has otherwise than Nova's servers."""
 
+import re
+
 import pytest
 
 from tests.doctor.nova_copy import OLD, YOUNG, NovaCopy, moment, server
@@ -78,6 +80,37 @@ def test_a_port_whose_active_binding_is_that_of_another_host(copy: NovaCopy, por
     assert "/p/bindings/n1/activate" in activate.line
     assert "DELETE" in delete.line
     assert "/p/bindings/n2" in delete.line
+
+
+@pytest.mark.parametrize(
+    ("inactive", "verbs"),
+    [
+        (["n1"], ["DELETE /n1", "POST "]),
+        (["n2"], ["POST ", "DELETE /n2"]),
+        (["n1", "n2"], ["DELETE /n1", "POST ", "DELETE /n2"]),
+    ],
+)
+def test_a_port_without_an_active_binding(
+    copy: NovaCopy, ports: PortsCopy, inactive: list[str], verbs: list[str]
+) -> None:
+    """A Neutron answered 500 when a binding of it was made active, and 404 when its host was set."""
+    ports.add("p", server(1), "")
+    ports.without_active.add("p")
+    ports.others["p"] = inactive
+    (found,) = copy.look(services=[PortChecks(ports)]).findings
+    assert (found.kind, "between cells failed" in found.cause) == ("port_on_other_host", True)
+    *rebind, reboot = [each.line for each in found.commands]
+    assert [" ".join(*re.findall(r"-X (\w+).*/p/bindings([^\"]*)", line)) for line in rebind] == verbs
+    assert '{"binding": {"host": "n1"}}' in next(line for line in rebind if "POST" in line)
+    assert "reboot --hard" in reboot
+
+
+def test_a_port_whose_active_binding_has_no_host(copy: NovaCopy, ports: PortsCopy) -> None:
+    ports.add("p", server(1), "")
+    ports.others["p"] = ["n1"]
+    (found,) = copy.look(services=[PortChecks(ports)]).findings
+    activate, reboot = [each.line for each in found.commands]
+    assert ("/p/bindings/n1/activate" in activate, "reboot --hard" in reboot) == (True, True)
 
 
 def test_a_port_that_could_not_be_bound(copy: NovaCopy, ports: PortsCopy) -> None:

@@ -8,7 +8,7 @@ from whimbrel.doctor.check_context import CheckContext
 from whimbrel.doctor.doctor_finding import Command, Finding
 from whimbrel.doctor.nova_records import Fleet, Instance, Subject
 from whimbrel.doctor.server_findings import evidence_of
-from whimbrel.doctor.service_records import Port, PortRecords
+from whimbrel.doctor.service_records import Binding, Port, PortRecords
 from whimbrel.domain.batches import batches
 
 FAILED = "binding_failed"
@@ -16,6 +16,11 @@ WRONG = "wrong_bandwidth"
 REPLUGGED = ("port_on_other_host", "port_binding_failed")
 BATCH = 200
 """How many ports or servers one request to Neutron names."""
+MOVED = "a move was interrupted between the change of the server's host and that of the port, or back"
+NONE_ACTIVE = (
+    "a move between cells failed: Nova deleted the target's binding and did not make the source's the active one again"
+)
+"""Source: PrepResizeAtDestTask.rollback."""
 GUEST_MAY_BE_THERE = "; in a live migration the port follows the guest"
 """Source: ComputeManager._post_live_migration, which activates the target's binding once the guest has moved."""
 
@@ -104,19 +109,17 @@ class PortChecks:
             return  # an offloaded server's ports may be bound to its last host
         if server.vm_state == "error" and not server.is_launched:
             return  # so may those of a server whose create failed
-        move = Command(f"openstack port set --host {server.host} {port.id}")
         if port.host != server.host:
             bindings = self._ports.bindings(port.id)
-            both = [_activate_binding(port.id, server.host), _delete_binding(port.id, port.host)]
-            rebind = both if any(each.host == server.host for each in bindings) else [move]
+            is_active = any(each.status == "ACTIVE" for each in bindings)
             ask = [repairs.ask_host(port.host, server.uuid)] if port.host else []
             yield _finding(
                 "port_on_other_host", port, subject, server, context.fleet,
                 f"is bound to {port.host or 'no host'}, and its server {server.uuid} ({server.name}) is on"
                 f" {server.host}",
-                "a move was interrupted between the change of the server's host and that of the port, or back"
-                + GUEST_MAY_BE_THERE * bool(port.host),
-                [*ask, *([] if server.vm_state == "shelved" else rebind), *repairs.replug(server)],
+                (MOVED + GUEST_MAY_BE_THERE * bool(port.host)) if is_active or not bindings else NONE_ACTIVE,
+                [*ask, *([] if server.vm_state == "shelved" else _rebind(port, server.host, bindings)),
+                 *repairs.replug(server)],
                 bindings=[[each.host, each.status] for each in bindings],
             )  # fmt: skip
         elif port.vif_type == FAILED:
@@ -125,7 +128,7 @@ class PortChecks:
                 f"could not be bound to {port.host}: server {server.uuid} ({server.name}) has no network by it",
                 "the host's network agent was down, or does not reach the network, when the port was bound",
                 [Command(f"openstack network agent list --host {port.host}"),
-                 Command(f"openstack port unset --host {port.id}"), move,
+                 Command(f"openstack port unset --host {port.id}"), _set_host(port.id, server.host),
                  *repairs.replug(server)],
             )  # fmt: skip
 
@@ -167,20 +170,45 @@ def _words(amounts: Mapping[str, int]) -> str:
     return ", ".join(f"{amount} {name}" for name, amount in sorted(amounts.items())) or "nothing"
 
 
+def _rebind(port: Port, host: str, bindings: Sequence[Binding]) -> list[Command]:
+    """Return what binds a port to a host.
+
+    Neutron changes no port that has bindings and no active one, and makes none of them active: only a new binding to
+    a host to which it has none becomes the active one.
+    """
+    has_own = any(each.host == host for each in bindings)
+    if bindings and all(each.status != "ACTIVE" for each in bindings):
+        others = [each.host for each in bindings if each.host != host]
+        return [*[_delete_binding(port.id, host)] * has_own, _add_binding(port.id, host),
+                *(_delete_binding(port.id, each) for each in others)]  # fmt: skip
+    if not has_own:
+        return [_set_host(port.id, host)]
+    return [_activate_binding(port.id, host), *[_delete_binding(port.id, port.host)] * bool(port.host)]
+
+
+def _set_host(port: str, host: str) -> Command:
+    return Command(f"openstack port set --host {host} {port}")
+
+
+def _add_binding(port: str, host: str) -> Command:
+    body = f' -H "Content-Type: application/json" -d \'{{"binding": {{"host": "{host}"}}}}\''
+    return _of_bindings("POST", port, "", body)
+
+
 def _delete_binding(port: str, host: str) -> Command:
-    return _of_bindings("DELETE", port, host)
+    return _of_bindings("DELETE", port, f"/{host}")
 
 
 def _activate_binding(port: str, host: str) -> Command:
     """Make a binding the active one. To move a port to a host to which it has another binding fails with 500."""
-    return _of_bindings("PUT", port, f"{host}/activate")
+    return _of_bindings("PUT", port, f"/{host}/activate")
 
 
-def _of_bindings(verb: str, port: str, path: str) -> Command:
+def _of_bindings(verb: str, port: str, path: str, body: str = "") -> Command:
     """The client has no command for bindings. Neutron's default policy asks for the role service."""
     return Command(
-        f"curl --fail-with-body -X {verb} {repairs.TOKEN}"
-        f' "{repairs.endpoint("network")}/v2.0/ports/{port}/bindings/{path}"'
+        f"curl --fail-with-body -X {verb} {repairs.TOKEN}{body}"
+        f' "{repairs.endpoint("network")}/v2.0/ports/{port}/bindings{path}"'
         "  # as a user with the role service"
     )
 

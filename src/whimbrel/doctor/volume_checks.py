@@ -330,7 +330,8 @@ class VolumeChecks:
             yield _stuck(
                 volume, attachments, evidence, f"is {volume.status} for server {_names(held_up)}, and nothing goes on",
                 "the message to nova-compute of the server's host was lost, or that process died in the attach; if it"
-                " is down, start it: it may end this itself",
+                " is down, start it: it may end this itself. Or a move failed after its source had let go of the"
+                " volume",
                 commands, stop_first(held_up[0], commands))  # fmt: skip
 
 
