@@ -53,11 +53,10 @@ async def test_tags_are_read_added_replaced_and_removed(front: Front) -> None:
     assert await front.get(path) == {"tags": []}
 
 
-@pytest.mark.parametrize("tag", ["a,b", "x" * 61, "a\tb", "a\nb"])
+@pytest.mark.parametrize("tag", ["a,b", "x" * 61])
 async def test_a_wrong_tag_is_400(front: Front, tag: str) -> None:
     server_id = await front.boot()
-    if "\n" not in tag:
-        fault(await front.ask("PUT", f"/servers/{server_id}/tags/{quote(tag)}"), "badRequest", 400)
+    fault(await front.ask("PUT", f"/servers/{server_id}/tags/{quote(tag)}"), "badRequest", 400)
     fault(await front.ask("PUT", f"/servers/{server_id}/tags", {"tags": [tag]}), "badRequest", 400)
 
 

@@ -40,7 +40,7 @@ async def test_a_volume_comes_and_goes(front: Front) -> None:
     shown = await attach(front, server_id, one, tag="t", delete_on_termination=True)
     expected = {"volumeId": one, "serverId": server_id, "device": "/dev/vdb", "tag": "t", "delete_on_termination": True}
     assert shown == {"id": one} | expected
-    assert await attach(front, server_id, two, minor=104, device="vdx") == b""
+    assert await attach(front, server_id, two, minor=104, device="/dev/vdx") == b""
     assert await attached(front, server_id) == (one, two)
     assert [await status(front, each) for each in (one, two)] == ["in-use", "in-use"]
     listed = (await front.get(path(server_id)))["volumeAttachments"]

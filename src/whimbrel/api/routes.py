@@ -37,7 +37,7 @@ from whimbrel.api.hosts import aggregates, external_events, hypervisors, migrati
 from whimbrel.api.http import extensions
 from whimbrel.api.http.call import Call, Handler, Route
 from whimbrel.api.http.openapi import document
-from whimbrel.api.http.schema import Body
+from whimbrel.api.http.schema import IGNORED, Body
 from whimbrel.api.legacy.routes import LEGACY
 from whimbrel.api.legacy.volumes_boot import volumes_boot
 from whimbrel.api.own_routes import OWN_ROUTES
@@ -187,10 +187,10 @@ SERVERS: tuple[Route, ...] = (
     _server("PUT", "/metadata/{key}", metadata.put, "server-metadata:update", body=metadata_bodies.METADATA_ONE),
     _server("DELETE", "/metadata/{key}", metadata.delete, "server-metadata:delete", ok=204),
 
-    _server("GET", "/tags", tags.index, "os-server-tags:index", since=26),
+    _server("GET", "/tags", tags.index, "os-server-tags:index", since=26, query=IGNORED),
     _server("PUT", "/tags", tags.replace, "os-server-tags:update_all", body=metadata_bodies.TAGS, since=26),
     _server("DELETE", "/tags", tags.clear, "os-server-tags:delete_all", ok=204, since=26),
-    _server("GET", "/tags/{tag}", tags.show, "os-server-tags:show", ok=204, since=26),
+    _server("GET", "/tags/{tag}", tags.show, "os-server-tags:show", ok=204, since=26, query=IGNORED),
     _server("PUT", "/tags/{tag}", tags.add, "os-server-tags:update", body=metadata_bodies.NO_BODY, ok=201,
             ok_too=204, since=26),
     _server("DELETE", "/tags/{tag}", tags.remove, "os-server-tags:delete", ok=204, since=26),
@@ -219,16 +219,18 @@ DEVICES: tuple[Route, ...] = (
             query=device_bodies.VOLUMES),
     _server("POST", "/os-volume_attachments", volume_attachments.create, "os-volumes-attachments:create",
             body=device_bodies.ATTACH_VOLUME, ok_too=202),
-    _server("GET", "/os-volume_attachments/{volume_id}", volume_attachments.show, "os-volumes-attachments:show"),
+    _server("GET", "/os-volume_attachments/{volume_id}", volume_attachments.show, "os-volumes-attachments:show",
+            query=IGNORED),
     Route("PUT", "/servers/{server_id}/os-volume_attachments/{volume_id}", volume_attachments.update, None, ok=202,
           body=device_bodies.CHANGE_VOLUME, target=server_in_path),
     _server("DELETE", "/os-volume_attachments/{volume_id}", volume_attachments.delete, "os-volumes-attachments:delete",
             ok=202),
 
-    _server("GET", "/shares", shares.index, "os-server-shares:index", since=97),
+    _server("GET", "/shares", shares.index, "os-server-shares:index", since=97, query=device_bodies.NO_KEYS),
     _server("POST", "/shares", shares.create, "os-server-shares:create", since=97, ok=201,
             body=device_bodies.ATTACH_SHARE),
-    _server("GET", "/shares/{share_id}", shares.show, "os-server-shares:show", since=97),
+    _server("GET", "/shares/{share_id}", shares.show, "os-server-shares:show", since=97,
+            query=device_bodies.NO_KEYS),
     _server("DELETE", "/shares/{share_id}", shares.delete, "os-server-shares:delete", since=97),
     Route("POST", "/os-assisted-volume-snapshots", assisted_snapshots.create,
           "os_compute_api:os-assisted-volume-snapshots:create", body=device_bodies.ASSISTED_SNAPSHOT),
@@ -308,7 +310,7 @@ LIMITS: tuple[Route, ...] = (
     _quota("PUT", "", quotas.update, "update", body=quota_bodies.UPDATE, query=quota_bodies.OF_USER),
     _quota("DELETE", "", quotas.delete, "delete", ok=202, query=quota_bodies.OF_USER),
     _quota("GET", "/detail", quotas.detail, "detail", query=quota_bodies.OF_USER),
-    _quota("GET", "/defaults", quotas.defaults, "defaults"),
+    _quota("GET", "/defaults", quotas.defaults, "defaults", query=IGNORED),
     Route("GET", "/os-quota-class-sets/{name}", quotas.show_class, "os_compute_api:os-quota-class-sets:show"),
     Route("PUT", "/os-quota-class-sets/{name}", quotas.update_class, "os_compute_api:os-quota-class-sets:update",
           body=quota_bodies.UPDATE_CLASS),

@@ -8,8 +8,7 @@ from typing import Any
 
 from whimbrel.api.http import paging
 from whimbrel.api.http.call import Call
-from whimbrel.api.schemas.flavors import LARGEST
-from whimbrel.api.schemas.parameters import truth
+from whimbrel.api.schemas.parameters import LARGEST, truth
 from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.domain.flavor import Flavor
 

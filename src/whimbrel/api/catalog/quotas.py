@@ -111,8 +111,6 @@ def _shown_class(call: Call, limits: Mapping[str, int]) -> dict[str, int]:
 
 
 def _numbers(sent: Mapping[str, Any]) -> dict[str, int]:
-    if "networks" in sent:
-        raise Invalid("The quota for networks is not supported.")
     return {name: int(limit) for name, limit in sent.items()}
 
 

@@ -46,7 +46,7 @@ async def index(call: Call) -> Any:
     )
     whose = None if everybody else call.principal.project_id
     most = paging.limit(call) or call.context.max_limit
-    found = await call.cloud.server_groups.find(whose, int(call.value("offset") or 0), most)
+    found = await call.cloud.server_groups.find(whose, paging.offset(call), most)
     return {"server_groups": [_shown(call, group) for group in found]}
 
 

@@ -9,11 +9,19 @@ from whimbrel.domain.errors import Invalid
 
 Item = TypeVar("Item")
 
+FURTHEST = 2**31 - 1
+"""No list is longer; databases take no larger offset."""
+
 
 def limit(call: Call) -> int:
     """Return the maximum number of items in this answer."""
     wanted = call.value("limit")
     return call.context.max_limit if wanted is None else min(int(wanted), call.context.max_limit)
+
+
+def offset(call: Call) -> int:
+    """Return the number of items before the first of this answer."""
+    return min(int(call.value("offset") or 0), FURTHEST)
 
 
 def no_marker(call: Call) -> Invalid:

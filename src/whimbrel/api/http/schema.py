@@ -3,29 +3,32 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import jsonschema_rs
 
 from whimbrel.api.http.formats import EXPLAINED, FORMATS
 from whimbrel.http.schema import Checker, Schema, VersionedSchema
 
+QUERY = "query parameters"
+NEVER = 1000
 MOST_SHOWN = 400
 """How many characters of a wrong value are repeated."""
 
 
-def compiled(schema: Schema) -> Checker:
-    return Checker(schema, FORMATS, _sentence)
+def compiled(schema: Schema, kind: str = "field/attribute") -> Checker:
+    """kind: what Nova calls the part of the request that the schema is of."""
+    return Checker(schema, FORMATS, partial(_sentence, kind))
 
 
-def _sentence(_schema: Schema, errors: Iterable[jsonschema_rs.ValidationError]) -> str:
+def _sentence(kind: str, _schema: Schema, errors: Iterable[jsonschema_rs.ValidationError]) -> str:
     """Return Nova's sentence, which begins with the name of the field and its value: clients show and look for both."""
     error = max(errors, key=lambda each: len(each.instance_path))  # the innermost part is the most specific
     message = _shortened(_message(error))
     if not error.instance_path:
         return message
-    return (
-        f"Invalid input for field/attribute {error.instance_path[-1]}. Value: {_shortened(error.instance)}. {message}"
-    )
+    name = error.instance_path[0 if kind == QUERY else -1]  # of a query: the key, not the number of its value
+    return f"Invalid input for {kind} {name}. Value: {_shortened(error.instance)}. {message}"
 
 
 def _message(error: jsonschema_rs.ValidationError) -> str:
@@ -50,7 +53,7 @@ class Query:
     """The schemas of one query string: first minor version -> key -> schema of its list of values.
 
     patterns: further keys by regular expression, at every version.
-    strict_from: below that minor version unknown keys are dropped, from it on they are 400.
+    strict_from: below that minor version unknown keys are dropped, from it on they are 400; NEVER: they always are dropped.
     """
 
     def __init__(
@@ -67,17 +70,14 @@ class Query:
         self._known = {first: self._body(keys, strict=False) for first, keys in self._keys.items()}
         self._only = {first: self._body(keys, strict=True) for first, keys in self._keys.items()}
 
-    def _body(self, keys: Mapping[str, Schema], *, strict: bool) -> Body:
-        return Body(
-            {
-                0: {
-                    "type": "object",
-                    "properties": dict(keys),
-                    "patternProperties": dict(self._patterns),
-                    "additionalProperties": not strict,
-                }
-            }
-        )
+    def _body(self, keys: Mapping[str, Schema], *, strict: bool) -> VersionedSchema:
+        schema = {
+            "type": "object",
+            "properties": dict(keys),
+            "patternProperties": dict(self._patterns),
+            "additionalProperties": not strict,
+        }
+        return VersionedSchema({0: schema}, partial(compiled, kind=QUERY))
 
     @property
     def minors(self) -> list[int]:
@@ -87,10 +87,13 @@ class Query:
     def keys_at(self, minor: int) -> Mapping[str, Schema]:
         return self._keys[self._firsts[max(bisect_right(self._firsts, minor) - 1, 0)]]
 
+    def is_strict(self, minor: int) -> bool:
+        return minor >= self._strict_from
+
     def read(self, minor: int, sent: dict[str, list[str]]) -> dict[str, list[str]]:
         """Check a query and return its known keys. Raises: Problem: 400."""
         first = self._firsts[max(bisect_right(self._firsts, minor) - 1, 0)]
-        if minor >= self._strict_from:
+        if self.is_strict(minor):
             self._only[first].check(0, sent)
             return sent
         self._known[first].check(0, sent)
@@ -103,3 +106,5 @@ class Query:
 
 NO_QUERY = Query({1: {}}, strict_from=102)
 """The query of routes that do not read one."""
+IGNORED = Query({1: {}}, strict_from=NEVER)
+"""The query of routes that take any at every version, as in Nova."""

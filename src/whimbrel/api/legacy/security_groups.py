@@ -4,6 +4,7 @@ from ipaddress import ip_interface
 from typing import Any
 from uuid import UUID
 
+from whimbrel.api.http import paging
 from whimbrel.api.http.call import Call
 from whimbrel.api.views import security_groups as views
 from whimbrel.domain.errors import Conflict, Forbidden, Invalid, NotFound
@@ -19,7 +20,7 @@ PROTOCOLS = (*WITH_PORTS, "ICMP")
 async def index(call: Call) -> Any:
     every = call.is_admin and "all_tenants" in call.query
     groups = await call.cloud.network.groups(project=None if every else call.principal.project_id)
-    offset, limit = int(call.value("offset") or 0), call.value("limit")
+    offset, limit = paging.offset(call), call.value("limit")
     page = groups[offset : offset + int(limit) if limit else None]
     return {"security_groups": await views.ordered(call.cloud, page)}
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from whimbrel.api.http import paging
 from whimbrel.api.http.call import Call
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.servers.requested_volumes import check_types
@@ -133,7 +134,7 @@ async def _visible_snapshot(call: Call, snapshot_id: str) -> SnapshotDetails:
 
 def _limited(call: Call, found: Sequence[Any]) -> Sequence[Any]:
     """Return the requested part of a list, by limit and offset."""
-    begin = int(call.value("offset") or 0)
+    begin = paging.offset(call)
     return found[begin : begin + min(int(call.value("limit") or MOST), MOST)]
 
 

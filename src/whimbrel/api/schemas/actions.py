@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas import servers
-from whimbrel.api.schemas.parameters import BOOLEAN, DESCRIPTION, METADATA, NAME, UUID, Schema, obj, wrapped
+from whimbrel.api.schemas.parameters import BOOLEAN, DESCRIPTION, METADATA, NAME, UUID, Schema, obj, whole, wrapped
 from whimbrel.api.schemas.servers import DISK_CONFIG, FLAVOR, HOST
 
 _NULL: Schema = {"type": "null"}
@@ -93,13 +93,14 @@ def _rebuild(minor: int) -> Schema:
 
 REBUILD = Body({minor: _rebuild(minor) for minor in (1, 19, 54, 57, 63, 90, 94)})
 
+MOST = 2**63 - 1
+
 CREATE_IMAGE = Body({1: wrapped("createImage", obj({"name": NAME, "metadata": METADATA}, ["name"]))})
 
 CRASH_DUMP = Body({1: wrapped("trigger_crash_dump", _NULL)})
 
-_ROTATION: Schema = {"type": ["integer", "string"], "pattern": "^[0-9]{1,18}$", "minimum": 0, "maximum": 2**63 - 1}
 _BACKUP = obj(
-    {"name": NAME, "backup_type": {"type": "string", "maxLength": 255}, "rotation": _ROTATION, "metadata": METADATA},
+    {"name": NAME, "backup_type": {"type": "string"}, "rotation": whole(0, MOST), "metadata": METADATA},
     ["name", "backup_type", "rotation"],
 )
 CREATE_BACKUP = Body({1: wrapped("createBackup", _BACKUP)})
@@ -110,12 +111,7 @@ CONSOLE_OUTPUT = Body(
             "os-getConsoleOutput",
             obj(
                 {
-                    "length": {
-                        "type": ["integer", "string", "null"],
-                        "pattern": "^-?[0-9]{1,18}$",
-                        "minimum": -1,
-                        "maximum": 2**63 - 1,
-                    }
+                    "length": {"anyOf": [whole(-1, MOST), _NULL]},
                 }
             ),
         )

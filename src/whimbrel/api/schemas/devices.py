@@ -6,7 +6,7 @@ Source: reference of Nova 34, section 2.4, and its list of the versions at which
 from collections.abc import Mapping
 
 from whimbrel.api.http.schema import Body, Query
-from whimbrel.api.schemas.parameters import BOOLEAN, NUMBER, TEXT, UUID, Schema, many, obj, wrapped
+from whimbrel.api.schemas.parameters import BOOLEAN, NUMBER, UUID, Schema, many, obj, wrapped
 from whimbrel.api.schemas.servers import ADDRESS, TAG
 
 # Interfaces
@@ -29,14 +29,14 @@ ATTACH_INTERFACE = Body(
     }
 )
 
-_GROUP = obj({"name": {**TEXT, "minLength": 1}}, ["name"])
+_GROUP = obj({"name": {"type": "string", "minLength": 1}}, ["name"])
 
 ADD_GROUP = Body({1: wrapped("addSecurityGroup", _GROUP)})
 REMOVE_GROUP = Body({1: wrapped("removeSecurityGroup", _GROUP)})
 
 # Volumes
 
-DEVICE: Schema = {"type": ["string", "null"], "pattern": "^(/dev/)?[a-z]{1,8}[0-9]{0,3}$"}
+DEVICE: Schema = {"type": ["string", "null"], "pattern": "^/dev/[a-z]+[0-9]*$"}
 
 _VOLUME: Mapping[str, Schema] = {"volumeId": UUID, "device": DEVICE}
 _TAGGED: Mapping[str, Schema] = {**_VOLUME, "tag": TAG}
@@ -61,6 +61,7 @@ _SHARE: Mapping[str, Schema] = {
     "tag": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-]*$"},
 }
 
+NO_KEYS = Query({97: {}}, strict_from=97)
 ATTACH_SHARE = Body({97: wrapped("share", obj(_SHARE, ["share_id"]))})
 
 _ASSISTED: Mapping[str, Schema] = {

@@ -4,20 +4,11 @@ Source: reference of Nova 34, section 2.4, and its list of the versions at which
 """
 
 from whimbrel.api.http.schema import Body, Query
-from whimbrel.api.schemas.parameters import ANY, BOOLEAN, DESCRIPTION, NAME, NUMBER, Schema, many, obj, wrapped
+from whimbrel.api.schemas.parameters import ANY, BOOLEAN, DESCRIPTION, NAME, NUMBER, Schema, many, obj, whole, wrapped
 
-LARGEST = 2**31 - 1
-
-SIZE: Schema = {"type": ["integer", "string"], "pattern": "^[0-9]{1,9}$", "minimum": 0, "maximum": LARGEST}
-SIZE_ABOVE_ZERO: Schema = {
-    "type": ["integer", "string"],
-    "pattern": "^0*[1-9][0-9]{0,8}$",
-    "minimum": 1,
-    "maximum": LARGEST,
-}
 FACTOR: Schema = {
     "type": ["number", "string"],
-    "pattern": r"^[0-9]{1,9}(\.[0-9]{1,9})?$",
+    "pattern": r"^[0-9]{1,38}(\.[0-9]{1,38})?$",
     "exclusiveMinimum": 0,
     "maximum": 3.4e38,
 }
@@ -34,11 +25,11 @@ LONG_DESCRIPTION: Schema = {**DESCRIPTION, "maxLength": 65535}
 _CREATE: dict[str, Schema] = {
     "name": NAME,
     "id": FLAVOR_ID,
-    "ram": SIZE_ABOVE_ZERO,
-    "vcpus": SIZE_ABOVE_ZERO,
-    "disk": SIZE,
-    "OS-FLV-EXT-DATA:ephemeral": SIZE,
-    "swap": SIZE,
+    "ram": whole(1),
+    "vcpus": whole(1),
+    "disk": whole(0),
+    "OS-FLV-EXT-DATA:ephemeral": whole(0),
+    "swap": whole(0),
     "rxtx_factor": FACTOR,
     "os-flavor-access:is_public": BOOLEAN,
 }

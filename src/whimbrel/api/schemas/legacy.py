@@ -4,21 +4,22 @@ Source: Nova 34, its schemas of hosts, images, volumes and snapshots.
 """
 
 from whimbrel.api.http.schema import Body, Query
-from whimbrel.api.schemas.parameters import ANY, BOOLEAN, NUMBER, TIME, Schema, many, obj, wrapped
+from whimbrel.api.schemas.parameters import ANY, BOOLEAN, NUMBER, TIME, Schema, many, obj, whole, wrapped
 
 _SWITCH: Schema = {"enum": [word for name in ("enable", "disable") for word in (name, name.title(), name.upper())]}
 
+_ABOVE_ZERO: Schema = {**NUMBER, "pattern": "^0*[1-9][0-9]*$"}
 IMAGES = Query(
     {
         1: {key: many(ANY) for key in ("name", "status", "server", "type", "marker")}
-        | {key: many(NUMBER) for key in ("minRam", "minDisk", "limit", "page_size", "offset")}
+        | {key: many(NUMBER) for key in ("minRam", "minDisk")}
+        | {key: many(_ABOVE_ZERO) for key in ("limit", "page_size", "offset")}
         | {"changes-since": many(TIME)}
     },
     strict_from=102,
     patterns={"^property-": many(ANY)},
 )
 PAGE = Query({1: {"limit": many(NUMBER), "offset": many(NUMBER)}}, strict_from=36)
-_SIZE: Schema = {"type": ["integer", "string"], "pattern": "^[0-9]{1,10}$", "minimum": 1, "maximum": 2**31 - 1}
 _TEXT: Schema = {"type": "string"}
 _NAMES: dict[str, Schema] = {"display_name": _TEXT, "display_description": _TEXT}
 VOLUME = Body(
@@ -31,7 +32,7 @@ VOLUME = Body(
                     "volume_type": _TEXT,
                     "metadata": {"type": "object", "additionalProperties": _TEXT},
                     "snapshot_id": _TEXT,
-                    "size": _SIZE,
+                    "size": whole(1),
                     "availability_zone": _TEXT,
                 },
                 ["size"],

@@ -1,7 +1,7 @@
 """Bodies and queries of the proxies to the network service. Source: Nova 34."""
 
 from whimbrel.api.http.schema import Body, Query
-from whimbrel.api.schemas.parameters import ANY, NUMBER, Schema, many, obj, wrapped
+from whimbrel.api.schemas.parameters import ANY, NUMBER, UUID, Schema, many, obj, wrapped
 
 _ADDRESS: Schema = {"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
 _NULL_OR_TEXT: Schema = {"type": ["string", "null"]}
@@ -24,12 +24,11 @@ def _open(key: str, properties: dict[str, Schema], required: list[str]) -> Schem
 
 
 GROUP = Body({1: _open("security_group", {"name": _TEXT, "description": _TEXT}, ["name", "description"])})
-_UUID: Schema = {"type": "string", "format": "uuid"}
 RULE = Body(
     {
         1: _open(
             "security_group_rule",
-            {"parent_group_id": _UUID, "group_id": {"type": ["string", "null"], "format": "uuid"}},
+            {"parent_group_id": UUID, "group_id": {"type": ["string", "null"], "format": "any-uuid"}},
             ["parent_group_id"],
         )
     }

@@ -8,6 +8,7 @@ Schema = Mapping[str, Any]
 NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "format": "name"}
 TEXT: Schema = {"type": "string", "maxLength": 255}
 UUID: Schema = {"type": "string", "format": "any-uuid"}
+LARGEST = 2**31 - 1
 DESCRIPTION: Schema = {"type": ["string", "null"], "maxLength": 255, "format": "printable"}
 _TRUE = (True, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes")
 _FALSE = (False, "False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no")
@@ -20,10 +21,17 @@ METADATA: Schema = {
 
 # Values of query keys, which are always strings.
 ANY: Schema = {"type": "string"}
-NUMBER: Schema = {"type": "string", "pattern": "^[0-9]{1,9}$"}
+NUMBER: Schema = {"type": "string", "pattern": "^[0-9]+$", "maxLength": 1000}
 TIME: Schema = {"type": "string", "format": "iso-time"}
 PATTERN: Schema = {"type": "string", "maxLength": 1000, "format": "safe-pattern"}
 BOOLEAN_WORD: Schema = {"enum": [word for word in (*_TRUE, *_FALSE) if isinstance(word, str)]}
+
+
+def whole(least: int, most: int = LARGEST) -> Schema:
+    """Return the schema of a whole number, which may be sent as its digits. least: -1, 0 or 1."""
+    digits = {-1: "^(-1|[0-9]+)$", 0: "^[0-9]+$", 1: "^0*[1-9][0-9]*$"}[least]
+    size = "int32" if most == LARGEST else "int64"
+    return {"type": ["integer", "string"], "pattern": digits, "format": size, "minimum": least, "maximum": most}
 
 
 def single(value: Schema) -> Schema:

@@ -4,9 +4,9 @@ Source: reference of Nova 34, section 2.4, and its list of the versions at which
 """
 
 from whimbrel.api.http.schema import Body, Query
-from whimbrel.api.schemas.parameters import ANY, BOOLEAN, Schema, many, obj, wrapped
+from whimbrel.api.schemas.parameters import ANY, BOOLEAN, Schema, many, obj, whole, wrapped
 
-LIMIT: Schema = {"type": ["integer", "string"], "pattern": "^(-1|[0-9]{1,9})$", "minimum": -1, "maximum": 2**31 - 1}
+LIMIT = whole(-1)
 
 CURRENT = ("instances", "cores", "ram", "metadata_items", "key_pairs", "server_groups", "server_group_members")
 FILES = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
@@ -18,7 +18,7 @@ def _limits(*names: str) -> dict[str, Schema]:
 
 
 _FORCE: dict[str, Schema] = {"force": BOOLEAN}
-_OLDEST = _limits(*CURRENT, *FILES, *NETWORK, "networks")
+_OLDEST = _limits(*CURRENT, *FILES, *NETWORK)
 
 UPDATE = Body(
     {
@@ -35,4 +35,4 @@ UPDATE_CLASS = Body(
     }
 )
 OF_USER = Query({1: {"user_id": many(ANY)}}, strict_from=75)
-LIMITS = Query({1: {"tenant_id": many(ANY), "reserved": many(ANY)}, 57: {"tenant_id": many(ANY)}}, strict_from=75)
+LIMITS = Query({1: {"tenant_id": many(ANY)}}, strict_from=75)

@@ -4,13 +4,12 @@ Source: reference of Nova 34, section 2.4, and its list of the versions at which
 """
 
 from whimbrel.api.http.schema import Body, Query
-from whimbrel.api.schemas.parameters import ANY, NAME, NUMBER, Schema, many, obj, wrapped
+from whimbrel.api.schemas.parameters import ANY, NAME, NUMBER, Schema, many, obj, whole, wrapped
 
 HARD = ("anti-affinity", "affinity")
 ALL = (*HARD, "soft-anti-affinity", "soft-affinity")
 
 _NAME_OR_NOTHING: Schema = {"anyOf": [NAME, {"type": "null"}]}
-_MANY: Schema = {"type": ["integer", "string"], "pattern": "^[1-9][0-9]{0,8}$", "minimum": 1, "maximum": 2**31 - 1}
 
 
 def _with_policies(*known: str) -> Schema:
@@ -19,7 +18,7 @@ def _with_policies(*known: str) -> Schema:
 
 
 _WITH_RULES = obj(
-    {"name": NAME, "policy": {"enum": list(ALL)}, "rules": obj({"max_server_per_host": _MANY})}, ["name", "policy"]
+    {"name": NAME, "policy": {"enum": list(ALL)}, "rules": obj({"max_server_per_host": whole(1)})}, ["name", "policy"]
 )
 
 CREATE = Body({1: _with_policies(*HARD), 15: _with_policies(*ALL), 64: wrapped("server_group", _WITH_RULES)})

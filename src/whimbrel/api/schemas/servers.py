@@ -21,12 +21,13 @@ from whimbrel.api.schemas.parameters import (
     many,
     obj,
     single,
+    whole,
     wrapped,
 )
 
 MAX_TAGS = 50
 
-TAG: Schema = {"type": "string", "minLength": 1, "maxLength": 60, "pattern": r"^[^,/\x00-\x1f]*$"}
+TAG: Schema = {"type": "string", "minLength": 1, "maxLength": 60, "pattern": "^[^,/]*$"}
 DISK_CONFIG: Schema = {"enum": ["AUTO", "MANUAL"]}
 ADDRESS: Schema = {"type": "string", "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}
 ADDRESS_V4: Schema = {"type": "string", "format": "ipv4"}
@@ -41,7 +42,7 @@ HOSTNAME: Schema = {
 }
 DOMAIN_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._-]*$"}
 USER_DATA: Schema = {"type": "string", "format": "base-64", "maxLength": 65535}
-MANY: Schema = {"type": ["integer", "string"], "pattern": "^0*[1-9][0-9]{0,17}$", "minimum": 1, "maximum": 10**18}
+MANY = whole(1, 2**63 - 1)
 PASSWORD: Schema = {"type": "string"}  # of any length, as in Nova
 PORT: Schema = {"anyOf": [UUID, {"type": "null"}]}
 
@@ -51,7 +52,7 @@ _OLD_DEVICE: Mapping[str, Schema] = {
     "virtual_name": {"type": "string", "maxLength": 255},
     "volume_id": UUID,
     "snapshot_id": UUID,
-    "volume_size": {"type": ["integer", "string"], "pattern": "^[0-9]{1,9}$", "minimum": 1, "maximum": 2**31 - 1},
+    "volume_size": whole(1),
     "device_name": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._/-]*$"},
     "delete_on_termination": BOOLEAN,
     "no_device": {},
@@ -67,7 +68,7 @@ _DEVICE: Mapping[str, Schema] = {
     "guest_format": {"type": "string", "maxLength": 255},
     "device_type": {"type": "string", "maxLength": 255},
     "disk_bus": {"type": "string", "maxLength": 255},
-    "boot_index": {"type": ["integer", "string", "null"], "pattern": "^-?[0-9]{1,9}$"},
+    "boot_index": {"type": ["integer", "string", "null"], "pattern": "^-?[0-9]{1,18}$"},
 }
 
 _HINTS: Schema = {
@@ -87,7 +88,7 @@ _HINTS: Schema = {
 
 _BASE: Mapping[str, Schema] = {
     "name": NAME,
-    "imageRef": {"type": "string", "maxLength": 2048},
+    "imageRef": {"anyOf": [UUID, {"type": "string", "maxLength": 0}]},
     "flavorRef": FLAVOR,
     "adminPass": PASSWORD,
     "metadata": METADATA,

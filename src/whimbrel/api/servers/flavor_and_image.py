@@ -23,9 +23,9 @@ async def flavor(call: Call, ref: str | int) -> Flavor:
     return found
 
 
-async def image(call: Call, ref: str) -> Image:
-    """Return an image by its id or URL. Raises: Invalid: not found, not visible to the requester, or not ready."""
-    image_id, own = last_part(ref), call.own_images
+async def image(call: Call, image_id: str) -> Image:
+    """Return an image by its id. Raises: Invalid: not found, not visible to the requester, or not ready."""
+    own = call.own_images
     try:
         found = await (own or call.cloud.images).show(image_id)
     except NotFound:

@@ -37,7 +37,7 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
 async def read(call: Call, requested: Mapping[str, Any], flavor: Flavor, *, several: bool) -> Disks:
     """Parse imageRef and the block devices. several: the request is for several servers. Raises: Invalid; Forbidden."""
     image_id, new = (
-        flavor_and_image.last_part(requested.get("imageRef", "")),
+        requested.get("imageRef", ""),
         bool(requested.get("block_device_mapping_v2")),
     )
     devices = block_devices.read(requested, image_id)

@@ -36,7 +36,7 @@ def _plain(call: Call, device: BlockDevice) -> dict[str, Any]:
 
 
 async def index(call: Call) -> Any:
-    first = int(call.value("offset") or 0)
+    first = paging.offset(call)
     some = (await volume_changes.with_changes(call.cloud, call.server))[first : first + paging.limit(call)]
     return {"volumeAttachments": [_shown(call, device) for device in some]}
 
