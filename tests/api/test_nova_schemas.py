@@ -1,34 +1,17 @@
 """What requests may have: it changes at the versions at which it does in Nova, and its edges are Nova's."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from tools.api_table import Line, shape, table
+from tests.api import nova_facts
+from tools.api_table import Line, table
 from whimbrel.api.http.call import Route
 from whimbrel.api.schemas.servers import LIST
 from whimbrel.http.problem import Problem
 
-NOVA = Path(__file__).with_name("nova_schema_changes.txt")
-
-Key = tuple[str, str, str | None, str]
-"""Method, path without the names of its parameters, action, and what changes: body, query or answer."""
-
-
-def nova_changes() -> dict[Key, list[int]]:
-    found: dict[Key, list[int]] = {}
-    for line in NOVA.read_text().splitlines():
-        if not line.startswith("#"):
-            method, path, *rest = line.split()
-            [what] = [word for word in rest if word in ("body", "query", "answer")]
-            at = rest.index(what)
-            found[method, shape(path), rest[0] if at else None, what] = [int(minor) for minor in rest[at + 1 :]]
-    return found
-
-
-CHANGES = nova_changes()
+QUERIES, BODIES, ANSWERS = nova_facts.requests("query"), nova_facts.requests("body"), nova_facts.answers()
 
 
 def compared() -> list[Line]:
@@ -48,8 +31,7 @@ def query_at(routes: list[Route], minor: int) -> Any:
     return [(route.query.keys_at(minor), route.query.is_strict(minor)) for route in routes if route.reads_query]
 
 
-def changes_of(line: Line, what: str) -> Iterator[int]:
-    at = {"body": body_at, "query": query_at}[what]
+def changes_of(line: Line, at: Callable[[list[Route], int], Any]) -> Iterator[int]:
     for minor in line.nova.minors[1:]:
         before, now = ([route for route in line.routes if route.serves(each)] for each in (minor - 1, minor))
         if at(before, minor - 1) != at(now, minor):
@@ -58,15 +40,16 @@ def changes_of(line: Line, what: str) -> Iterator[int]:
 
 def test_the_facts_are_of_routes_that_nova_has() -> None:
     known = {line.nova.key: line.nova.minors for line in table()}
-    assert CHANGES
-    for (*key, _), minors in CHANGES.items():
-        assert set(minors) <= set(known[tuple(key)][1:]), key
+    for facts in (QUERIES, BODIES, ANSWERS):
+        assert facts
+        for key, minors in facts.items():
+            assert set(minors) <= set(known[key][1:]), key
 
 
-@pytest.mark.parametrize("what", ["body", "query"])
-def test_requests_change_at_the_versions_at_which_they_do_in_nova(what: str) -> None:
-    ours = {line.nova.key: list(changes_of(line, what)) for line in compared()}
-    assert ours == {key: CHANGES.get((*key, what), []) for key in ours}
+@pytest.mark.parametrize(("at", "facts"), [(body_at, BODIES), (query_at, QUERIES)], ids=["bodies", "queries"])
+def test_requests_change_at_the_versions_at_which_they_do_in_nova(at: Any, facts: Mapping[Any, list[int]]) -> None:
+    ours = {line.nova.key: list(changes_of(line, at)) for line in compared()}
+    assert ours == {key: facts.get(key, []) for key in ours}
 
 
 # Edges
