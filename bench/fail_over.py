@@ -1,6 +1,6 @@
-"""How long APIs do not answer when the primary of PostgreSQL is killed under load and its synchronous replica promoted.
+"""How long APIs are silent when the primary of PostgreSQL is killed under load and its replica promoted.
 
-fail_over.py [TIMES]: needs root, network namespaces, PostgreSQL and nats-server, as tests/live/test_many_machines.py does.
+fail_over.py [TIMES]. It needs what the test of many machines needs: root, network namespaces, PostgreSQL, nats-server.
 """
 
 import subprocess

@@ -1,8 +1,8 @@
 """The microversions of the compute API, each with what differs here from the one before.
 
-They are a part of docs/generated/api.md. Routes, bodies and queries are counted as the table of routes has them. ANSWERS
-has the versions at which answers differ; tests see each difference. WITHOUT_EFFECT has the versions that change nothing
-here, with the reason.
+They are a part of docs/generated/api.md. Routes, bodies and queries are counted as the table of routes has them.
+ANSWERS has the versions at which answers differ; tests see each difference. WITHOUT_EFFECT has the versions that
+change nothing here, with the reason.
 """
 
 from collections import Counter

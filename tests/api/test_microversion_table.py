@@ -1,7 +1,7 @@
 """Every microversion: the table of them says what differs from the one before, and a test sees it.
 
-Routes, bodies and queries are compared with Nova's in test_nova_routes.py and test_nova_schemas.py, the keys of answers in
-test_nova_answers.py. Here is what else requests do: each with what is seen before and after.
+Routes, bodies and queries are compared with Nova's in test_nova_routes.py and test_nova_schemas.py, the keys of answers
+in test_nova_answers.py. Here is what else requests do: each with what is seen before and after.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

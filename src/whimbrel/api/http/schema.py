@@ -53,7 +53,7 @@ class Query:
     """The schemas of one query string: first minor version -> key -> schema of its list of values.
 
     patterns: further keys by regular expression, at every version.
-    strict_from: below that minor version unknown keys are dropped, from it on they are 400; NEVER: they always are dropped.
+    strict_from: below that minor version unknown keys are dropped, from it on they are 400; NEVER: they are dropped.
     """
 
     def __init__(
