@@ -67,6 +67,15 @@ def test_hosts_of_its_own(whimbrel_cloud):
     whimbrel_cloud.answer_again("lonely")
     c.compute.wait_for_server(server, status="ACTIVE", interval=0.05, wait=None)
 
+def test_a_fault_that_would_never_happen_is_refused(whimbrel_cloud):
+    with pytest.raises(ValueError, match="no operation 'creat'; there are create, resize, "):
+        whimbrel_cloud.fail_next("creat")
+    with pytest.raises(ValueError, match="no host 'n9'; there are n1, n2, n3, s1, s2, s3"):
+        whimbrel_cloud.fail_next("create", host="n9")
+    with pytest.raises(ValueError, match="no host 'n9'"):
+        whimbrel_cloud.silence("n9")
+    whimbrel_cloud.fail_next("create_disk", host="n1")  # an order of the hypervisor
+
 def test_a_cloud_that_does_not_start_says_why(whimbrel_clouds):
     from whimbrel.testing.clouds import CloudFailed
     with pytest.raises(CloudFailed, match="cell"):
@@ -91,4 +100,4 @@ def test_the_plugin_gives_each_test_a_cloud(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert "8 passed" in done.stdout
+    assert "9 passed" in done.stdout

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from whimbrel.domain.ids import HostName
+from whimbrel.ports.hosts.hypervisor import Hypervisor
+from whimbrel.settings import find, load
 from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir
-from whimbrel.sim.world.requested_faults import RequestedFault, RequestedFaults
+from whimbrel.sim.world.requested_faults import READING, RequestedFault, RequestedFaults
 
 if TYPE_CHECKING:
     from openstack.connection import Connection as OpenStack
@@ -47,6 +49,8 @@ ORDERS = {
     "detach_interface": "unplug",
 }
 """Operation of the compute API -> the order of the hypervisor that fails it."""
+
+HYPERVISOR_ORDERS = {name for name in vars(Hypervisor) if not name.startswith("_")} - {READING}
 
 
 class CloudFailed(Exception):
@@ -116,26 +120,42 @@ class CloudForTests:
 
         operation: a key of ORDERS, or an order of the hypervisor by its name in whimbrel.ports.hosts.hypervisor. host:
         only there. times: how often, None: always. unavailable: the host gives no answer; the operation is repeated.
+        Raises: ValueError: there is no such operation, or no such host: it would never fail.
         """
+        order = ORDERS.get(operation, operation)
+        if order not in HYPERVISOR_ORDERS:
+            raise ValueError(
+                f"there is no operation {operation!r}; there are {', '.join(ORDERS)},"
+                " and the orders of whimbrel.ports.hosts.hypervisor"
+            )
         self._asked += 1
         fault = RequestedFault(
-            order=ORDERS.get(operation, operation),
+            order=order,
             error="unavailable" if unavailable else "refused",
             reason=reason,
-            host=HostName(host) if host else None,
+            host=self._host(host) if host else None,
             times=times,
         )
         self._faults.add(f"fault-{self._asked:06}", fault)
 
     def silence(self, host: str) -> None:
-        """Let a host give no answers and no heartbeats any more; it counts as down after a minute."""
-        name = HostName(host)
+        """Let a host give no answers and no heartbeats any more; it counts as down after a minute.
+
+        Raises: ValueError: there is no such host.
+        """
+        name = self._host(host)
         fault = RequestedFault(order=None, error="unavailable", reason=f"host {host} does not answer", host=name)
         self._faults.add(f"silent-{host}", fault)
 
     def answer_again(self, host: str) -> None:
         """End the silence of a host."""
         self._faults.remove(f"silent-{host}")
+
+    def _host(self, name: str) -> HostName:
+        known = [host.name for _, host in load(find(self.settings, self.directory)).hosts()]
+        if name not in known:
+            raise ValueError(f"there is no host {name!r}; there are {', '.join(known)}")
+        return HostName(name)
 
     # The process
 
