@@ -422,8 +422,8 @@ def headline(found: MaintenanceRow) -> Text:
 
 
 def window_words(found: MaintenanceRow) -> str | None:
-    """Return when moves may start, in words; None: always, or it is over."""
-    if found.finished_at or not found.windows:
+    """Return when moves may start, in words; None: at any time, or none does."""
+    if found.state not in ("planned", "running") or not found.windows:
         return None
     windows = f"{', '.join(found.windows)} {found.time_zone}"
     if found.closes_at:

@@ -71,6 +71,8 @@ def test_the_next_command_is_on_a_line_of_its_own() -> None:
          "moves start until 1970-01-01 01:00:00 UTC: mon 22:00-04:00, 12:00-13:00 UTC"),
         ({"windows": ["00:00-12:00", "12:00-24:00"]}, "windows: 00:00-12:00, 12:00-24:00 UTC"),
         ({"windows": ["22:00-04:00"], "state": "done", "finished_at": 5.0}, None),
+        ({"windows": ["22:00-04:00"], "state": "aborting", "opens_at": 3600.0}, None),
+        ({"windows": ["22:00-04:00"], "state": "paused", "closes_at": 3600.0}, None),
     ],
 )  # fmt: skip
 def test_the_windows_are_a_sentence(more: dict[str, Any], words: str | None) -> None:
