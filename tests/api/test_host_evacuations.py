@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.api.front import Front
@@ -47,6 +48,38 @@ async def test_servers_are_evacuated_several_at_once_the_most_important_first(fr
     await front.settle()
     last = await go_on(front, "h1", since=first["since"])
     assert (last["begun"], last["arrived"], last["left"], last["is_over"]) == (0, 3, [], True)
+
+
+@pytest.mark.cloud(rules=msgspec.structs.replace(MANY, evacuations_per_minute=2))
+async def test_no_more_begin_in_a_minute_than_may(front: Front) -> None:
+    for _ in range(5):
+        await born(front)
+    await die(front, "h1")
+    clock = front.world.cloud.clock
+    first = await go_on(front, "h1")
+    assert (first["begun"], first["to_go"], first["per_minute"], first["next_in_s"]) == (2, 3, 2, 60.0)
+    await front.settle()
+    await clock.sleep(15)
+    second = await go_on(front, "h1", since=first["since"])
+    assert (second["begun"], second["under_way"], second["arrived"], second["is_over"]) == (0, 0, 2, False)
+    assert second["next_in_s"] <= 45
+    third = await go_on(front, "h1", since=first["since"], per_minute=3)
+    assert (third["begun"], third["to_go"], third["per_minute"]) == (1, 2, 3)
+    await front.settle()
+    await clock.sleep(second["next_in_s"])
+    fourth = await go_on(front, "h1", since=first["since"])
+    assert (fourth["begun"], fourth["to_go"]) == (1, 1)
+    fifth = await go_on(front, "h1", since=first["since"], per_minute=0)
+    assert (fifth["begun"], fifth["to_go"], fifth["next_in_s"]) == (1, 0, None)
+
+
+async def test_an_evacuation_that_was_requested_by_itself_counts(front: Front) -> None:
+    server_id = await born(front)
+    await born(front)
+    await die(front, "h1")
+    assert (await front.act(server_id, {"evacuate": {}}, who="admin", minor=68)).status_code == 200
+    only = await go_on(front, "h1", per_minute=1)
+    assert (only["begun"], only["under_way"], only["to_go"], only["next_in_s"]) == (0, 1, 1, 60.0)
 
 
 async def test_what_arrived_before_the_first_request_is_counted(front: Front) -> None:

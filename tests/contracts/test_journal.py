@@ -25,7 +25,7 @@ from tests.contracts.runs import (
     an_action,
 )
 from whimbrel.adapters.sql.tables import global_ as tables
-from whimbrel.domain.errors import Busy, Conflict, NotFound, OverQuota, Superseded, Unavailable
+from whimbrel.domain.errors import Busy, Conflict, NotFound, OverQuota, OverRate, Superseded, Unavailable
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run, UnknownFacts
 from whimbrel.ports.stores.directory import Usage
@@ -880,6 +880,29 @@ async def test_the_newest_ends_of_the_subjects_on_a_host(store: Store) -> None:
     await store.accept("open", facts=Facts(source=Source(HostName("h1"))))
     assert await store.journal.newest_ends("resize", HostName("h1"), NOW) == (1, [last])
     assert await store.journal.newest_ends("resize", HostName("h3"), NOW) == (0, [])
+
+
+async def test_no_more_than_so_many_runs_leave_a_host_in_a_minute(store: Store) -> None:
+    def accept(name: str, at: float, host: str = "h1", saga: str = "resize", most: int = 2) -> Awaitable[Run]:
+        journal = Store(store.database).journal  # of another process
+        run = a_run(name, facts=Facts(source=Source(HostName(host))), saga=saga, created_at=at)
+        return journal.accept(run, an_action(run), most_per_minute=most)
+
+    await accept("before", NOW)
+    await accept("later", NOW + 3600, most=0)  # by a clock that has since been set back
+    tried = await outcomes([accept(str(number), NOW + 30 + number / 10) for number in range(4)])
+    assert sorted(type(one).__name__ for one in tried) == ["OverRate", "OverRate", "OverRate", "Run"]
+    [begun] = [one.created_at for one in tried if isinstance(one, Run)]
+    assert await store.journal.newest_starts("resize", HostName("h1"), NOW + 59) == [NOW, begun]
+    with pytest.raises(OverRate, match="2 a minute may begin from host h1"):
+        await accept("early", NOW + 59)
+    assert await store.rows() == (3, 3, 0)
+    await accept("elsewhere", NOW + 59, host="h2")
+    await accept("another", NOW + 59, saga="migrate")
+    await accept("unlimited", NOW + 59, most=0)
+    with pytest.raises(OverRate):
+        await accept("counts the unlimited", NOW + 60)
+    await accept("in time", begun + 60)
 
 
 async def test_expired_are_those_parked_long_ago(store: Store) -> None:

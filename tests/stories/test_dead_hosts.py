@@ -94,6 +94,21 @@ async def test_a_dead_host_is_evacuated_two_servers_at_once() -> None:
     await world.close()
 
 
+async def test_no_more_begin_in_a_minute_than_may() -> None:
+    world, servers = await inhabited(replace(RULES, evacuations_at_once=20, evacuations_per_minute=2))
+    await world.cloud.clock.sleep(1000.0)
+    await vanish(world, "h1")
+    assert await evacuate_dead_hosts(world.cloud, world.engine("killed then")) == 2
+    engine = world.engine("another process")
+    await world.settle(engine)
+    assert await evacuate_dead_hosts(world.cloud, engine) == 0
+    await world.cloud.clock.sleep(60.0)
+    assert await evacuate_dead_hosts(world.cloud, engine) == 1
+    await world.settle(engine)
+    assert "h1" not in await homes(world, servers)
+    await world.close()
+
+
 @pytest.mark.parametrize("rules", [replace(RULES, evacuate_dead_hosts=False), RULES], ids=["off", "too many gone"])
 async def test_nothing_is_evacuated_by_itself(rules: Rules) -> None:
     world, servers = await inhabited(rules)

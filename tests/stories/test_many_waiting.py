@@ -22,7 +22,7 @@ from whimbrel.ports.cloud import Rules
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.saga.engine import Engine
-from whimbrel.servers.host_evacuation import evacuate_host
+from whimbrel.servers.host_evacuation import Pace, evacuate_host
 from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import CELL, World
 from whimbrel.sim.faults.chaos import Chaos
@@ -130,7 +130,9 @@ async def rows_for(count: int, patch: pytest.MonkeyPatch) -> int:
     rows, since = 0, world.cloud.clock.now()
     while True:
         with counted_rows(patch) as counts:
-            state = await evacuate_host(world.cloud, engine, world.requester(), host, 2, since, leaves_cell=False)
+            state = await evacuate_host(
+                world.cloud, engine, world.requester(), host, Pace(at_once=2, per_minute=0), since, leaves_cell=False
+            )
         rows += counts.total()
         assert state.arrived + state.under_way + state.to_go == count, state
         if state.is_over:
@@ -162,7 +164,9 @@ async def test_servers_that_cannot_be_evacuated_do_not_stop_the_others() -> None
         await store.change(server, {"vm_state": "rescued"})
     host, since = await dead(world), world.cloud.clock.now()
     for _ in range(3):
-        state = await evacuate_host(world.cloud, engine, world.requester(), host, 1, since, leaves_cell=False)
+        state = await evacuate_host(
+            world.cloud, engine, world.requester(), host, Pace(at_once=1, per_minute=0), since, leaves_cell=False
+        )
         await drive_due(world, engine)
     assert (state.is_over, state.arrived) == (True, 1)
     assert {one.server for one in state.left} == {server.id for server in others}

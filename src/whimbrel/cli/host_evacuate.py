@@ -1,7 +1,7 @@
 """`whimbrel host evacuate`: evacuate all servers of a dead host, several at once, and show how far it is."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
 import msgspec
@@ -25,6 +25,7 @@ def evacuate(
     /,
     *,
     at_once: int | None = None,
+    per_minute: int | None = None,
     detach: bool = False,
     json: bool = False,
     where: Where = AS_USUAL,
@@ -41,8 +42,11 @@ def evacuate(
     ----------
     at_once
         How many servers are evacuated at once. Default: the rule evacuations_at_once.
+    per_minute
+        How many evacuations of this host begin in a minute, whoever requests them; 0: any number. Default: the rule
+        evacuations_per_minute.
     detach
-        Begin as many as may be under way, and do not wait.
+        Begin as many as may begin now, and do not wait.
     json
         One JSON document at the end instead of text.
     """
@@ -57,7 +61,8 @@ def evacuate(
             total = over + state.under_way + state.to_go
             shown.update(task, description=progress_of(state), completed=over, total=total, visible=True)
 
-        found = follow(api, host, at_once, detach=detach, show=show)
+        pace = {"at_once": at_once, "per_minute": per_minute}
+        found = follow(api, host, pace, detach=detach, show=show)
     if json:
         terminal.write_json({"evacuation": found})
     else:
@@ -68,7 +73,7 @@ def evacuate(
 def follow(
     api: Api,
     host: str,
-    at_once: int | None,
+    pace: Mapping[str, int | None],
     *,
     detach: bool,
     show: Callable[[HostEvacuationState], None],
@@ -76,7 +81,7 @@ def follow(
 ) -> HostEvacuationState:
     """Repeat the request until nothing is under way. Raises: NotFound; Refused: the host is up; Unavailable."""
     url = f"/whimbrel/hosts/{quote(host, safe='')}/evacuation"
-    asked: dict[str, float] = {"at_once": at_once} if at_once else {}
+    asked: dict[str, float] = {name: value for name, value in pace.items() if value is not None}
     while True:
         state = msgspec.convert(api.post("compute", url, {"evacuation": asked}), HostEvacuationAnswer).evacuation
         show(state)
@@ -92,16 +97,30 @@ class WaitReasons:
     def __init__(self, console: Console | None) -> None:
         self._console = console
         self._shown: str | None = None
+        self._paced = False
 
     def show(self, state: HostEvacuationState) -> None:
-        if self._console and state.waiting and state.why and state.why != self._shown:
+        if state.waiting and state.why and state.why != self._shown:
             self._shown = state.why
-            self._console.print(Text(f"host {state.host}: {state.why}"))
+            self._say(state, state.why)
+        if state.next_in_s is not None and not self._paced:
+            self._paced = True
+            self._say(state, f"{pace_of(state)}; other servers wait for that")
+
+    def _say(self, state: HostEvacuationState, reason: str) -> None:
+        if self._console:
+            self._console.print(Text(f"host {state.host}: {reason}"))
 
 
 def progress_of(state: HostEvacuationState) -> str:
     """Return the state as a short sentence."""
-    return f"host {state.host}: {state.arrived} evacuated, {state.under_way} under way, {state.to_go} to go"
+    numbers = f"host {state.host}: {state.arrived} evacuated, {state.under_way} under way, {state.to_go} to go"
+    return numbers if state.next_in_s is None else f"{numbers} ({pace_of(state)})"
+
+
+def pace_of(state: HostEvacuationState) -> str:
+    """Return what servers wait for that may not begin yet."""
+    return f"{state.per_minute} a minute may begin, the next one in {state.next_in_s:.0f} s"
 
 
 def summary(state: HostEvacuationState) -> RenderableType:

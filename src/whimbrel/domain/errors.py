@@ -21,6 +21,10 @@ class OverQuota(Refused):
     """The project's quota does not allow it."""
 
 
+class OverRate(Refused):
+    """As many have begun in the last minute as may begin in one."""
+
+
 class NoGuestAgent(Refused):
     """No agent answers in the guest."""
 

@@ -29,13 +29,15 @@ async def evacuate(
     stops: bool = False,
     leaves_cell: bool = False,
     admin_pass: str | None = None,
+    most_per_minute: int = 0,
 ) -> Evacuation:
     """Begin to evacuate a server. It goes on once it is evident that its guest cannot run.
 
     host: the only target allowed. stops: whether the guest stays stopped there. leaves_cell: whether it may go to
     another cell. admin_pass: for the new disk, if it has a config drive; None: as before.
+    most_per_minute: how many may begin in a minute from its host, this one among them; 0: any number.
     Raises: Invalid: its host is up, or the server may not go to the target; NotFound: no such target; WrongState;
-    Conflict: another run on the server is open; Unavailable.
+    Conflict: another run on the server is open; OverRate; Unavailable.
     """
     if server.vm_state not in EVACUABLE:
         raise WrongState(f"Cannot 'evacuate' instance {server.id} while it is in vm_state {server.vm_state}")
@@ -50,7 +52,8 @@ async def evacuate(
             raise NotFound(f"Compute host {host} not found.")
         await requests.check_target(cloud, server, facts, host)
     run = new_run(cloud, engine, requester, server, EVACUATE, facts)
-    run = await engine.accept(run, new_action(cloud, requester, server, "evacuate", run.id))
+    action = new_action(cloud, requester, server, "evacuate", run.id)
+    run = await engine.accept(run, action, most_per_minute=most_per_minute)
     await engine.begin(run)
     return run
 

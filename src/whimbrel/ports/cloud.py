@@ -97,6 +97,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     evacuate_dead_hosts: bool = False  # whether conductors evacuate dead hosts without being asked
     evacuate_after_s: float = 180.0  # how long such a host has been down by then
     evacuations_at_once: int = 20  # of one host
+    evacuations_per_minute: int = 0  # of one host; how many begin; 0: no limit
     most_hosts_lost: float = 0.34  # share of a zone's hosts; if more are down, nothing is evacuated without being asked
     pci_alias: tuple[PciAlias, ...] = ()  # the kinds of PCI devices that flavors may request
     live: LiveRules = LiveRules()  # from [moves.live]

@@ -16,7 +16,7 @@ from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.catalog import zones_by_host
 from whimbrel.reconcilers import reachable
 from whimbrel.saga.engine import Engine
-from whimbrel.servers.host_evacuation import evacuate_host
+from whimbrel.servers.host_evacuation import Pace, evacuate_host
 
 log = structlog.get_logger(__name__)
 
@@ -63,10 +63,9 @@ def _answers(host: Host, now: float) -> bool:
 
 async def _evacuate(cloud: Cloud, engine: Engine, host: Host, now: float) -> int:
     requester = Requester(user_id=USER, project_id=ProjectId(""), request_id=f"req-{cloud.ids.uuid()}", is_admin=True)
+    pace = Pace(at_once=cloud.rules.evacuations_at_once, per_minute=cloud.rules.evacuations_per_minute)
     try:
-        done = await evacuate_host(
-            cloud, engine, requester, host, cloud.rules.evacuations_at_once, now - TRIED_AGAIN_S, leaves_cell=False
-        )
+        done = await evacuate_host(cloud, engine, requester, host, pace, now - TRIED_AGAIN_S, leaves_cell=False)
     except WorldError as trouble:
         log.warning("a dead host is not evacuated now", host=host.name, reason=trouble.reason)
         return 0

@@ -1,4 +1,4 @@
-"""Evacuate the servers of a dead host, several at once, the most important first.
+"""Evacuate the servers of a dead host, several at once or a minute, the most important first.
 
 Invariant: nothing is stored here. The servers of the host and its evacuations are read from the cloud, so a request is
 repeated until it has nothing more to begin.
@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from whimbrel.domain.errors import Busy, Conflict, Invalid, NotFound, Refused
+from whimbrel.domain.errors import Busy, Conflict, Invalid, NotFound, OverRate, Refused
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import has_facts
@@ -16,11 +16,19 @@ from whimbrel.domain.server import Server
 from whimbrel.moves import evacuation_requests
 from whimbrel.moves.evacuation_facts import NAME, Evacuation, EvacuationFacts
 from whimbrel.ports.cloud import Cloud, EvacuationOrder, Requester
+from whimbrel.ports.stores.journal import MINUTE_S
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.saga.engine import Engine
 
 PRIORITY = "evacuation_priority"
 """A number in the flavor's extra specs (with the prefix whimbrel:), or in the server's metadata; higher goes first."""
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How fast a host is evacuated, by all that request it together."""
+
+    at_once: int
+    per_minute: int  # how many begin; 0: no limit
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +43,7 @@ class HostEvacuation(msgspec.Struct, frozen=True, kw_only=True):
     """How far the evacuation of a host is. waiting: of those under way, how many wait for evidence; why: for what.
 
     arrived: since the host was lost. to_go: servers that are not begun yet. left: which are not evacuated, and why.
+    next_in_s: how long the next one waits because as many have begun in the last minute as may; None: it does not.
     """
 
     begun: int
@@ -44,6 +53,7 @@ class HostEvacuation(msgspec.Struct, frozen=True, kw_only=True):
     to_go: int
     arrived: int
     left: tuple[Left, ...]
+    next_in_s: float | None
 
     @property
     def is_over(self) -> bool:
@@ -51,9 +61,9 @@ class HostEvacuation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def evacuate_host(
-    cloud: Cloud, engine: Engine, requester: Requester, host: Host, at_once: int, since: float, *, leaves_cell: bool
+    cloud: Cloud, engine: Engine, requester: Requester, host: Host, pace: Pace, since: float, *, leaves_cell: bool
 ) -> HostEvacuation:
-    """Begin evacuations until `at_once` are under way. Repeatable.
+    """Begin evacuations until as many are under way, or have begun in the last minute, as may. Repeatable.
 
     since: a server whose evacuation was undone since then is left; so are servers that cannot be evacuated. Arrivals
     count since the host was lost: evacuations that waited for evidence may end before the first request.
@@ -69,22 +79,31 @@ async def evacuate_host(
     arrived, undone = await cloud.journal.newest_ends(NAME, host.name, min(since, _lost_at(host)))
     left = {run.subject: _left(run) for run in undone if has_facts(run, EvacuationFacts) and _ended(run) >= since}
     begun, others = 0, {run.subject for run in open_runs} | left.keys()
-    room, to_go = at_once - len(open_runs), await cloud.cell(host.cell).servers.count(host.name, others)
+    room = pace.at_once - len(open_runs)
+    if most := pace.per_minute:
+        room = min(room, most - len(await cloud.journal.newest_starts(NAME, host.name, now)))
+    to_go = await cloud.cell(host.cell).servers.count(host.name, others)
     while begun < room and to_go > 0:
         if not (tried := await _next_servers(cloud, host, since, others, room - begun)):
             break
-        to_go -= len(tried)
         others |= {server.id for server in tried}
         for server in tried:
             try:
-                await evacuation_requests.evacuate(cloud, engine, requester, server, leaves_cell=leaves_cell)
+                await evacuation_requests.evacuate(
+                    cloud, engine, requester, server, leaves_cell=leaves_cell, most_per_minute=most
+                )
                 begun += 1
+            except OverRate:  # others began some at the same time
+                room = 0
+                cloud.evacuation_orders.pop(host.name, None)  # those that were taken from it have not had their turn
+                break
             except NotFound:
-                continue  # deleted meanwhile
+                pass  # deleted meanwhile
             except Busy as busy:
                 left[server.id] = Left(server=server.id, name=server.name, reason=await _busy(cloud, server, busy))
             except (Refused, Conflict) as no:
                 left[server.id] = Left(server=server.id, name=server.name, reason=no.reason)
+            to_go -= 1
     waiting = [run for run in open_runs if run.facts.evidence is None]
     return HostEvacuation(
         begun=begun,
@@ -94,6 +113,7 @@ async def evacuate_host(
         to_go=max(to_go, 0),
         arrived=arrived,
         left=tuple(left.values()),
+        next_in_s=await _next_in_s(cloud, host, most) if most and to_go > 0 else None,
     )
 
 
@@ -136,6 +156,13 @@ async def _next_servers(
     later = [one.id for one in reversed(all_of_them[count:])]
     cloud.evacuation_orders[host.name] = EvacuationOrder(since, later)
     return all_of_them[:count]
+
+
+async def _next_in_s(cloud: Cloud, host: Host, most_per_minute: int) -> float | None:
+    """Return how long it is until another evacuation may begin; None: one may begin now."""
+    now = cloud.clock.now()
+    starts = await cloud.journal.newest_starts(NAME, host.name, now)
+    return starts[-most_per_minute] + MINUTE_S - now if len(starts) >= most_per_minute else None
 
 
 def _lost_at(host: Host) -> float:

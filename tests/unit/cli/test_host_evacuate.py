@@ -25,7 +25,8 @@ class Answers:
 
 
 def follow_all(answers: Answers, *, detach: bool = False) -> HostEvacuationState:
-    return follow(answers, "h/1", 4, detach=detach, show=lambda _: None, sleep=lambda _: None)  # type: ignore[arg-type]
+    pace = {"at_once": 4, "per_minute": None}
+    return follow(answers, "h/1", pace, detach=detach, show=lambda _: None, sleep=lambda _: None)  # type: ignore[arg-type]
 
 
 def test_it_is_repeated_until_it_is_over() -> None:
@@ -53,9 +54,23 @@ def test_what_it_waits_for_is_said_in_full_and_once() -> None:
     )
 
 
+def test_that_no_more_may_begin_is_said_once() -> None:
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    reasons = WaitReasons(console)
+    for next_in_s in (31.2, 30.9, None, 59.0):
+        reasons.show(HostEvacuationState(**state(to_go=2, per_minute=5, next_in_s=next_in_s)))
+    assert console.export_text() == (
+        "host h1: 5 a minute may begin, the next one in 31 s; other servers wait for that\n"
+    )
+
+
 def test_the_numbers_are_said() -> None:
     going = HostEvacuationState(**state(under_way=2, waiting=1, arrived=3, to_go=4))
     assert progress_of(going) == "host h1: 3 evacuated, 2 under way, 4 to go"
+    paced = HostEvacuationState(**state(under_way=2, to_go=4, per_minute=5, next_in_s=31.2))
+    assert progress_of(paced) == (
+        "host h1: 0 evacuated, 2 under way, 4 to go (5 a minute may begin, the next one in 31 s)"
+    )
 
 
 def test_servers_that_are_left_are_listed_with_the_reason() -> None:

@@ -14,6 +14,7 @@ _WORD: dict[str, Schema] = {"forced_down": BOOLEAN, "reason": DESCRIPTION}
 FORCE_DOWN = Body({1: wrapped("force_down", obj(_WORD, ["forced_down"]))})
 _PACE: dict[str, Schema] = {
     "at_once": {"type": "integer", "minimum": 1, "maximum": 10_000},
+    "per_minute": {"type": "integer", "minimum": 0, "maximum": 1_000_000},
     "since": {"type": "number", "minimum": 0},
 }
 EVACUATE = Body({1: wrapped("evacuation", obj(_PACE))})

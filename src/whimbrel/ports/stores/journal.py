@@ -96,6 +96,8 @@ class RunGroup(msgspec.Struct, frozen=True, kw_only=True):
     bugs: int  # runs stopped by a bug
 
 
+MINUTE_S = 60.0
+
 PROOFS_KEPT = 200
 """How many proofs are kept, for their trend."""
 
@@ -192,6 +194,7 @@ class Journal(Protocol):
         behind: Sequence[RunId] = (),
         before_queued: bool = False,
         item: ItemStart | None = None,
+        most_per_minute: int = 0,
     ) -> Run[Facts]:
         """Save run, action, quota usage and a new server's record in one transaction. Return the run with its number.
 
@@ -201,9 +204,11 @@ class Journal(Protocol):
         behind: exactly the open runs of the subject, the one under way first, then the queued ones in order of their
         numbers: this run is queued, and taken when they are over. before_queued: it begins before the queued ones.
         item: of a running maintenance: the run is bound to it.
+        most_per_minute: how many runs of its saga may leave its host in a minute, also if other processes accept them;
+        0: any number.
         Raises: Busy: the subject has another run that is not over, or not those; Conflict: it is deleted, or has
-        another quota usage; Superseded: the maintenance has changed; OverQuota; Invalid: the new server's group is
-        gone; Unavailable.
+        another quota usage; Superseded: the maintenance has changed; OverQuota; OverRate; Invalid: the new server's
+        group is gone; Unavailable.
         """
 
     async def forget(self, run: Run, before: QuotaUsage | None = None) -> None:
@@ -244,6 +249,9 @@ class Journal(Protocol):
 
         The cost in rows is that of the undone.
         """
+
+    async def newest_starts(self, saga: str, source_host: HostName, now: float) -> list[float]:
+        """Return when the runs of a saga from a host were accepted in the last minute, the oldest first."""
 
     async def highest_ticket(self) -> int:
         """Return the highest ticket of the open runs; 0: none has drawn one."""

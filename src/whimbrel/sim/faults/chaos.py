@@ -56,6 +56,7 @@ READS = frozenset(
         "with_zone_names",
         "zoned_hosts",
         "newest_ends",
+        "newest_starts",
         "highest_ticket",
     }
 )

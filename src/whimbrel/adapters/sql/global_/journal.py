@@ -23,12 +23,13 @@ from whimbrel.adapters.sql.global_.run_progress import note_progress, read_progr
 from whimbrel.adapters.sql.global_.run_rows import COLUMNS, Sagas, read_run, run_values, source_host_of
 from whimbrel.adapters.sql.global_.server_groups import join
 from whimbrel.adapters.sql.tables.global_ import actions, runs
-from whimbrel.domain.errors import Busy, Conflict, NotFound, Superseded
+from whimbrel.domain.errors import Busy, Conflict, NotFound, OverRate, Superseded
 from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.domain.run import Action, Facts, Run, Verdict
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.directory import Usage
 from whimbrel.ports.stores.journal import (
+    MINUTE_S,
     Evidence,
     ItemStart,
     JournalCursor,
@@ -92,6 +93,12 @@ _count_done = fixed(
 )
 _newest_undone = fixed(
     sa.select(runs).where(runs.c.number.in_(_newest_ends), runs.c.state == "undone").order_by(runs.c.number)
+)
+_newest_starts = fixed(  # without those that a clock wrote that has since been set back
+    sa.select(runs.c.created_at)
+    .where(runs.c.saga == bindparam("b_saga"), runs.c.source_host == bindparam("b_host"))
+    .where(runs.c.created_at > bindparam("b_after"), runs.c.created_at < bindparam("b_before"))
+    .order_by(runs.c.created_at)
 )
 _highest_ticket = fixed(  # the end of an index
     sa.select(sa.func.max(runs.c.ticket)).where(runs.c.ticket.is_not(None), runs.c.finished_at.is_(None))
@@ -174,6 +181,7 @@ class SqlJournal:
         behind: Sequence[RunId] = (),
         before_queued: bool = False,
         item: ItemStart | None = None,
+        most_per_minute: int = 0,
     ) -> Run[Facts]:
         async with self._writing_run() as tx:
             if behind:
@@ -193,6 +201,8 @@ class SqlJournal:
                 if new_server and new_server.spec.requested_group:
                     most = limits.group_members if limits else -1
                     await join(tx, new_server.spec.requested_group, new_server.id, most)
+            if most_per_minute:
+                await _check_rate(tx, run, most_per_minute)
             if item:
                 await start_item(tx, item, run.id, run.created_at)
             run = replace(run, queued=bool(behind))
@@ -407,6 +417,10 @@ class SqlJournal:
             [[[done]], undone] = await tx.ask((_count_done, which), (_newest_undone, which))
         return int(done), [self._run(row) for row in undone]
 
+    async def newest_starts(self, saga: str, source_host: HostName, now: float) -> list[float]:
+        async with self._db.look() as tx:
+            return await _starts(tx, saga, source_host, now)
+
     async def highest_ticket(self) -> int:
         return int(await self._db.value(_highest_ticket) or 0)
 
@@ -459,6 +473,20 @@ def _added(usage: QuotaUsage, before: QuotaUsage | None) -> Usage:
     was = before or QuotaUsage(vcpus=0, memory_mib=0)
     instances = bool(usage.vcpus or usage.memory_mib) - bool(was.vcpus or was.memory_mib)
     return Usage(instances=instances, cores=usage.vcpus - was.vcpus, ram_mib=usage.memory_mib - was.memory_mib)
+
+
+async def _check_rate(tx: Tx, run: Run, most: int) -> None:
+    """Check how many runs of this saga left the host in the minute before. Raises: OverRate."""
+    host = source_host_of(run)
+    assert host, "the limit is one of a host"
+    await wait_for_turn(tx, f"the rate of {run.saga} from {host}")
+    if len(await _starts(tx, run.saga, host, run.created_at)) >= most:
+        raise OverRate(f"{most} a minute may begin from host {host}, and have begun in the last one")
+
+
+async def _starts(tx: Tx, saga: str, source_host: str, now: float) -> list[float]:
+    which = {"b_saga": saga, "b_host": source_host, "b_after": now - MINUTE_S, "b_before": now + MINUTE_S}
+    return [row.created_at for row in await tx.rows(_newest_starts, which)]
 
 
 def _check_saved(run: Run, done: Told) -> None:
