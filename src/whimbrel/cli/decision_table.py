@@ -97,10 +97,12 @@ def _left_out(inside: int, outside: int, untold: int) -> Iterator[Text]:
 
 
 def sentences(decision: Decision) -> Iterator[Text]:
-    """Yield the result, the zone that was kept, and what would help."""
+    """Yield the result, the zone that was kept, what was overridden, and what would help."""
     yield Text(decision.summary, "" if decision.found else "red")
     if decision.availability_zone_because and decision.availability_zone_because not in decision.summary:
         yield Text(f"Zone: {decision.availability_zone_because}.")
+    if decision.overridden:
+        yield Text(f"Forced, although {'; '.join(one.words for one in decision.overridden)}.")
     if decision.change:
         yield Text(decision.change, "bold")
     if decision.hosts and not decision.considered:

@@ -26,6 +26,7 @@ async def evacuate(
     server: Server,
     host: HostName | None = None,
     *,
+    forced: bool = False,
     stops: bool = False,
     leaves_cell: bool = False,
     admin_pass: str | None = None,
@@ -33,8 +34,9 @@ async def evacuate(
 ) -> Evacuation:
     """Begin to evacuate a server. It goes on once it is evident that its guest cannot run.
 
-    host: the only target allowed. stops: whether the guest stays stopped there. leaves_cell: whether it may go to
-    another cell. admin_pass: for the new disk, if it has a config drive; None: as before.
+    host: the only target allowed. forced: whether it is taken also if the operator reserves or spares it. stops:
+    whether the guest stays stopped there. leaves_cell: whether it may go to another cell. admin_pass: for the new disk,
+    if it has a config drive; None: as before.
     most_per_minute: how many may begin in a minute from its host, this one among them; 0: any number.
     Raises: Invalid: its host is up, or the server may not go to the target; NotFound: no such target; WrongState;
     Conflict: another run on the server is open; OverRate; Unavailable.
@@ -45,7 +47,7 @@ async def evacuate(
     plain = requests.facts_at(cloud, server, source)
     known = {field: getattr(plain, field) for field in plain.__struct_fields__}
     changes = {"admin_pass": admin_pass} if admin_pass else {}
-    asked = {"wanted_host": host, "stops": stops, "leaves_cell": leaves_cell, "changes": changes}
+    asked = {"wanted_host": host, "forced": forced, "stops": stops, "leaves_cell": leaves_cell, "changes": changes}
     facts = EvacuationFacts(**known | asked)
     if host is not None:
         if host not in (await cloud.fleets.now()).row:

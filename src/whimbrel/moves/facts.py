@@ -101,6 +101,7 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # At the choice of the target. In the journal this field, requested_nics and requested_volumes keep former names.
     zone_request: ZoneRequest | None = msgspec.field(default=None, name="zone_wish")
     wanted_host: HostName | None = None
+    forced: bool = False  # whether that host is taken also if the operator reserves or spares it
     same_host: bool = False  # whether the source may be the target
     target: Location | None = None
     alternates: tuple[Location, ...] = ()

@@ -35,6 +35,7 @@ async def migrate_live(
     server: Server,
     host: HostName | None,
     *,
+    forced: bool = False,
     block_migration: bool | None = None,
     zone: str | None = None,
     leaves_zone: bool = False,
@@ -44,6 +45,7 @@ async def migrate_live(
 ) -> Run[MoveFacts]:
     """Begin a live migration. host: None: the scheduler chooses.
 
+    forced: whether the host is taken also if the operator reserves or spares it.
     block_migration: None: as the disks of the server need it. zone: id of the one that it is to move to.
     leaves_zone, leaves_cell: whether it may leave the zone that binds it, and its cell.
     policy: fields of `LivePolicy` for this one; they go before those of its flavor and its project.
@@ -54,6 +56,7 @@ async def migrate_live(
         cloud,
         server,
         host,
+        forced=forced,
         block_migration=block_migration,
         zone=zone,
         leaves_zone=leaves_zone,
@@ -71,6 +74,7 @@ async def live_facts(
     server: Server,
     host: HostName | None,
     *,
+    forced: bool = False,
     block_migration: bool | None = None,
     zone: str | None = None,
     leaves_zone: bool = False,
@@ -84,6 +88,7 @@ async def live_facts(
     facts = replace(
         await facts_of(cloud, server),
         wanted_host=host,
+        forced=forced,
         asked_zone=zone,
         leaves_zone=leaves_zone,
         leaves_cell=leaves_cell,

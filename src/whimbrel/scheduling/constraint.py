@@ -39,7 +39,8 @@ class Constraint:
     """One condition on every host.
 
     words: true of each host that fails. vague: examining a host shows more. suggestion: the change that makes a
-    host pass, continuing "it would fit with ..."; None: there is none.
+    host pass, continuing "it would fit with ..."; None: there is none. overridable: a wish of the operator, which does
+    not count if an administrator forces the choice of a host.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Constraint:
     free: Numbers | None = None
     suggestion: Suggestion = no_suggestion
     vague: bool = False
+    overridable: bool = False
 
     def reason(self, host_index: int) -> Reason:
         free = None if self.free is None else max(0, int(self.free[host_index]))

@@ -66,6 +66,7 @@ class DecisionTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     zone: str | None = None
     zone_because: str = ""
     chosen: tuple[HostName, ...] = ()  # best first; the others are tried if it refuses
+    overridden: tuple[Reason, ...] = ()  # against the first of them, but the request forces it
     unreachable: tuple[CellName, ...] = ()  # candidate cells that did not answer
     counts: tuple[Count, ...] = ()
     misses: tuple[Miss, ...] = ()  # nearest first; none if a host was chosen
@@ -126,6 +127,7 @@ def make_trace(
         zone=request.zone,
         zone_because=request.zone_because,
         chosen=taken,
+        overridden=_overridden(ranking, taken[0]) if taken else (),
         unreachable=tuple(
             cell for cell in sorted(snapshot.fleet.unreachable) if request.cells is None or cell in request.cells
         ),
@@ -133,6 +135,11 @@ def make_trace(
         misses=() if taken else _misses(ranking, near_misses),
         **_columns(ranking, near_misses, most),
     )
+
+
+def _overridden(ranking: Ranking, host: HostName) -> tuple[Reason, ...]:
+    host_index = ranking.snapshot.fleet.row[host]
+    return tuple(each.reason(host_index) for each in ranking.overridden if not each.passes[host_index])
 
 
 def _counts(ranking: Ranking, near_misses: Mapping[int, NearMiss]) -> tuple[Count, ...]:

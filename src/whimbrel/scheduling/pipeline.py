@@ -14,7 +14,7 @@ from whimbrel.ports.arrays import Floats, Mask, Numbers
 from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.scheduling.capacity_query import in_force, room
 from whimbrel.scheduling.constraint import Constraint
-from whimbrel.scheduling.filters.by_name import COMPUTE, FILTERS, enabled
+from whimbrel.scheduling.filters.by_name import COMPUTE, enabled, evaluated
 from whimbrel.scheduling.filters.by_request import asked
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
@@ -35,11 +35,14 @@ class Ranking:
     weights: Floats  # of these, in that order
     parts: dict[str, Floats]  # by weigher, in that order
     simple: Mask  # by host: its root provider alone fulfils the request
+    overridden: tuple[Constraint, ...] = ()  # those that do not count because the choice is forced
 
 
 def rank(request: Request, snapshot: Snapshot) -> Ranking:
     resources = in_force(request.resources, snapshot.capacity)
-    constraints = _constraints(request, resources, snapshot)
+    all_of_them = _constraints(request, resources, snapshot)
+    overridden = tuple(one for one in all_of_them if one.overridable and request.forced)
+    constraints = tuple(one for one in all_of_them if one not in overridden)
     first, misses = _verdicts(constraints, len(snapshot))
     left = np.flatnonzero(first == 0)
     parts = weigh(request, snapshot, left)
@@ -57,6 +60,7 @@ def rank(request: Request, snapshot: Snapshot) -> Ranking:
         weights=total[by_weight],
         parts={name: part[by_weight] for name, part in parts.items()},
         simple=snapshot.capacity.simple(resources),
+        overridden=overridden,
     )
 
 
@@ -73,8 +77,8 @@ def _verdicts(constraints: Sequence[Constraint], hosts: int) -> tuple[Numbers, N
 
 def _constraints(request: Request, resources: ResourceRequest, snapshot: Snapshot) -> tuple[Constraint, ...]:
     names = enabled(snapshot.rules)
-    before = [FILTERS[name](request, snapshot) for name in names if name == COMPUTE]
-    after = [FILTERS[name](request, snapshot) for name in names if name != COMPUTE]
+    before = [evaluated(name, request, snapshot) for name in names if name == COMPUTE]
+    after = [evaluated(name, request, snapshot) for name in names if name != COMPUTE]
     found = [*asked(request, snapshot)]
     for some in (*before, room(resources, snapshot), *after):
         found += some

@@ -41,6 +41,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     zone_because: str = ""  # why it must be in this zone
     preferred_zone: str | None = None
     host: HostName | None = None
+    forced: bool = False  # whether an administrator overrides for this host what is overridable
     excluded: frozenset[HostName] = frozenset()
     excluded_because: str = "it is the host that the server is on"
     group: GroupState | None = None

@@ -56,6 +56,12 @@ def lines(what: RenderableType) -> list[str]:
     return [line.rstrip() for line in written.file.getvalue().splitlines()]
 
 
+def test_what_was_overridden_is_said() -> None:
+    overridden = [{"words": "its service is disabled"}, {"words": "it is for other projects"}]
+    seen = lines(decision_table.whole(read(overridden=overridden), everything=False))
+    assert "Forced, although its service is disabled; it is for other projects." in seen
+
+
 def test_the_best_comes_first_and_each_says_why() -> None:
     seen = lines(decision_table.whole(read(), everything=False))
     assert [line.split() for line in seen[:6]] == [

@@ -71,6 +71,21 @@ def test_every_reason() -> None:
     }
 
 
+def test_a_forced_request_overrides_what_the_operator_wishes() -> None:
+    rules = SchedulerRules(enabled_filters=("ComputeFilter", "NumInstancesFilter"), max_instances_per_host=1)
+    hosts = [host("spared", enabled=False), host("free"), host("down", enabled=False, seen_at=0.0)]
+    now = snapshot(hosts, loads={"spared": Load(servers=1), "free": Load(servers=0)}, rules=rules)
+    record = told(now, asking(host=HostName("spared"), forced=True))
+    assert record.chosen == ("spared",)
+    assert [one.words for one in record.overridden] == [
+        *("its service is disabled", "it has the maximum number of servers"),
+    ]
+    assert from_bytes(to_bytes(record)) == record
+    assert told(now, asking(host=HostName("free"), forced=True)).overridden == ()
+    assert reasons(told(now, asking(host=HostName("down"), forced=True)))["down"] == "its service is down"
+    assert told(now, asking(host=HostName("spared"))).chosen == ()
+
+
 def test_a_reason_has_the_numbers_asked_and_free() -> None:
     record = told(snapshot([host("full")], {"full": FREE | {"VCPU": 1}}), asking())
     [one] = record.considered

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from whimbrel.api.views.decisions import Considered, Count, Decision, Miss
+from whimbrel.api.views.decisions import Considered, Count, Decision, Miss, Reason
 from whimbrel.ports.stores.zones import Zones, name_of
 from whimbrel.scheduling.advice import change_for_owner, smallest_change
 from whimbrel.scheduling.decision import DecisionTrace
@@ -15,6 +15,7 @@ async def shown(record: DecisionTrace, zones: Zones, *, hosts: bool) -> Decision
         considered = record.considered
         decision.change = smallest_change(record)
         decision.chosen = list(record.chosen)
+        decision.overridden = msgspec.convert(record.overridden, list[Reason], from_attributes=True)
         decision.considered = msgspec.convert(considered, list[Considered], from_attributes=True)
         decision.untold = record.hosts - len(considered)
         decision.misses = msgspec.convert(record.misses, list[Miss], from_attributes=True)

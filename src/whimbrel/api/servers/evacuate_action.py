@@ -1,6 +1,6 @@
 """POST /servers/{id}/action with `evacuate`: build a server of a dead host again elsewhere.
 
-Source: reference of Nova 34, sections 1.3 and 2.2. A forced evacuation, which Nova had until 2.67, is refused.
+Source: reference of Nova 34, sections 1.3 and 2.2.
 """
 
 from typing import Any
@@ -24,8 +24,9 @@ async def evacuate(call: Call) -> Any:
     asked, server = call.body["evacuate"], call.server
     action_states.check(server, "evacuate", evacuation_requests.EVACUABLE, tasks=())
     host, says = asked.get("host"), call.minor < FINDS_OUT_SINCE
-    if truth(asked.get("force", False)):
-        raise Invalid("An evacuation is not forced: its target is always checked. Leave out 'force'.")
+    forced = truth(asked.get("force", False))
+    if forced and not host:
+        raise Invalid("Can't force to a non-provided destination")
     if says and server.has_local_root and truth(asked["onSharedStorage"]):
         raise Invalid(
             "Invalid input: no host reaches the disks of another host, so onSharedStorage must be False. The disk is"
@@ -39,6 +40,7 @@ async def evacuate(call: Call) -> Any:
         call.requester,
         server,
         HostName(host) if host else None,
+        forced=forced,
         stops=call.minor >= STOPS_SINCE and server.vm_state != "error",
         leaves_cell=action_states.may_leave_cell(call),
         admin_pass=admin_pass,

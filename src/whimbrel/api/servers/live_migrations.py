@@ -34,6 +34,7 @@ async def begin(call: Call) -> None:
     action_states.check_lock(call)
     action_states.check(call.server, "os-migrateLive", live_requests.LIVE_STATES)
     how: dict[str, Any] = {
+        "forced": truth(requested.get("force", False)),
         "block_migration": _block_migration(requested["block_migration"]),
         "leaves_cell": action_states.may_leave_cell(call),
     }
@@ -43,17 +44,12 @@ async def begin(call: Call) -> None:
 
 
 def _host(call: Call, requested: Mapping[str, Any]) -> HostName | None:
-    """Return the requested host. Raises: Forbidden; Invalid: the scheduler is to be bypassed."""
-    host, forced = requested["host"], truth(requested.get("force", False))
+    """Return the requested host. Raises: Forbidden; Invalid: it is forced, and there is none."""
+    host = requested["host"]
     if host is not None:
         call.check("os_compute_api:os-migrate-server:migrate_live:host", action_states.owner_of(call))
-    if forced and host is None:
+    elif truth(requested.get("force", False)):
         raise Invalid("Can't force to a non-provided destination")
-    if forced:
-        raise Invalid(
-            f"A live migration is never forced: host {host} must have what the server needs. Omit 'force' to have it"
-            " checked."
-        )
     return None if host is None else HostName(host)
 
 

@@ -34,7 +34,9 @@ class Miss(msgspec.Struct, kw_only=True):
 
 
 class Decision(msgspec.Struct, kw_only=True):
-    """untold: the number of considered hosts that are not listed."""
+    """untold: the number of considered hosts that are not listed. overridden: what the request, which was forced,
+    overrides at the chosen host.
+    """
 
     found: bool
     summary: str
@@ -46,6 +48,7 @@ class Decision(msgspec.Struct, kw_only=True):
     hosts: int = 0
     counts: list[Count] = []
     chosen: list[str] = []
+    overridden: list[Reason] = []
     considered: list[Considered] = []
     untold: int = 0
     misses: list[Miss] = []

@@ -80,6 +80,7 @@ async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str =
         zone_because=zone.because if zone.zone else "",
         preferred_zone=zone.preferred,
         host=facts.wanted_host,
+        forced=facts.forced,
         excluded=frozenset() if source is None or facts.same_host else frozenset({source.host}),
         group=await group_state(facts, server, cloud),
         flavor=facts.new_flavor,
@@ -112,7 +113,8 @@ async def rules_of_claim(move: Move, cloud: Cloud) -> tuple[GroupRule | None, Ho
     """Return the rules of the target's claim: that of the server's group (None: it is in no group) and of the host."""
     target = target_of(move)
     group = await group_of(move.facts, move.subject, cloud)
-    return group_rule(group, target.provider) if group else None, host_rule(target, cloud)
+    host = host_rule(target, cloud, forced=move.facts.forced)
+    return group_rule(group, target.provider) if group else None, host
 
 
 def check(facts: MoveFacts, cloud: Cloud) -> None:

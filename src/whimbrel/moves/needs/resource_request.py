@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.moves.facts import MovedPort, MoveFacts, target_hardware
 from whimbrel.moves.needs.segments import kept_to_segments
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import ResourceRequest
+from whimbrel.ports.placement.placement import DISABLED
 from whimbrel.ports.services.network import Port, PortRequest, group_of
 from whimbrel.scheduling.filters.isolated_aggregates import confined
 from whimbrel.scheduling.requirements.requested_hardware import traits_of
@@ -34,7 +37,14 @@ async def of_move(facts: MoveFacts, cloud: Cloud) -> ResourceRequest:
         of_host=(*_traits_of_ports(facts), *traits_of_hardware(facts)),
     )
     asked = await kept_to_segments(asked, facts, cloud)
-    return confined(asked, (await cloud.fleets.now()).aggregates, facts.owner.project, rules)
+    asked = confined(asked, (await cloud.fleets.now()).aggregates, facts.owner.project, rules)
+    return _also_disabled(asked) if facts.forced else asked
+
+
+def _also_disabled(asked: ResourceRequest) -> ResourceRequest:
+    """Return the request also of a host whose service is disabled."""
+    otherwise = asked.otherwise and _also_disabled(asked.otherwise)
+    return replace(asked, root_forbidden=asked.root_forbidden - {DISABLED}, otherwise=otherwise)
 
 
 def _traits_of_ports(facts: MoveFacts) -> tuple[str, ...]:

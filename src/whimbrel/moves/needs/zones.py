@@ -44,10 +44,11 @@ async def zone_request(facts: MoveFacts, cloud: Cloud) -> ZoneRequest:
     return requested
 
 
-def host_rule(target: Location, cloud: Cloud) -> HostRule:
-    """Return the rule for a claim: its host is enabled, and in the zone in which it was chosen."""
+def host_rule(target: Location, cloud: Cloud, *, forced: bool) -> HostRule:
+    """Return the rule for a claim: its host is in the zone in which it was chosen, and enabled unless it is forced."""
     by_no_aggregate = {""} if target.zone == cloud.rules.default_availability_zone else set()
-    return HostRule(root=target.provider, zones=frozenset({target.zone} | by_no_aggregate))
+    zones = frozenset({target.zone} | by_no_aggregate)
+    return HostRule(root=target.provider, zones=zones, may_be_disabled=forced)
 
 
 async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneRequest | None:

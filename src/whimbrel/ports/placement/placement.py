@@ -43,6 +43,7 @@ class HostRule(msgspec.Struct, frozen=True, kw_only=True):
 
     root: ProviderId  # of the host that the claim is on
     zones: frozenset[str]  # accepted zone ids; "": hosts that no aggregate puts into a zone
+    may_be_disabled: bool = False  # as an administrator's request that is forced accepts it
 
 
 class HostZone(msgspec.Struct, frozen=True, kw_only=True):

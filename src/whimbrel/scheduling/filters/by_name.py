@@ -4,6 +4,7 @@ The rule enabled_filters selects them. Their order is the order in which reasons
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.scheduling.constraint import Constraint
@@ -32,7 +33,7 @@ def compute(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     def enable(host_index: int) -> str:
         return f"its service enabled (openstack compute service set --enable {fleet.names[host_index]} nova-compute)"
 
-    yield Constraint(COMPUTE, fleet.enabled, "its service is disabled", suggestion=enable)
+    yield Constraint(COMPUTE, fleet.enabled, "its service is disabled", suggestion=enable, overridable=True)
     yield Constraint(
         COMPUTE, fleet.up(snapshot.now), "its service is down", suggestion=lambda host_index: "its service up"
     )
@@ -66,6 +67,29 @@ FILTERS: Mapping[str, Filter] = {
     "NumInstancesFilter": by_host.num_instances,
     "AggregateNumInstancesFilter": by_aggregate.num_instances,
 }
+
+
+OVERRIDABLE = frozenset(
+    {
+        "IsolatedHostsFilter",
+        "AggregateMultiTenancyIsolation",
+        "AggregateInstanceExtraSpecsFilter",
+        "AggregateTypeAffinityFilter",
+        "AggregateImagePropertiesIsolation",
+        METRICS,
+        "IoOpsFilter",
+        "AggregateIoOpsFilter",
+        "NumInstancesFilter",
+        "AggregateNumInstancesFilter",
+    }
+)
+"""Filters by which the operator reserves or spares hosts. Others say what a host has, or what the owner asks for."""
+
+
+def evaluated(name: str, request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    """Yield the constraints of the filter of this name."""
+    for constraint in FILTERS[name](request, snapshot):
+        yield replace(constraint, overridable=True) if name in OVERRIDABLE else constraint
 
 
 def enabled(rules: SchedulerRules) -> list[str]:

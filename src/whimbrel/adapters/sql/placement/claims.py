@@ -166,7 +166,7 @@ async def rewrite(
 def _check_host(rule: HostRule, told: Told) -> None:
     """Raises: Refused."""
     [(is_disabled, zone)] = told.all()
-    if is_disabled:
+    if is_disabled and not rule.may_be_disabled:
         raise Refused("The host is disabled by now.")
     if zone is not None and zone not in rule.zones:
         raise Refused("The host is in another availability zone by now, or on its way to one.")
