@@ -26,17 +26,19 @@ OTHER_PROJECT = ProjectId("44444444444444444444444444444444")
 
 
 class Tokens:
-    """An identity service whose tokens say who holds them: role, or role@project."""
+    """An identity service whose tokens say who holds them: role, role@project, or role@system."""
 
     async def principal(self, token: str) -> Principal | None:
         role, _, project = token.partition("@")
         if role not in ("reader", "member", "manager", "admin", "service", "nobody"):
             return None
+        system = project == "system"
         return Principal(
             user_id=USER if role != "admin" else UserId("admin"),
             user_name=role,
-            project_id=ProjectId(project or PROJECT),
+            project_id=ProjectId("" if system else project or PROJECT),
             roles=with_implied([role]) if role != "nobody" else frozenset(),
+            system_scope="all" if system else "",
         )
 
 

@@ -92,13 +92,14 @@ def test_a_file_changes_any_rule(tmp_path: Path) -> None:
     assert not allows(rights, "placement:traits:list", principal("admin"))
 
 
-def test_a_file_may_ask_for_a_token_for_the_system(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rule", ["role:admin", "role:admin and system_scope:all", "@"])
+def test_a_token_for_the_system_is_refused_whatever_a_file_says(tmp_path: Path, rule: str) -> None:
     file = tmp_path / "policy.yaml"
-    file.write_text(f"{LIST}: role:admin and system_scope:all\n")
-    rights = access("legacy", Policy.load(DEFAULTS["legacy"], file))
+    file.write_text(f'"{LIST}": "{rule}"\n')
+    policy = Policy.load(DEFAULTS["legacy"], file)
     for_a_project = principal("admin")
-    assert not allows(rights, LIST, for_a_project)
-    assert allows(rights, LIST, replace(for_a_project, system_scope="all"))
+    assert policy.allows(LIST, for_a_project, {}) is ("system_scope" not in rule)
+    assert not policy.allows(LIST, replace(for_a_project, project_id=ProjectId(""), system_scope="all"), {})
 
 
 @pytest.mark.parametrize("rule", RULES)

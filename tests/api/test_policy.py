@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from tests.api.front import Front
 from whimbrel.api.http.policy import DEFAULTS, RULES
 from whimbrel.api.routes import ROUTES
 from whimbrel.domain.errors import Forbidden, Invalid
@@ -11,6 +13,7 @@ from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.policy import Policy
 from whimbrel.http.routes import OPEN
 from whimbrel.ports.services.identity import Principal, with_implied
+from whimbrel.sim.cloud.cloud import PROJECT
 
 POLICY = Policy.load(DEFAULTS)
 MINE = {"project_id": "mine", "user_id": "me"}
@@ -57,6 +60,25 @@ def test_no_is_said_in_novas_words() -> None:
         POLICY.check("os_compute_api:os-services:list", principal("member"), MINE)
     assert refusal.value.reason == "Policy doesn't allow os_compute_api:os-services:list to be performed."
     POLICY.check("os_compute_api:os-services:list", principal("admin"), MINE)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_token_for_the_system_passes_no_rule_of_a_request(rule: str) -> None:
+    admin = replace(principal("admin"), project_id=ProjectId(""), system_scope="all")
+    assert not POLICY.allows(rule, admin, YOURS)
+    assert POLICY.allows("context_is_admin", admin, YOURS)
+
+
+async def test_requests_with_a_token_for_the_system(front: Front) -> None:
+    server = await front.boot()
+    for method, path in (
+        *(("GET", "/servers/detail"), ("GET", f"/servers/{server}"), ("DELETE", f"/servers/{server}")),
+        *(("GET", "/limits"), ("GET", "/os-services"), ("GET", "/os-keypairs"), ("GET", "/whimbrel/moves")),
+    ):
+        answer = await front.ask(method, path, who="admin@system")
+        assert (answer.status_code, "Policy doesn't allow" in answer.text) == (403, True), path
+    assert (await front.ask("GET", "/flavors", who="admin@system")).status_code == 200  # without a rule, as in Nova
+    assert (await front.ask("GET", f"/{PROJECT}/servers", who="admin@system")).status_code == 400
 
 
 def test_a_remembered_answer_is_only_for_the_same_question() -> None:

@@ -23,6 +23,8 @@ from whimbrel.ports.services.identity import (
     NewToken,
     Project,
     Role,
+    SystemAssignment,
+    SystemGroupAssignment,
     User,
     with_implied,
 )
@@ -369,6 +371,57 @@ async def test_the_end_of_a_group_takes_its_roles(store: SqlIdentity, clock: Jum
     assert await store.principal("ann in p2") is None
     assert (await store.principal("eve in p2") is not None) is (end == "leave")
     assert await store.principal("ann in p1") is not None
+
+
+def system_token(user: str, clock: JumpingClock) -> NewToken:
+    return replace(token(user, None, clock), text=f"{user} in the system", system_scope="all")
+
+
+READER = SystemAssignment(user_id=UserId("ann"), role_id="r-reader")
+TEAM_MEMBER = SystemGroupAssignment(group_id=TEAM.id, role_id="r-member")
+
+
+async def test_a_token_for_the_system_follows_the_roles_there(store: SqlIdentity, clock: JumpingClock) -> None:
+    with pytest.raises(Refused):
+        await store.issue(system_token("ann", clock))
+    for _ in range(2):
+        await store.assign(READER)
+    issued = (await store.issue(system_token("ann", clock))).principal
+    assert (issued.roles, issued.project_id, issued.system_scope) == ({"reader"}, "", "all")
+    assert await store.principal("ann in the system") == issued
+    assert (await store.grant("ann in the system")).principal == issued
+    await store.add(TEAM)
+    await store.assign(TEAM_MEMBER)
+    await store.join(TEAM.id, "ann")
+    assert await roles_of(store, "ann in the system") == {"member", "reader"}
+    await store.unassign(READER)
+    with pytest.raises(NotFound):
+        await store.unassign(READER)
+    await store.change(Role, "r-member", {"name": "follower"})
+    assert await roles_of(store, "ann in the system") == {"follower"}
+    await store.remove(Role, "r-member")
+    assert await store.principal("ann in the system") is None
+    with pytest.raises(NotFound):
+        await store.grant("ann in the system")
+    assert await store.assignments(SystemGroupAssignment) == []
+
+
+@pytest.mark.parametrize("end", ["leave", "unassign", "remove", "disable"])
+async def test_a_token_for_the_system_ends(store: SqlIdentity, clock: JumpingClock, end: str) -> None:
+    await store.add(TEAM)
+    await store.assign(TEAM_MEMBER)
+    await store.join(TEAM.id, "ann")
+    await store.issue(system_token("ann", clock))
+    match end:
+        case "leave":
+            await store.leave(TEAM.id, "ann")
+        case "unassign":
+            await store.unassign(TEAM_MEMBER)
+        case "remove":
+            await store.remove(Group, TEAM.id)
+        case _:
+            await store.change(User, "ann", {"enabled": False})
+    assert await store.principal("ann in the system") is None
 
 
 async def test_nobody_of_a_disabled_domain_has_a_token(store: SqlIdentity, clock: JumpingClock) -> None:

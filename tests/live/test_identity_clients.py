@@ -1,8 +1,10 @@
 """Unmodified clients of Keystone against a running cloud."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.live.openstack_client import openstack_client
 from tests.live.running_cloud import ADMIN, RunningCloud, running_cloud
@@ -34,6 +36,41 @@ def test_programs_groups_domains_and_services(tmp_path: Path) -> None:
         keys = cloud.openstack("ec2", "credentials", "create")
         assert [line["Access"] for line in cloud.openstack("ec2", "credentials", "list")] == [keys["access"]]
         assert "not supported" in cloud.refusal("trust", "list", cloud=ADMIN)
+        _reader_in_the_system_reads(cloud)
+
+
+def _reader_in_the_system_reads(cloud: RunningCloud) -> None:
+    admin, demo = (_in_system(cloud, name) for name in (ADMIN, "whimbrel"))
+    admin("role", "add", "--system", "all", "--user", "demo", "reader")
+    listed = cloud.openstack("role", "assignment", "list", "--system", "all", "--names", cloud=ADMIN)
+    assert {(line["Role"], line["User"], line["System"]) for line in listed} == {
+        ("admin", "admin@Default", "all"),
+        ("reader", "demo@Default", "all"),
+    }
+    assert "admin" in demo("user", "list", "-f", "value", "-c", "Name").split()
+    assert "403" in demo("user", "create", "other", fails=True)
+    assert "403" in admin("server", "list", "--all-projects", fails=True)
+    admin("role", "remove", "--system", "all", "--user", "demo", "reader")
+    assert "401" in demo("user", "list", fails=True)
+
+
+def _in_system(cloud: RunningCloud, name: str) -> Callable[..., str]:
+    """Return what runs a command with a token for the system. name: of the user's entry in clouds.yaml."""
+    auth = yaml.safe_load(cloud.home.clouds.read_text())["clouds"][name]["auth"]
+    environment = {key: value for key, value in cloud.environment.items() if key != "OS_CLIENT_CONFIG_FILE"} | {
+        "OS_AUTH_URL": auth["auth_url"],
+        "OS_USERNAME": auth["username"],
+        "OS_PASSWORD": auth["password"],
+        "OS_USER_DOMAIN_ID": "default",
+        "OS_SYSTEM_SCOPE": "all",
+    }
+
+    def run(*words: str, fails: bool = False) -> str:
+        done = openstack_client().run(list(words), environment)
+        assert (done.returncode != 0) is fails, (words, done.stderr)
+        return done.stderr if fails else done.stdout
+
+    return run
 
 
 def _program_lists_servers(cloud: RunningCloud) -> None:

@@ -14,7 +14,11 @@ def list_rules() -> list[RuleDefault]:
     """Return every rule with its default, as `oslopolicy-sample-generator --namespace whimbrel` writes them."""
     defaults = {**compute.DEFAULTS, **placement.DEFAULTS["legacy"]}
     requests = rule_requests()
-    return [RuleDefault(name, text, "\n".join(requests.get(name, ())) or None) for name, text in defaults.items()]
+    scopes = {name: ["project"] if ":" in name else None for name in defaults}
+    return [
+        RuleDefault(name, text, "\n".join(requests.get(name, ())) or None, scope_types=scopes[name])
+        for name, text in defaults.items()
+    ]
 
 
 def rule_requests() -> dict[str, list[str]]:

@@ -39,6 +39,8 @@ PROJECT = "/v3/projects/{project_id}"
 TAGS = PROJECT + "/tags"
 ROLES_OF_USER = "/v3/projects/{project_id}/users/{user_id}/roles"
 ROLES_OF_GROUP = "/v3/projects/{project_id}/groups/{group_id}/roles"
+SYSTEM_ROLES_OF_USER = "/v3/system/users/{user_id}/roles"
+SYSTEM_ROLES_OF_GROUP = "/v3/system/groups/{group_id}/roles"
 DOMAIN = "/v3/domains/{domain_id}"
 GROUP = "/v3/groups/{group_id}"
 MEMBER = GROUP + "/users/{user_id}"
@@ -60,6 +62,7 @@ ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("GET", "/v3/auth/catalog", tokens.show_catalog, holder),
     ("GET", "/v3/auth/projects", tokens.list_projects, holder),
     ("GET", "/v3/auth/domains", tokens.list_domains, holder),
+    ("GET", "/v3/auth/system", tokens.list_systems, holder),
     ("GET", "/v3/users", accounts.list_users, admin),
     ("POST", "/v3/users", accounts.create_user, admin),
     ("GET", USER, showing(User), oneself),
@@ -93,7 +96,14 @@ ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("PUT", ROLES_OF_GROUP + "/{role_id}", role_assignments.assign, admin),
     ("DELETE", ROLES_OF_GROUP + "/{role_id}", role_assignments.unassign, admin),
     ("PUT", DOMAIN + "/{holders}/{holder_id}/roles/{role_id}", role_assignments.refuse, admin),
-    ("PUT", "/v3/system/{holders}/{holder_id}/roles/{role_id}", role_assignments.refuse, admin),
+    ("GET", SYSTEM_ROLES_OF_USER, role_assignments.list_roles, admin),
+    ("GET", SYSTEM_ROLES_OF_USER + "/{role_id}", role_assignments.check, admin),
+    ("PUT", SYSTEM_ROLES_OF_USER + "/{role_id}", role_assignments.assign, admin),
+    ("DELETE", SYSTEM_ROLES_OF_USER + "/{role_id}", role_assignments.unassign, admin),
+    ("GET", SYSTEM_ROLES_OF_GROUP, role_assignments.list_roles, admin),
+    ("GET", SYSTEM_ROLES_OF_GROUP + "/{role_id}", role_assignments.check, admin),
+    ("PUT", SYSTEM_ROLES_OF_GROUP + "/{role_id}", role_assignments.assign, admin),
+    ("DELETE", SYSTEM_ROLES_OF_GROUP + "/{role_id}", role_assignments.unassign, admin),
     ("GET", "/v3/domains", domains.index, admin),
     ("POST", "/v3/domains", domains.create, admin),
     ("GET", DOMAIN, showing(Domain), holder),

@@ -51,10 +51,16 @@ class Proof(msgspec.Struct):
     application_credential: CredentialProof | None = None
 
 
+class SystemScope(msgspec.Struct):
+    """The system as a whole; its parts have no names yet, and Keystone takes any value for all of it."""
+
+    all: bool = True
+
+
 class Scope(msgspec.Struct):
     project: RefInDomain | None = None
     domain: dict[str, Any] | None = None
-    system: dict[str, Any] | None = None
+    system: SystemScope | None = None
     unscoped: dict[str, Any] | None = None
 
 

@@ -12,7 +12,16 @@ from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity.passwords import RANDOM_COST_LOG2, hash_now, hashed
 from whimbrel.ports.clock import IdSource
-from whimbrel.ports.services.identity import Assignment, Domain, IdentityStore, Population, Project, Role, User
+from whimbrel.ports.services.identity import (
+    Assignment,
+    Domain,
+    IdentityStore,
+    Population,
+    Project,
+    Role,
+    SystemAssignment,
+    User,
+)
 
 DEFAULT_DOMAIN = Domain(id="default", name="Default", description="The default domain")
 ROLES = ("admin", "manager", "member", "reader", "service")
@@ -100,6 +109,8 @@ def _population(ids: IdSource, passwords: Passwords) -> Population:
             for project, names in user.roles.items()
             for role in names
         ],
+        # As Keystone's bootstrap: so that somebody can assign roles in the system with a token for it.
+        system_assignments=[SystemAssignment(user_id=people["admin"].id, role_id=roles["admin"].id)],
     )
 
 

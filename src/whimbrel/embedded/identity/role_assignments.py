@@ -1,4 +1,4 @@
-"""Role assignments of users and groups in projects: read and change."""
+"""Role assignments of users and groups, in projects and in the system: read and change."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,42 +12,64 @@ from whimbrel.embedded.identity.request import Call
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import (
+    AnyAssignment,
     Assignment,
     Domain,
     Group,
     GroupAssignment,
     Project,
     Role,
+    SystemAssignment,
+    SystemGroupAssignment,
     User,
     with_implied,
 )
 
 FILTERS = {"user.id": "user_id", "group.id": "group_id", "scope.project.id": "project_id", "role.id": "role_id"}
 
-Line = Assignment | GroupAssignment
+KINDS: Mapping[tuple[str, ...], type[AnyAssignment]] = {
+    ("user_id", "project_id"): Assignment,
+    ("group_id", "project_id"): GroupAssignment,
+    ("user_id",): SystemAssignment,
+    ("group_id",): SystemGroupAssignment,
+}
+"""What the path of an assignment names beside the role -> its kind."""
 
 
 async def list_all(call: Call) -> Reply:
     query = call.request.query_params
     wanted = {field: query[name] for name, field in FILTERS.items() if name in query}
-    if query.keys() & {"scope.domain.id", "scope.system"}:
-        return Reply(views.listing(call.root_url, "role_assignments", []))  # roles are for projects only
-    found: Sequence[Line]
-    if call.flag("effective"):
+    for other in ("domain", "project"):
+        if query.get("scope.system") and query.get(f"scope.{other}.id"):
+            raise Problem(400, f"Specify system or {other}, not both")
+    found: Sequence[AnyAssignment]
+    if "scope.domain.id" in query:
+        found = []  # there are no roles in domains
+    elif call.flag("effective"):
         found = await _effective(call, wanted)
     else:
-        found = [
-            *([] if "group_id" in wanted else await call.store.assignments(Assignment, **wanted)),
-            *([] if "user_id" in wanted else await call.store.assignments(GroupAssignment, **wanted)),
-        ]
+        found = await _direct(call, wanted, only_system=query.get("scope.system") == "all")
     lines = [_view(call.root_url, each) for each in found]
     if call.flag("include_names"):
         await _add_names(call, lines)
     return Reply(views.listing(call.root_url, "role_assignments", lines))
 
 
+async def _direct(call: Call, wanted: dict[str, str], only_system: bool) -> list[AnyAssignment]:
+    other = "group_id" if "user_id" in wanted else "user_id" if "group_id" in wanted else None
+    found: list[AnyAssignment] = []
+    for named, kind in KINDS.items():
+        is_of_system = "project_id" not in named
+        if other not in named and not (is_of_system and "project_id" in wanted) and (is_of_system or not only_system):
+            found += await call.store.assignments(kind, **wanted)
+    return found
+
+
 async def _effective(call: Call, wanted: dict[str, str]) -> list[Assignment]:
-    """Return what users have, with implied roles and those of their groups."""
+    """Return what users have in projects, with implied roles and those of their groups.
+
+    Source: Keystone 30 shows no roles in the system here, whatever the filters.
+    """
     if "group_id" in wanted:
         raise Problem(400, "Combining effective and group filter will always result in an empty list.")
     user_id, role_id = wanted.pop("user_id", None), wanted.pop("role_id", None)
@@ -63,14 +85,12 @@ async def _effective(call: Call, wanted: dict[str, str]) -> list[Assignment]:
 
 
 async def list_roles(call: Call) -> Reply:
-    """List the roles of a user or group in a project."""
-    found: Sequence[Line]
-    if "user_id" in call.request.params:
-        user, project = await in_path(call, User), await in_path(call, Project)
-        found = await call.store.assignments(Assignment, user_id=user.id, project_id=project.id)
-    else:
-        group, project = await in_path(call, Group), await in_path(call, Project)
-        found = await call.store.assignments(GroupAssignment, group_id=group.id, project_id=project.id)
+    """List the roles of a user or group in a project or in the system."""
+    params = call.request.params
+    await (in_path(call, User) if "user_id" in params else in_path(call, Group))
+    if "project_id" in params:
+        await in_path(call, Project)
+    found: Sequence[AnyAssignment] = await call.store.assignments(_kind(call), **params)
     has = {each.role_id for each in found}
     return listed(call, Role, [role for role in await call.store.records(Role) if role.id in has])
 
@@ -93,14 +113,17 @@ async def unassign(call: Call) -> Reply:
 
 
 async def refuse(call: Call) -> Reply:
-    """Refuse roles in domains and in the system."""
-    raise Refused("Roles can be assigned in projects only, not in domains or the system.")
+    """Refuse roles in domains."""
+    raise Refused("Roles can be assigned in projects and in the system, not in domains.")
 
 
-def _named(call: Call) -> Line:
-    """Return the assignment in the path, of a user or of a group."""
-    kind: type[Line] = Assignment if "user_id" in call.request.params else GroupAssignment
-    return msgspec.convert(call.request.params, kind)
+def _kind(call: Call) -> type[AnyAssignment]:
+    return next(kind for named, kind in KINDS.items() if call.request.params.keys() >= set(named))
+
+
+def _named(call: Call) -> AnyAssignment:
+    """Return the assignment in the path."""
+    return msgspec.convert(call.request.params, _kind(call))
 
 
 def _expand(found: list[Assignment], roles: list[Role]) -> list[Assignment]:
@@ -116,13 +139,16 @@ def _expand(found: list[Assignment], roles: list[Role]) -> list[Assignment]:
     return [Assignment(user_id=user, project_id=project, role_id=role) for user, project, role in sorted(whole)]
 
 
-def _view(url: str, each: Line) -> dict[str, Any]:
-    holder, id_ = ("user", each.user_id) if isinstance(each, Assignment) else ("group", each.group_id)
+def _view(url: str, each: AnyAssignment) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(each)
+    holder = "user" if "user_id" in fields else "group"
+    holder_id, project_id = fields[f"{holder}_id"], fields.get("project_id")
+    path = f"projects/{project_id}" if project_id else "system"
     return {
         "role": {"id": each.role_id},
-        holder: {"id": id_},
-        "scope": {"project": {"id": each.project_id}},
-        "links": {"assignment": f"{url}/v3/projects/{each.project_id}/{holder}s/{id_}/roles/{each.role_id}"},
+        holder: {"id": holder_id},
+        "scope": {"project": {"id": project_id}} if project_id else {"system": {"all": True}},
+        "links": {"assignment": f"{url}/v3/{path}/{holder}s/{holder_id}/roles/{each.role_id}"},
     }
 
 

@@ -13,9 +13,11 @@ from whimbrel.embedded.identity.bodies import (
     Proof,
     Ref,
     RefInDomain,
+    Scope,
 )
 from whimbrel.embedded.identity.record_replies import listed
-from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Call
+from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Call, admin
+from whimbrel.http.call import SERVICE_ROLE
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import (
@@ -26,6 +28,7 @@ from whimbrel.ports.services.identity import (
     NewToken,
     Project,
     Role,
+    SystemAssignment,
     User,
 )
 
@@ -47,6 +50,7 @@ async def create(call: Call) -> Reply:
         text=_new_text(),
         user_id=user.id,
         project_id=await _project_id(call.store, auth, user),
+        system_scope="all" if isinstance(auth.scope, Scope) and auth.scope.system is not None else "",
         methods=[*dict.fromkeys([*proof.methods, *(earlier.methods if earlier else [])])],
         audit_ids=[secrets.token_urlsafe(16), *(earlier.audit_ids[-1:] if earlier else [])],
         expires_at=earlier.principal.expires_at if earlier else call.context.clock.now() + TOKEN_LIFETIME_S,
@@ -127,8 +131,18 @@ async def list_projects(call: Call) -> Reply:
     return listed(call, Project, found)
 
 
+async def list_systems(call: Call) -> Reply:
+    """List the systems to which the requester can scope a token: there is one.
+
+    Source: Keystone 30 does not regard the user's groups here.
+    """
+    has = await call.store.assignments(SystemAssignment, user_id=call.principal.user_id)
+    links = {"self": f"{call.root_url}/v3/auth/system"}
+    return Reply({"system": [{"all": True}] if has else [], "links": links})
+
+
 async def list_domains(call: Call) -> Reply:
-    """List the domains to which a token can be scoped: always empty, only projects are supported."""
+    """List the domains to which a token can be scoped: always empty."""
     return listed(call, Domain, [])
 
 
@@ -147,12 +161,12 @@ async def _answer(call: Call, grant: Grant, text: str, status: int) -> Reply:
 
 
 async def _subject(call: Call) -> str:
-    """Return the token in question: the requester's own, or any for administrators and services."""
+    """Return the token in question: the requester's own, or any for those who may see all, and for services."""
     headers = call.request.headers
     subject = headers.get("x-subject-token")
     if not subject:
         raise Problem(400, "The header X-Subject-Token is missing.")
-    if subject == headers.get("x-auth-token") or call.principal.roles & {"admin", "service"}:
+    if subject == headers.get("x-auth-token") or admin(call) or SERVICE_ROLE in call.principal.roles:
         return subject
     if (await call.store.grant(subject)).principal.user_id != call.principal.user_id:
         raise Problem(403, FORBIDDEN)
@@ -210,16 +224,17 @@ async def _named_user(store: IdentityStore, given: RefInDomain) -> User | None:
 
 
 async def _project_id(store: IdentityStore, auth: Auth, user: User) -> str | None:
-    """Return the project of the token; None: unscoped. Raises: Problem."""
-    if auth.scope == "unscoped":
+    """Return the project of the token; None: it is unscoped or for the system. Raises: Problem."""
+    scope = auth.scope
+    if scope == "unscoped":
         return None
-    if auth.scope is None:
+    if scope is None:
         return await _default_project_id(store, user)
-    if auth.scope.unscoped is not None:
-        return None
-    if auth.scope.project is None:
-        raise Problem(401, "Tokens can be scoped to projects only, not to domains or the system.")
-    return await _named_project_id(store, auth.scope.project)
+    if sum(part is not None for part in (scope.project, scope.domain, scope.system, scope.unscoped)) != 1:
+        raise Problem(400, "A scope is exactly one of system, project, domain or unscoped.")
+    if scope.domain is not None:
+        raise Problem(401, "Tokens can be scoped to projects and to the system, not to domains.")
+    return None if scope.project is None else await _named_project_id(store, scope.project)
 
 
 async def _named_project_id(store: IdentityStore, given: RefInDomain) -> str:

@@ -102,7 +102,7 @@ def listing(url: str, word: str, views: Sequence[dict[str, Any]]) -> dict[str, A
 def token(
     grant: Grant, domains: Sequence[Domain], roles: Sequence[Role], catalog: list[dict[str, Any]] | None
 ) -> dict[str, Any]:
-    """Return a token's contents. catalog None: it is left out, as from unscoped tokens."""
+    """Return a token's contents. catalog None: it is left out, as it is of unscoped tokens."""
     principal = grant.principal
     names = {record.id: record.name for record in domains}
 
@@ -128,6 +128,9 @@ def token(
             "domain": of_domain(principal.project_domain_id),
         }
         view["is_domain"] = False
+    elif principal.system_scope:
+        view["system"] = {principal.system_scope: True}
+    if principal.project_id or principal.system_scope:
         view["roles"] = [{"id": role.id, "name": role.shown_name} for role in roles if role.name in principal.roles]
         if catalog is not None:
             view["catalog"] = catalog

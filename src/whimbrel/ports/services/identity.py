@@ -127,6 +127,23 @@ class GroupAssignment(msgspec.Struct, frozen=True, kw_only=True):
     role_id: str
 
 
+class SystemAssignment(msgspec.Struct, frozen=True, kw_only=True):
+    """A role that a user has in the system, which is no project."""
+
+    user_id: UserId
+    role_id: str
+
+
+class SystemGroupAssignment(msgspec.Struct, frozen=True, kw_only=True):
+    """A role that all members of a group have in the system."""
+
+    group_id: str
+    role_id: str
+
+
+AnyAssignment = Assignment | GroupAssignment | SystemAssignment | SystemGroupAssignment
+
+
 class ApplicationCredential(msgspec.Struct, frozen=True, kw_only=True):
     """A login of a program, as one user in one project. It ends with the user's roles there."""
 
@@ -209,7 +226,10 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A token to issue. project_id None: unscoped. application_credential_id: the project and roles are its own."""
+    """A token to issue. application_credential_id: the project and roles are its own.
+
+    project_id None: unscoped, or for the system if system_scope is "all".
+    """
 
     text: str
     user_id: str
@@ -218,6 +238,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
     audit_ids: Sequence[str]
     expires_at: float
     application_credential_id: str | None = None
+    system_scope: str = ""
 
 
 class Population(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,12 +249,13 @@ class Population(msgspec.Struct, frozen=True, kw_only=True):
     projects: Sequence[Project]
     users: Sequence[User]
     assignments: Sequence[Assignment]
+    system_assignments: Sequence[SystemAssignment] = ()
 
 
 Changes = Mapping[str, Any]
 """Field name -> new value."""
 
-RoleAssignment = TypeVar("RoleAssignment", bound=Assignment | GroupAssignment)
+RoleAssignment = TypeVar("RoleAssignment", bound=AnyAssignment)
 
 Record = TypeVar(
     "Record",
@@ -300,11 +322,11 @@ class IdentityStore(Identity, Protocol):
     async def assignments(self, kind: type[RoleAssignment], **wanted: Any) -> list[RoleAssignment]:
         """Return the assignments of this kind with these field values."""
 
-    async def assign(self, assignment: Assignment | GroupAssignment) -> None:
+    async def assign(self, assignment: AnyAssignment) -> None:
         """Add an assignment. Repeatable. Raises: NotFound: no such user or group, project or role."""
 
-    async def unassign(self, assignment: Assignment | GroupAssignment) -> None:
-        """Remove an assignment, and the application credentials of the user, or of each member, in the project.
+    async def unassign(self, assignment: AnyAssignment) -> None:
+        """Remove an assignment, and the application credentials of the user, or of each member, in its project.
 
         Raises: NotFound.
         """
@@ -321,7 +343,10 @@ class IdentityStore(Identity, Protocol):
         """End a membership, and what depends on it as in `unassign`. Raises: NotFound: the user is no member."""
 
     async def issue(self, wanted: NewToken) -> Grant:
-        """Issue a token. Raises: Refused: the user or project is disabled, or the user has no role in it; NotFound."""
+        """Issue a token.
+
+        Raises: Refused: the user or project is disabled, or the user has no role in it or in the system; NotFound.
+        """
 
     async def grant(self, token: str) -> Grant:
         """Return the contents of a valid token. Raises: NotFound."""

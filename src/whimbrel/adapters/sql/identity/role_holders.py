@@ -1,7 +1,7 @@
 """Roles and their assignments: a change or the removal of one is at once in the tokens of its holders.
 
 Invariant: as in store.py: each change locks the groups and users that it touches and updates their tokens before it
-commits.
+commits. Roles in the system are not copied into tokens.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -22,10 +22,23 @@ from whimbrel.adapters.sql.tables.identity import (
     group_assignments,
     group_members,
     roles,
+    system_assignments,
+    system_group_assignments,
     tokens,
 )
 from whimbrel.domain.errors import NotFound
-from whimbrel.ports.services.identity import Assignment, Group, GroupAssignment, Project, Role, RoleAssignment, User
+from whimbrel.ports.services.identity import (
+    AnyAssignment,
+    Assignment,
+    Group,
+    GroupAssignment,
+    Project,
+    Role,
+    RoleAssignment,
+    SystemAssignment,
+    SystemGroupAssignment,
+    User,
+)
 
 Scopes = list[tuple[str, str]]
 """User and project of each assignment of a role."""
@@ -33,6 +46,8 @@ Scopes = list[tuple[str, str]]
 _HOLDERS: Mapping[type[msgspec.Struct], tuple[sa.Table, str, sa.Select[Any], type[User | Group]]] = {
     Assignment: (assignments, "user_id", LOCK_USER, User),
     GroupAssignment: (group_assignments, "group_id", LOCK_GROUP, Group),
+    SystemAssignment: (system_assignments, "user_id", LOCK_USER, User),
+    SystemGroupAssignment: (system_group_assignments, "group_id", LOCK_GROUP, Group),
 }
 """The table of assignments, its column that names the holder, the statement that locks the holder, and its kind."""
 
@@ -55,19 +70,20 @@ class RoleStore(RecordStore):
     async def assignments(self, kind: type[RoleAssignment], **wanted: Any) -> list[RoleAssignment]:
         return await self._select(kind, _HOLDERS[kind][0], wanted)
 
-    async def assign(self, assignment: Assignment | GroupAssignment) -> None:
+    async def assign(self, assignment: AnyAssignment) -> None:
         table, column, lock, kind = _HOLDERS[type(assignment)]
         here = msgspec.structs.asdict(assignment)
         async with self._db.write() as tx:
             await find(tx, kind, here[column], lock)
-            users = await _locked_users(tx, assignment)
-            await find(tx, Project, assignment.project_id, HOLD_PROJECT)
+            users, projects = await _locked_users(tx, assignment), _projects(assignment)
+            for project_id in projects:
+                await find(tx, Project, project_id, HOLD_PROJECT)
             await find(tx, Role, assignment.role_id, HOLD_ROLE)
             if await tx.row(select_by(table, *here), here) is None:
                 await tx.run(sa.insert(table), here)
-                await refresh(tx, users, [assignment.project_id])
+                await refresh(tx, users, projects)
 
-    async def unassign(self, assignment: Assignment | GroupAssignment) -> None:
+    async def unassign(self, assignment: AnyAssignment) -> None:
         table, column, lock, _ = _HOLDERS[type(assignment)]
         here = msgspec.structs.asdict(assignment)
         async with self._db.write() as tx:
@@ -76,7 +92,7 @@ class RoleStore(RecordStore):
             done = await tx.run(sa.delete(table).where(*(table.c[name] == value for name, value in here.items())))
             if done.rowcount == 0:
                 raise NotFound("Could not find role assignment.")
-            await end_access(tx, users, [assignment.project_id])
+            await end_access(tx, users, _projects(assignment))
 
     @asynccontextmanager
     async def _changing(self, kind: type[msgspec.Struct], record_id: str) -> AsyncIterator[Tx]:
@@ -104,18 +120,23 @@ class RoleStore(RecordStore):
         await super()._before_removal(tx, kind, record_id)
         if kind is Role:
             scopes = await _scopes(tx, record_id)
-            for table in (assignments, group_assignments):
+            for table, *_ in _HOLDERS.values():
                 await tx.run(sa.delete(table).where(table.c.role_id == record_id))
             for user_id, project_id in scopes:
                 await end_application_credentials(tx, user_id, project_id)
                 await refresh_tokens(tx, user_id, project_id)
 
 
-async def _locked_users(tx: Tx, assignment: Assignment | GroupAssignment) -> list[str]:
+async def _locked_users(tx: Tx, assignment: AnyAssignment) -> list[str]:
     """Return the users of an assignment whose holder is locked; the members of a group are locked, too."""
-    if isinstance(assignment, Assignment):
+    if isinstance(assignment, Assignment | SystemAssignment):
         return [assignment.user_id]
     return await locked_members(tx, assignment.group_id)
+
+
+def _projects(assignment: AnyAssignment) -> list[str]:
+    """Return the project of an assignment; one in the system has none."""
+    return [assignment.project_id] if isinstance(assignment, Assignment | GroupAssignment) else []
 
 
 async def _locked_holders(tx: Tx, role_id: str) -> tuple[list[str], Scopes]:

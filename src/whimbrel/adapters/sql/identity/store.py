@@ -23,6 +23,7 @@ from whimbrel.adapters.sql.tables.identity import (
     groups,
     projects,
     roles,
+    system_assignments,
     tokens,
     users,
 )
@@ -72,8 +73,10 @@ class SqlIdentity(TokenStore, GroupStore, RoleStore):
                 (projects, population.projects),
                 (users, population.users),
                 (assignments, population.assignments),
+                (system_assignments, population.system_assignments),
             ):
-                await tx.run(sa.insert(table), [msgspec.structs.asdict(record) for record in records])
+                if records:
+                    await tx.run(sa.insert(table), [msgspec.structs.asdict(record) for record in records])
 
     # Records by id
 

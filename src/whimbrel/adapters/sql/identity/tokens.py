@@ -1,4 +1,7 @@
-"""The tokens of the embedded identity service: each row contains what the token grants, current at every instant."""
+"""The tokens of the embedded identity service: each row contains what the token grants, current at every instant.
+
+The roles of a token for the system are read with it: an older process, which knows none, could not keep a copy current.
+"""
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
@@ -17,6 +20,8 @@ from whimbrel.adapters.sql.tables.identity import (
     group_assignments,
     group_members,
     roles,
+    system_assignments,
+    system_group_assignments,
     tokens,
 )
 from whimbrel.domain.errors import NotFound, Refused
@@ -37,6 +42,7 @@ _PRINCIPAL = fixed(
         tokens.c.project_domain_id,
         tokens.c.roles,
         tokens.c.expires_at,
+        tokens.c.system_scope,
     ).where(*_LIVE)
 )
 _GRANT = _PRINCIPAL.add_columns(
@@ -73,6 +79,17 @@ _ROLE_NAMES = (
         )
     )
 )
+_SYSTEM_ROLE_NAMES = (
+    sa.select(roles.c.name)
+    .join(system_assignments, system_assignments.c.role_id == roles.c.id)
+    .where(system_assignments.c.user_id == sa.bindparam("user"))
+    .union(
+        sa.select(roles.c.name)
+        .join(system_group_assignments, system_group_assignments.c.role_id == roles.c.id)
+        .join(group_members, group_members.c.group_id == system_group_assignments.c.group_id)
+        .where(group_members.c.user_id == sa.bindparam("user"))
+    )
+)
 _IN_SCOPE = (tokens.c.user_id == sa.bindparam("user"), tokens.c.project_id == sa.bindparam("in_project"))
 _ITS_CREDENTIALS = (
     application_credentials.c.user_id == sa.bindparam("user"),
@@ -89,14 +106,16 @@ class TokenStore:
     async def principal(self, token: str) -> Principal | None:
         async with self._db.look() as tx:
             row = await tx.row(_PRINCIPAL, {"digest": _digest(token), "now": self._clock.now()})
-        return None if row is None else _principal(row)
+            return None if row is None else await _principal(tx, row)
 
     async def grant(self, token: str) -> Grant:
-        row = await self._db.row(_GRANT, {"digest": _digest(token), "now": self._clock.now()})
-        if row is None:
+        async with self._db.read() as tx:
+            row = await tx.row(_GRANT, {"digest": _digest(token), "now": self._clock.now()})
+            principal = None if row is None else await _principal(tx, row)
+        if row is None or principal is None:
             raise NotFound("Could not find token.")
         return Grant(
-            principal=_principal(row),
+            principal=principal,
             methods=_read_json(row.methods),
             audit_ids=_read_json(row.audit_ids),
             issued_at=row.issued_at,
@@ -113,6 +132,8 @@ class TokenStore:
             names: frozenset[str] = frozenset()
             if project:
                 names = await _permitted_roles(tx, user.id, project.id, wanted.application_credential_id)
+            elif wanted.system_scope and not (names := await _system_roles(tx, user.id)):
+                raise Refused(f"User {user.id} has no access to the system")
             principal = Principal(
                 user_id=user.id,
                 user_name=user.name,
@@ -122,6 +143,7 @@ class TokenStore:
                 project_domain_id=project.domain_id if project else "",
                 roles=names,
                 expires_at=wanted.expires_at,
+                system_scope=wanted.system_scope,
             )
             grant = Grant(
                 principal=principal,
@@ -156,6 +178,10 @@ async def _scope(tx: Tx, user_id: str, project_id: str | None) -> Project | None
 async def _roles_in(tx: Tx, user_id: str, project_id: str) -> frozenset[str]:
     rows = await tx.rows(_ROLE_NAMES, {"user": user_id, "in_project": project_id})
     return with_implied(row.name for row in rows)
+
+
+async def _system_roles(tx: Tx, user_id: str) -> frozenset[str]:
+    return with_implied(row.name for row in await tx.rows(_SYSTEM_ROLE_NAMES, {"user": user_id}))
 
 
 async def _permitted_roles(tx: Tx, user_id: str, project_id: str, credential_id: str | None) -> frozenset[str]:
@@ -201,8 +227,12 @@ def _json(names: Iterable[str]) -> str:
     return msgspec.json.encode(list(names)).decode()
 
 
-def _principal(row: Sequence[Any]) -> Principal:
-    user_id, user_name, user_domain_id, project_id, project_name, project_domain_id, names, expires_at = row[:8]
+async def _principal(tx: Tx, row: Sequence[Any]) -> Principal | None:
+    """Return the principal of a token; None: it is for the system, and no role there is left."""
+    user_id, user_name, user_domain_id, project_id, project_name, project_domain_id, names, expires_at, system = row[:9]
+    granted = await _system_roles(tx, user_id) if system else frozenset(_read_json(names))
+    if system and not granted:
+        return None
     return Principal(
         user_id=UserId(user_id),
         user_name=user_name,
@@ -210,8 +240,9 @@ def _principal(row: Sequence[Any]) -> Principal:
         project_id=ProjectId(project_id or ""),
         project_name=project_name or "",
         project_domain_id=project_domain_id or "",
-        roles=frozenset(_read_json(names)),
+        roles=granted,
         expires_at=expires_at,
+        system_scope=system or "",
     )
 
 
@@ -226,10 +257,11 @@ def _token_row(token: str, grant: Grant) -> dict[str, Any]:
         "project_id": principal.project_id if scoped else None,
         "project_name": principal.project_name if scoped else None,
         "project_domain_id": principal.project_domain_id if scoped else None,
-        "roles": _json(sorted(principal.roles)),
+        "roles": _json(sorted(principal.roles) if scoped else ()),
         "methods": _json(grant.methods),
         "audit_ids": _json(grant.audit_ids),
         "issued_at": grant.issued_at,
         "expires_at": principal.expires_at,
         "application_credential_id": grant.application_credential_id,
+        "system_scope": principal.system_scope or None,
     }

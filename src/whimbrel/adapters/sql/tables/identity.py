@@ -1,7 +1,8 @@
 """Tables of the embedded identity service.
 
 Invariant: a row of `tokens` repeats what every request needs to know about its owner, so that one look-up by primary
-key is enough; the store changes the copy in the transaction that changes the original.
+key is enough; the store changes the copy in the transaction that changes the original. Only the roles of a token for
+the system, which few requests have, are read with it.
 """
 
 import sqlalchemy as sa
@@ -100,6 +101,24 @@ group_assignments = sa.Table(
     sqlite_with_rowid=False,
 )
 
+system_assignments = sa.Table(
+    "system_assignments",
+    metadata,
+    sa.Column("user_id", sa.ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("role_id", sa.ForeignKey("roles.id"), primary_key=True),
+    sa.Index("system_assignments_by_role", "role_id"),
+    sqlite_with_rowid=False,
+)
+
+system_group_assignments = sa.Table(
+    "system_group_assignments",
+    metadata,
+    sa.Column("group_id", sa.ForeignKey("groups.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("role_id", sa.ForeignKey("roles.id"), primary_key=True),
+    sa.Index("system_group_assignments_by_role", "role_id"),
+    sqlite_with_rowid=False,
+)
+
 application_credentials = sa.Table(
     "application_credentials",
     metadata,
@@ -193,12 +212,13 @@ tokens = sa.Table(
     sa.Column("project_id", sa.ForeignKey("projects.id", ondelete="CASCADE")),
     sa.Column("project_name", sa.String(NAME_CHARS)),
     sa.Column("project_domain_id", sa.String(64)),
-    sa.Column("roles", sa.Text, nullable=False),  # JSON list of names, implied ones included
+    sa.Column("roles", sa.Text, nullable=False),  # in the project: JSON list of names, implied ones included
     sa.Column("methods", sa.Text, nullable=False),  # JSON list
     sa.Column("audit_ids", sa.Text, nullable=False),  # JSON list
     sa.Column("issued_at", sa.Double, nullable=False),
     sa.Column("expires_at", sa.Double, nullable=False),
     sa.Column("application_credential_id", sa.String(64)),  # the store removes the tokens with the credential
+    sa.Column("system_scope", sa.String(8)),  # "all"; NULL: not for the system
     sa.CheckConstraint("length(digest) = 32", name="digest_is_sha256"),
     sa.CheckConstraint("(project_id IS NULL) = (project_name IS NULL)", name="scope_is_whole"),
     sa.CheckConstraint("project_id IS NOT NULL OR roles = '[]'", name="no_roles_without_project"),
