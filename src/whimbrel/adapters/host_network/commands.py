@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,19 @@ async def show(*words: str, namespace: str | None = None) -> list[dict[str, Any]
 async def links(namespace: str | None = None) -> dict[str, dict[str, Any]]:
     """Return the devices of a namespace by name. None: that of this process."""
     return {each["ifname"]: each for each in await show("link", "show", namespace=namespace)}
+
+
+async def ensure_addresses(device: str, wanted: Sequence[str], namespace: str) -> None:
+    """Ensure that a device has exactly these addresses, each with its prefix length."""
+    [found] = await show("addr", "show", "dev", device, namespace=namespace)
+    here = {f"{each['local']}/{each['prefixlen']}" for each in found["addr_info"]}
+    for address in sorted(here.difference(wanted)):
+        await ip("addr", "del", address, "dev", device, namespace=namespace)
+    for address in wanted:
+        if address not in here:
+            # No duplicate address detection: the address is on each host on purpose, or is unique.
+            options = ("nodad",) if ":" in address else ()
+            await ip("addr", "add", address, "dev", device, *options, namespace=namespace)
 
 
 async def disable_ipv6(device: str) -> None:

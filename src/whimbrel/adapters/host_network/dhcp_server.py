@@ -27,12 +27,11 @@ class DhcpServer:
         self._namespace = namespace
         self._directory = directory
 
-    async def ensure_if(self, files: DhcpFiles | None) -> None:
+    async def ensure(self, files: DhcpFiles | None) -> None:
         """Ensure that the server runs with these files. None: that there is none."""
-        await (self.ensure(files) if files else self.remove())
-
-    async def ensure(self, files: DhcpFiles) -> None:
-        """Ensure that the server runs with these files."""
+        if files is None:
+            await self.remove()
+            return
         _make_enterable(self._directory)
         is_new = self._write("settings", files.settings)
         has_changed = [self._write("hosts", files.hosts), self._write("options", files.options)]

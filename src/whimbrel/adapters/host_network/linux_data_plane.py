@@ -21,8 +21,8 @@ class LinuxDataPlane:
     """directory: of the files of DHCP servers. answer: answers the metadata requests of guests, serve: serves them."""
 
     def __init__(self, directory: Path, answer: Answer, serve: Serve) -> None:
-        self._directory = directory / "networks"
-        self._of_routers = directory / "routers"
+        self._network_files = directory / "networks"
+        self._router_files = directory / "routers"
         self._metadata = MetadataServers(answer, serve)
         self._lock = asyncio.Lock()
 
@@ -34,11 +34,13 @@ class LinuxDataPlane:
             failed: dict[str, str] = {}
             networks = {network.id: network for network in state.networks}
             for router_id in await _present(names.ROUTER_PREFIX) - {router.id for router in state.routers}:
-                await _tried(partial(remove_router, router_id, self._of_routers / router_id), router_id, failed)
+                await _tried(partial(remove_router, router_id, self._router_files / router_id), router_id, failed)
             for network in state.networks:
                 await _tried(partial(self._ensure, network, state), network.id, failed)
             for router in state.routers:
-                await _tried(partial(ensure_router, router, networks, self._of_routers / router.id), router.id, failed)
+                await _tried(
+                    partial(ensure_router, router, networks, self._router_files / router.id), router.id, failed
+                )
             for network_id in await _present(names.NETWORK_PREFIX) - networks.keys():
                 await _tried(partial(self._remove, network_id), network_id, failed)
             ports = [port.id for network in state.networks for port in network.ports]
@@ -50,7 +52,7 @@ class LinuxDataPlane:
         await self._metadata.close()
 
     async def _ensure(self, network: HostNetwork, state: HostNetworks) -> None:
-        await ensure_network(network, state, self._directory / network.id)
+        await ensure_network(network, state, self._network_files / network.id)
         if network.dhcp_mac:
             await self._metadata.ensure(network, names.network_namespace(network.id))
         else:
@@ -58,7 +60,7 @@ class LinuxDataPlane:
 
     async def _remove(self, network_id: str) -> None:
         await self._metadata.remove(network_id)
-        await remove_network(network_id, self._directory / network_id)
+        await remove_network(network_id, self._network_files / network_id)
 
 
 async def _present(prefix: str) -> set[str]:

@@ -18,11 +18,6 @@ UPLINK_PREFIX: Final = "wu"
 ID_LENGTH: Final = 11  # a device's name has at most 15 characters
 
 
-def without_dad(address: str) -> tuple[str, ...]:
-    """Return the options of `ip address add` that skip duplicate address detection: it is on each host, or unique."""
-    return ("nodad",) if ":" in address else ()
-
-
 def network_namespace(network_id: str) -> str:
     return NETWORK_PREFIX + network_id
 

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from whimbrel.adapters.host_network import names, taps
-from whimbrel.adapters.host_network.commands import ip, links, make_namespace, run_inside, show
+from whimbrel.adapters.host_network.commands import ensure_addresses, ip, links, make_namespace, run_inside
 from whimbrel.adapters.host_network.dhcp_files import dhcp_files, serves_v6
 from whimbrel.adapters.host_network.dhcp_server import DhcpServer
 from whimbrel.adapters.host_network.packet_rules import (
@@ -42,7 +42,7 @@ async def ensure_network(network: HostNetwork, state: HostNetworks, directory: P
     await ensure_tunnel(network, state.tunnel_address)
     await ensure_uplink(network)
     await _ports(network, namespace)
-    await DhcpServer(namespace, directory).ensure_if(dhcp_files(network, str(directory)))
+    await DhcpServer(namespace, directory).ensure(dhcp_files(network, str(directory)))
 
 
 async def remove_network(network_id: str, directory: Path) -> None:
@@ -69,7 +69,6 @@ async def _bridge(network: HostNetwork, namespace: str) -> None:
 
 async def _addresses(network: HostNetwork, namespace: str) -> None:
     """Ensure that the bridge has exactly the addresses of the DHCP port, and those of the metadata service."""
-    bridge = names.bridge(network.id)
     wanted = {f"{METADATA_IP}/32"} if network.dhcp_mac else set()
     if serves_v6(network):
         wanted.add(f"{link_local(network.dhcp_mac)}/64")
@@ -79,12 +78,7 @@ async def _addresses(network: HostNetwork, namespace: str) -> None:
         address = subnet.dhcp_address or (subnet.dhcpv6_address if network.has_v6 else "")
         if address:
             wanted.add(f"{address}/{ip_network(subnet.cidr).prefixlen}")
-    [found] = await show("addr", "show", "dev", bridge, namespace=namespace)
-    here = {f"{each['local']}/{each['prefixlen']}" for each in found["addr_info"]}
-    for address in sorted(here - wanted):
-        await ip("addr", "del", address, "dev", bridge, namespace=namespace)
-    for address in sorted(wanted - here):
-        await ip("addr", "add", address, "dev", bridge, *names.without_dad(address), namespace=namespace)
+    await ensure_addresses(names.bridge(network.id), sorted(wanted), namespace)
 
 
 async def _ports(network: HostNetwork, namespace: str) -> None:

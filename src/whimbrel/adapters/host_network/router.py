@@ -9,7 +9,7 @@ from pathlib import Path
 
 from whimbrel.adapters.host_network import names
 from whimbrel.adapters.host_network.advertisement_files import advertisement_files
-from whimbrel.adapters.host_network.commands import ip, links, make_namespace, run_inside, show
+from whimbrel.adapters.host_network.commands import ensure_addresses, ip, links, make_namespace, run_inside, show
 from whimbrel.adapters.host_network.dhcp_server import DhcpServer
 from whimbrel.adapters.host_network.packet_rules import link_local
 from whimbrel.adapters.host_network.router_rules import router_ruleset
@@ -43,7 +43,7 @@ async def ensure_router(router: HostRouter, networks: Mapping[str, HostNetwork],
         floating = [f"{outer}/32" for outer, _ in router.floating] if each is router.gateway else []
         await _leg(each, [*each.addresses, *floating], networks[each.network], namespace)
     await _routes(router, namespace, has_v6=all(networks[each.network].has_v6 for each in legs))
-    await DhcpServer(namespace, directory).ensure_if(advertisement_files(router, networks, str(directory)))
+    await DhcpServer(namespace, directory).ensure(advertisement_files(router, networks, str(directory)))
 
 
 async def remove_router(router_id: str, directory: Path) -> None:
@@ -64,17 +64,11 @@ async def _leg(leg: RouterLeg, addresses: list[str], network: HostNetwork, names
     words = ("mtu", str(network.mtu), "up")
     await ip("link", "set", name, "address", leg.mac, *words, namespace=namespace)
     await ip("link", "set", other, "master", names.bridge(network.id), *words, namespace=far)
-    [found] = await show("addr", "show", "dev", name, namespace=namespace)
-    here = {f"{each['local']}/{each['prefixlen']}" for each in found["addr_info"]}
     if network.has_v6:
         addresses = [*addresses, f"{link_local(leg.mac)}/64"]  # the next hop of what it announces
     else:
         addresses = [each for each in addresses if ":" not in each]
-    for address in sorted(here - set(addresses)):
-        await ip("addr", "del", address, "dev", name, namespace=namespace)
-    for address in addresses:
-        if address not in here:
-            await ip("addr", "add", address, "dev", name, *names.without_dad(address), namespace=namespace)
+    await ensure_addresses(name, addresses, namespace)
 
 
 async def _routes(router: HostRouter, namespace: str, *, has_v6: bool) -> None:
