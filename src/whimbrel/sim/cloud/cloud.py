@@ -160,8 +160,8 @@ class World:
         cls, hosts: Sequence[str] = ("h1", "h2", "h3"), cells: Mapping[str, Sequence[str]] | None = None, **plan: Any
     ) -> "World":
         """Build a world. hosts: in one cell, unless `cells` (cell -> hosts) is given. plan: further fields of Plan."""
-        told = {name: value for name, value in plan.items() if value is not None}
-        planned = Plan(cells=cells or {CELL: tuple(hosts)}, **told)
+        given = {name: value for name, value in plan.items() if value is not None}
+        planned = Plan(cells=cells or {CELL: tuple(hosts)}, **given)
         world = cls(planned, await Remains.new(planned.seed, planned.cells))
         await world._fill()
         return world
@@ -324,17 +324,13 @@ class World:
         for _ in range(rounds):
             await clock.sleep(engine.lease_s + 1)
             runs = await self.cloud.journal.take(engine.name, clock.now(), engine.lease_s, 1000)
-            if not runs and not await self._anything_open():
+            if not runs and not await self._open():
                 return
             for run in runs:
                 await engine.drive(run)
         raise AssertionError(f"still open after {rounds} rounds: {await self._open()}")
 
-    async def _anything_open(self) -> bool:
-        return bool(await self._open())
-
     async def _open(self) -> list[tuple[str, str, str, str | None]]:
-
         runs = await self.cloud.journal.find(RunFilter(only_open=True))
         return [
             (run.saga, run.at, run.way, run.problem or run.message)

@@ -107,7 +107,7 @@ class Staff:
         self.check = check
         self._subjects = Subjects()
         self._bus = Bus(loop, fault_state, check, self._subjects)
-        self._planes: dict[str, Process] = {}
+        self._processes: dict[str, Process] = {}
         self._apps: dict[str, Any] = {}
         self._outside = Process("supervisor")
         world.simulated.on_power_off = self._lose_power
@@ -120,7 +120,7 @@ class Staff:
     # API processes and conductors
 
     def start(self, name: str) -> None:
-        process = self._planes[name] = Process(name)
+        process = self._processes[name] = Process(name)
         cloud = self._cloud(process)
         parts = self.world.engine_parts(name, cloud)
         conductor = Conductor(cloud, parts, predecessors=[name], pace=PACE)  # the predecessor of this name is dead
@@ -141,17 +141,17 @@ class Staff:
         self.loop.call_later(RESTARTS_S, self._start_again, name, process, context=self._outside.context.copy())
 
     def _start_again(self, name: str, process: Process) -> None:
-        if self._planes[name] is process:  # else it was restarted meanwhile
+        if self._processes[name] is process:  # else it was restarted meanwhile
             self.start(name)
 
     def put_back(self, copies: Mapping[str, SqliteDatabase]) -> None:
         """Stop all API processes and conductors, replace databases by older copies, and start the processes again."""
-        for process in self._planes.values():
+        for process in self._processes.values():
             process.is_dead = True
         for name, copy in copies.items():
             self.world.remains.databases[name].replace_by(copy)
         self.world.forget_memory()
-        for name in self._planes:
+        for name in self._processes:
             self.start(name)
 
     def operator(self) -> tuple[Cloud, Engine]:
@@ -184,7 +184,7 @@ class Staff:
         self._trace.tell(self.loop.time(), process.name, f"{run.saga} of {self.names.of(run.subject)} {what}")
 
     def process(self, name: str) -> Process:
-        return self._planes[name]
+        return self._processes[name]
 
     # Agents
 
@@ -241,12 +241,14 @@ class Staff:
         while True:
             for name, cell in self.world.cloud.cells.items():
                 if not self.fault_state.outage(f"cell_{name}"):
-                    here = [host for host, its in self.world.plan.homes() if its == name and self._incarnations(host)]
+                    here = [
+                        host for host, its in self.world.plan.homes() if its == name and self._sends_heartbeats(host)
+                    ]
                     await cell.hosts.seen(here, self.world.cloud.clock.now())
                     self.watched.renew(here)
             await asyncio.sleep(BEATS_S)
 
-    def _incarnations(self, host: HostName) -> bool:
+    def _sends_heartbeats(self, host: HostName) -> bool:
         process = self.agent(host)
         return not (process.is_dead or process.is_frozen or self.fault_state.partitioned.get(host))
 
@@ -254,7 +256,7 @@ class Staff:
 
     async def ask(self, endpoint: str, method: str, path: str, body: Any = None, who: str = "member") -> Answer:
         """Send a request to an endpoint. Return status 0 if no process serves it."""
-        process = self._planes[endpoint]
+        process = self._processes[endpoint]
         if process.is_dead:
             return NO_ANSWER
         answer = self.loop.create_future()

@@ -51,7 +51,7 @@ class FaultState:
             delay *= 50  # now and then many messages overtake one
         return delay + (self._rng() * 2 if self.slow.get(process) else 0.0)
 
-    def some(self, most_s: float) -> float:
+    def random_s(self, most_s: float) -> float:
         """Return a random time up to `most_s`."""
         return self._rng() * most_s
 
@@ -67,8 +67,8 @@ class FaultState:
         return None
 
     def outage(self, line: str) -> Mishap | None:
-        unreachable = self.out.get(line)
-        return unreachable[-1] if unreachable else None
+        outages = self.out.get(line)
+        return outages[-1] if outages else None
 
     def clear(self) -> None:
         """Remove all faults."""

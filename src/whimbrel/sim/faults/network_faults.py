@@ -61,7 +61,7 @@ class NetworkFaults(Chaos):
         if mishap:
             self._trace.tell(self._loop.time(), who, f"{name} meets: {mishap.what}")
             self._trace.tally.went_wrong(mishap.what, line)
-            await self._before(mishap, name, line, call)
+            await self._meet(mishap, name, line, call)
         try:
             answer = await (self._overtaken(name, call) if mishap and mishap.what == "overtaken" else call())
         except Exception as error:
@@ -91,13 +91,13 @@ class NetworkFaults(Chaos):
             await asyncio.sleep(timeout_s(line))
         raise Unavailable(f"{line} is out")
 
-    async def _before(self, mishap: Mishap, name: str, line: str, call: Callable[[], Awaitable[Any]]) -> None:  # type: ignore[override]
+    async def _meet(self, mishap: Mishap, name: str, line: str, call: Callable[[], Awaitable[Any]]) -> None:
         if mishap.what == "refused":
             raise Refused(f"{name} says no")
         if mishap.what == "conflict":
             raise Conflict(f"{name} says that somebody was faster")
         if mishap.what == "held up":
-            self._fault_state.held_up[host_of(name)] = self._fault_state.some(LATEST_S)
+            self._fault_state.held_up[host_of(name)] = self._fault_state.random_s(LATEST_S)
         if mishap.what == "doubled":
             self._again(name, call)
         if mishap.what == "late":
@@ -116,11 +116,11 @@ class NetworkFaults(Chaos):
 
     def _again(self, name: str, call: Callable[[], Awaitable[Any]]) -> None:
         """Deliver the same message again; its answer is dropped."""
-        self._loop.spawn(self._outside, self._deliver(name, call, self._fault_state.some(LATEST_S)))
+        self._loop.spawn(self._outside, self._deliver(name, call, self._fault_state.random_s(LATEST_S)))
 
     async def _overtaken(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Deliver a message later than messages that were sent after it."""
-        delivery = self._deliver(name, call, self._fault_state.some(OVERTAKEN_S))
+        delivery = self._deliver(name, call, self._fault_state.random_s(OVERTAKEN_S))
         answer = await asyncio.shield(self._loop.spawn(self._outside, delivery))
         if isinstance(answer, BaseException):
             raise answer
@@ -147,24 +147,24 @@ def host_of(touch: str) -> HostName:
 class ImageFaults:
     """Wraps ports.images.Images for agents: a file travels as a whole, so it can arrive twice."""
 
-    def __init__(self, network_faults: NetworkFaults, images: Images) -> None:
-        self._of_conductor = network_faults
+    def __init__(self, faults: NetworkFaults, images: Images) -> None:
+        self._faults = faults
         self._images = images
 
     async def show(self, image_id: str) -> Image:
-        shown: Image = await self._of_conductor.touch("images.show", lambda: self._images.show(image_id))
+        shown: Image = await self._faults.touch("images.show", lambda: self._images.show(image_id))
         return shown
 
     async def read(self, image_id: str) -> AsyncIterator[bytes]:
         async def fetch() -> list[bytes]:
             return [chunk async for chunk in self._images.read(image_id)]
 
-        for chunk in await self._of_conductor.touch("images.read", fetch):
+        for chunk in await self._faults.touch("images.read", fetch):
             yield chunk
 
     async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
         file = [chunk async for chunk in chunks]
-        await self._of_conductor.touch("images.write", lambda: self._images.write(image_id, _each(file)))
+        await self._faults.touch("images.write", lambda: self._images.write(image_id, _each(file)))
 
 
 def _is_one(answer: Any) -> bool:

@@ -1,6 +1,9 @@
 """Inject faults into a simulated cloud: processes die, hosts lose power, services stop; all of them recover."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
 from whimbrel.domain.ids import HostName
 from whimbrel.sim.cloud.operator import ASKS_EVERY_S, Operator
@@ -13,6 +16,8 @@ from whimbrel.sim.world.power_switch import PowerSwitch
 
 SLOW_S = 20.0
 """The duration of each request to a slow fence device."""
+
+Where = TypeVar("Where", bound=str)
 
 
 class Faults:
@@ -33,28 +38,33 @@ class Faults:
             return
         self._tell(str(mishap))
         self._trace.tally.went_wrong(mishap.what, mishap.where if mishap.what == "outage" else "")
+        host = HostName(mishap.where)  # of those that concern a host
         match mishap.what:
             case "kill":
                 await self._kill(mishap)
             case "freeze":
-                await self._freeze(self._staff.process(mishap.where).name, mishap)
+                await self._freeze(self._staff.process(mishap.where), mishap.for_s)
             case "slow":
-                await self._slow(mishap)
+                with _counted(self._staff.fault_state.slow, mishap.where):
+                    await asyncio.sleep(mishap.for_s)
             case "kill agent":
-                await self._kill_agent(HostName(mishap.where), mishap.for_s)
+                await self._kill_agent(host, mishap.for_s)
             case "freeze agent":
-                await self._freeze_agent(HostName(mishap.where), mishap.for_s)
+                await self._freeze(self._staff.agent(host), mishap.for_s)
             case "power loss":
-                await self._staff.world.hypervisors[HostName(mishap.where)].lose_power()
-                self._staff.watched.reboot(HostName(mishap.where))
-                self._staff.check(f"power loss of {mishap.where}", None)
-                await self._kill_agent(HostName(mishap.where), mishap.for_s)
+                await self._staff.world.hypervisors[host].lose_power()
+                self._staff.watched.reboot(host)
+                self._staff.check(f"power loss of {host}", None)
+                await self._kill_agent(host, mishap.for_s)
             case "cut off":
-                await self._partition(HostName(mishap.where), mishap.for_s)
+                with _counted(self._staff.fault_state.partitioned, host):
+                    await asyncio.sleep(mishap.for_s)
             case "dead host":
-                await self._dead_host(HostName(mishap.where), mishap.for_s)
+                await self._dead_host(host, mishap.for_s)
             case "lost host":
-                await self._lose_host(HostName(mishap.where), mishap.for_s)
+                with _counted(self._staff.fault_state.partitioned, host):
+                    await self._evacuate(host, mishap.for_s, is_dead=False)
+                await self._return(host)
             case "fence fails":
                 await self._fence_fails(mishap)
             case "outage":
@@ -72,17 +82,10 @@ class Faults:
         if self._staff.process(mishap.where) is process:
             self._staff.start(mishap.where)
 
-    async def _freeze(self, name: str, mishap: Mishap) -> None:
-        process = self._staff.process(name)
+    async def _freeze(self, process: Process, for_s: float) -> None:
         process.is_frozen = True
-        await asyncio.sleep(mishap.for_s)
+        await asyncio.sleep(for_s)
         self._staff.loop.thaw(process)
-
-    async def _slow(self, mishap: Mishap) -> None:
-        slow = self._staff.fault_state.slow
-        slow[mishap.where] = slow.get(mishap.where, 0) + 1
-        await asyncio.sleep(mishap.for_s)
-        slow[mishap.where] -= 1
 
     async def _kill_agent(self, host: HostName, for_s: float) -> None:
         process = self._staff.agent(host)
@@ -91,30 +94,11 @@ class Faults:
         if self._staff.agent(host) is process and host not in self._staff.world.simulated.off:
             await self._staff.start_agent(host)
 
-    async def _freeze_agent(self, host: HostName, for_s: float) -> None:
-        process = self._staff.agent(host)
-        process.is_frozen = True
-        await asyncio.sleep(for_s)
-        self._staff.loop.thaw(process)
-
-    async def _partition(self, host: HostName, for_s: float) -> None:
-        cut = self._staff.fault_state.partitioned
-        cut[host] = cut.get(host, 0) + 1
-        await asyncio.sleep(for_s)
-        cut[host] -= 1
-
     async def _dead_host(self, host: HostName, for_s: float) -> None:
         await self._staff.world.simulated.power_off(host)
         self._staff.check(f"the end of {host}", None)
         await self._evacuate(host, for_s, is_dead=True)
-        await self.operator.readmit(host)  # before it has power again: what was said of it is not true any more then
-        await self._return(host)
-
-    async def _lose_host(self, host: HostName, for_s: float) -> None:
-        cut = self._staff.fault_state.partitioned
-        cut[host] = cut.get(host, 0) + 1
-        await self._evacuate(host, for_s, is_dead=False)
-        cut[host] -= 1
+        await self.operator.readmit(host)  # before it has power again, when it is not dead any more
         await self._return(host)
 
     async def _evacuate(self, host: HostName, for_s: float, *, is_dead: bool) -> None:
@@ -156,10 +140,18 @@ class Faults:
         self._staff.world.fences.by_host[device.host] = device
 
     async def _outage(self, mishap: Mishap) -> None:
-        unreachable = self._staff.fault_state.out.setdefault(mishap.where, [])
-        unreachable.append(mishap)
+        outages = self._staff.fault_state.out.setdefault(mishap.where, [])
+        outages.append(mishap)
         await asyncio.sleep(mishap.for_s)
-        unreachable.remove(mishap)
+        outages.remove(mishap)
 
     def _tell(self, what: str) -> None:
         self._trace.tell(self._staff.loop.time(), "fault", what)
+
+
+@contextmanager
+def _counted(faults: dict[Where, int], where: Where) -> Iterator[None]:
+    """Count one more fault at this process or host while it lasts."""
+    faults[where] = faults.get(where, 0) + 1
+    yield
+    faults[where] -= 1
