@@ -33,14 +33,14 @@ LATEST_RUNS = 3
 """How many of a server's newest runs are checked: a finished run may have left something."""
 
 
-class Watch(Invariants):
+class EventChecks(Invariants):
     _going: frozenset[ServerId] = frozenset()  # servers with open runs at the last check
     _about: tuple[ServerId, ...] = ()
     _known: Mapping[ServerId, Entry] = {}
     _there: Sequence[tuple[HostName, Guest]] = ()
     _seen_hosts: Hosts = MappingProxyType({})
 
-    async def look(self, after: str) -> None:
+    async def check_open_runs(self, after: str) -> None:
         """Check the invariants for all servers with open or recent runs. Raises: Violation."""
         self._seen_hosts = await self._hosts()  # hosts change rarely
         open_runs = await self._world.cloud.journal.find(RunFilter(only_open=True))
@@ -50,16 +50,16 @@ class Watch(Invariants):
         latest = [run for server in ended for run in await self._latest(server)]
         arrived = await self._world.cloud.journal.find(_ARRIVED)
         among = [run for run in arrived if run.subject in going]
-        await self._look_at((*sorted(going), *ended), [*open_runs, *latest, *among], after)
+        await self._check((*sorted(going), *ended), [*open_runs, *latest, *among], after)
 
-    async def look_at(self, server: ServerId, after: str) -> None:
+    async def check_server(self, server: ServerId, after: str) -> None:
         """Check the invariants for one server, with or without an open run. Raises: Violation."""
         runs = await self._once(f"runs of {server}", ("global",), lambda: self._open_or_latest(server))
         is_going = any(not run.is_over for run in runs)
         self._going = self._going | {server} if is_going else self._going - {server}
-        await self._look_at((server,), runs, after)
+        await self._check((server,), runs, after)
 
-    async def _look_at(self, about: tuple[ServerId, ...], runs: list[Run], after: str) -> None:
+    async def _check(self, about: tuple[ServerId, ...], runs: list[Run], after: str) -> None:
         self._about = about
         self._there = self._world.simulated.guests_of(about)
         directory = self._world.cloud.directory

@@ -34,8 +34,8 @@ from whimbrel.proof.invariants.runs import has_reason, rising
 from whimbrel.proof.invariants.table import AT_EVERY_INSTANT
 from whimbrel.servers.lookup import listing
 from whimbrel.sim.checks.group_placement import violated_rules
-from whimbrel.sim.checks.observed_servers import ObservedEvidence, Rows, Seen, seen_of
-from whimbrel.sim.checks.read_cache import Readings
+from whimbrel.sim.checks.observed_servers import EvidenceCollector, ObservedEvidence, Rows, simulated_violations
+from whimbrel.sim.checks.read_cache import ReadCache
 from whimbrel.sim.cloud.cloud import World
 
 Hosts = Mapping[HostName, Host]
@@ -62,9 +62,9 @@ class Violation(BaseException):
 class Invariants:
     """Checks of a world. It remembers epochs to check that they only rise."""
 
-    def __init__(self, world: World, readings: Readings | None = None) -> None:
+    def __init__(self, world: World, cache: ReadCache | None = None) -> None:
         self._world = world
-        self._once = (readings or Readings(world)).once
+        self._once = (cache or ReadCache(world)).once
         self._cells = tuple(f"cell_{name}" for name in world.plan.cells)
         self._epochs: dict[RunId, int] = {}
 
@@ -107,7 +107,7 @@ class Invariants:
         if problems:
             raise Violation(f"after {after or 'the story'}: " + "; ".join(problems))
 
-    # Reads; Watch limits them to some servers
+    # Reads; EventChecks limits them to some servers
 
     async def _allocations(self, runs: list[Run], servers: list[Server]) -> list[Allocation]:
         return await self._once("claims", ("placement",), self._world.cloud.placement.allocations)
@@ -156,11 +156,11 @@ class Invariants:
         found = [violation for seen in evidence for invariant in invariants for violation in invariant(seen, snapshot)]
         return [
             *(f"{violation.invariant}: {violation.sentence}" for violation in found),
-            *(problem for seen in evidence for problem in seen_of(seen)),
+            *(problem for seen in evidence for problem in simulated_violations(seen)),
         ]
 
     async def _evidence_of(self, runs: list[Run], servers: list[Server]) -> list[ObservedEvidence]:
-        collector = Seen(servers, runs)
+        collector = EvidenceCollector(servers, runs)
         collector.collect_claims(await self._allocations(runs, servers))
         collector.collect_guests(self._guests())
         collector.collect_attachments(await self._attachments())

@@ -33,7 +33,7 @@ class ObservedEvidence(ServerEvidence, kw_only=True, dict=True):
     connected: Mapping[str, str] = {}
 
 
-class Seen:
+class EvidenceCollector:
     """All evidence, by owner id."""
 
     def __init__(self, servers: Sequence[Server], runs: Iterable[Run]) -> None:
@@ -91,10 +91,10 @@ class Seen:
 
     def evidence(self, entries: Mapping[ServerId, Entry]) -> list[ObservedEvidence]:
         """Return all evidence, each claim once. Claims of other consumers are under the consumer's id."""
-        found = [self._seen(one, entries.get(one)) for one in self.owners()]
+        found = [self._evidence(one, entries.get(one)) for one in self.owners()]
         return [*found, *(ObservedEvidence(id=ServerId(consumer), own=held) for consumer, held in self._held.items())]
 
-    def _seen(self, one: ServerId, entry: Entry | None) -> ObservedEvidence:
+    def _evidence(self, one: ServerId, entry: Entry | None) -> ObservedEvidence:
         server, runs, attachments = self._servers.get(one), self._runs.get(one, []), self._attachments.get(one, [])
         ports = tuple(self._ports.get(one, ()))
         own = {server.cell: server} if server and server.cell else {}
@@ -116,7 +116,7 @@ class Seen:
         )
 
 
-def seen_of(seen: ObservedEvidence) -> Iterator[str]:
+def simulated_violations(seen: ObservedEvidence) -> Iterator[str]:
     """Yield the violations that only the simulation can see."""
     record = seen.record
     if len(seen.holds) > 1:

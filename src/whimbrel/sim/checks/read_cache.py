@@ -11,7 +11,7 @@ from whimbrel.sim.cloud.cloud import World
 Read = TypeVar("Read")
 
 
-class Readings:
+class ReadCache:
     def __init__(self, world: World) -> None:
         self._world = world
         self._kept: dict[str, tuple[Any, Any]] = {}

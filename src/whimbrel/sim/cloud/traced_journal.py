@@ -23,11 +23,11 @@ class TracedJournal(SqlJournal):
 
     async def save(self, run: Run, *more: Any, **named: Any) -> None:
         await super().save(run, *more, **named)
-        self._tell(run, standing(run))
+        self._tell(run, _state_of(run))
 
     async def park(self, run: Run) -> Run:
         parked = await super().park(run)
-        self._tell(parked, standing(parked))
+        self._tell(parked, _state_of(parked))
         return parked
 
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
@@ -42,7 +42,7 @@ class TracedJournal(SqlJournal):
         return run
 
 
-def standing(run: Run) -> str:
+def _state_of(run: Run) -> str:
     if run.state != "open":
         return f"is {run.state}" + (f": {run.message}" if run.state == "undone" and run.message else "")
     trouble = f", {run.tries} tries: {run.message}" if run.tries else ""

@@ -60,14 +60,14 @@ class Replay:
         self._began = began
         run = await self._begin()
         if run is None:
-            return self._come_to("the door refused it", None)
+            return self._replayed("the API refused it", None)
         for _ in range(ROUNDS):
             run = await self._world.cloud.journal.get(run.id)
             if run.is_over or (run.state == "parked" and not self._verdict(run)):
                 break
             await self._go_on(run)
         run = await self._world.cloud.journal.get(run.id)
-        return self._come_to(standing(run), run)
+        return self._replayed(state_of(run), run)
 
     # The move
 
@@ -230,11 +230,11 @@ class Replay:
             return  # the owner is already set: a replay has one conductor at a time
         self._trace.tell(self._world.cloud.clock.now() - self._began, who, what)
 
-    def _come_to(self, stands: str, run: Run | None) -> Replayed:
-        stood = standing(msgspec.convert(self._export.run, Run))
+    def _replayed(self, state: str, run: Run | None) -> Replayed:
+        real_state = state_of(msgspec.convert(self._export.run, Run))
         steps = [(e.step, e.way, e.outcome) for e in self._export.log]
         again = [(e.step, e.way, e.outcome) for e in run.log] if run else []
-        return Replayed(self._trace.told, stood, stands, _difference(steps, again), run)
+        return Replayed(self._trace.told, real_state, state, _difference(steps, again), run)
 
 
 def _difference(then: Sequence[tuple[str, str, str]], now: Sequence[tuple[str, str, str]]) -> str | None:
@@ -247,7 +247,7 @@ def _difference(then: Sequence[tuple[str, str, str]], now: Sequence[tuple[str, s
     return None
 
 
-def standing(run: Run) -> str:
+def state_of(run: Run) -> str:
     if run.is_over:
         return f"{run.state}" + (f": {run.message}" if run.message else "")
     way = "" if run.way == "forward" else "on its way back "

@@ -15,10 +15,10 @@ from whimbrel.domain.maintenance_plan import HOLDING
 from whimbrel.domain.run import Run
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.sim.checks import at_rest, maintenances, used_volumes
-from whimbrel.sim.checks.event_checks import Watch
+from whimbrel.sim.checks.event_checks import EventChecks
 from whimbrel.sim.checks.failure_kinds import kind_of
 from whimbrel.sim.checks.invariants import WAITING, Invariants, Violation
-from whimbrel.sim.checks.read_cache import Readings
+from whimbrel.sim.checks.read_cache import ReadCache
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.cloud.fixture import copy_into, stage
 from whimbrel.sim.cloud.processes import RIGHT_CLOCKS, Clocks, Staff
@@ -87,8 +87,8 @@ class _Run:
         self.world = copy_into(self.loop, staged)
         if change:
             change(self.world)
-        readings = Readings(self.world)
-        self._invariants, self._watch = Invariants(self.world, readings), Watch(self.world, readings)
+        cache = ReadCache(self.world)
+        self._invariants, self._event_checks = Invariants(self.world, cache), EventChecks(self.world, cache)
         has_maintenance = any(one.what == MAINTENANCE for one in story.decisions)
         self._disabled = maintenances.DisabledHosts(self.world) if has_maintenance else None
         self._next_look = 0.0  # of all servers
@@ -100,7 +100,7 @@ class _Run:
         for server in servers:
             self.staff.names.of(server)
         self.users = Users(self.staff, self.trace, list(servers), story.size)
-        self.restores = Restores(self.staff, self.users, self.trace, (self._invariants, self._watch))
+        self.restores = Restores(self.staff, self.users, self.trace, (self._invariants, self._event_checks))
         self.faults = Faults(self.staff, self.trace, self.restores)
         self._busy: set[asyncio.Task[None]] = set()
 
@@ -273,10 +273,10 @@ class _Run:
             at_once(self._invariants.check(after))
             at_once(self.restores.check_ledgers(after))
         elif about and now < self._next_round:
-            without_a_wait(self._watch.look_at(about, after))
+            without_a_wait(self._event_checks.check_server(about, after))
         else:
             self._next_round = now + ROUNDS_S
-            without_a_wait(self._watch.look(after))
+            without_a_wait(self._event_checks.check_open_runs(after))
 
     def fail(self, failure: str) -> None:
         if self.failure is None:

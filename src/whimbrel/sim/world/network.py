@@ -173,35 +173,30 @@ class SimulatedNetwork(SimulatedNetworkProxies):
             self._bindings[port_id] = {}
 
     async def bind(self, port: Port, host: HostName, profile: Mapping[str, Any], device_owner: str) -> Port:
-        if (await self.port(port.id)).revision != port.revision:
-            raise Conflict(f"Port {port.id} was changed meanwhile.")
+        await self._check_unchanged(port)
         self._check_host(host)
-        merged = {**port.profile, **profile}
-        kept = {name: value for name, value in merged.items() if value is not None}
         others = {name: b for name, b in self._bindings[port.id].items() if not b.is_active and name != host}
-        self._bindings[port.id] = {**others, host: self._binding(port, host, kept, is_active=True)}
+        self._bindings[port.id] = {
+            **others,
+            host: self._binding(port, host, {**port.profile, **profile}, is_active=True),
+        }
         self._change(port.id, device_owner=device_owner)
         return await self.port(port.id)
 
     async def unbind(self, port: Port, profile: Mapping[str, Any], device_owner: str) -> None:
-        if (await self.port(port.id)).revision != port.revision:
-            raise Conflict(f"Port {port.id} was changed meanwhile.")
-        merged = {**port.profile, **profile}
+        await self._check_unchanged(port)
         self._bindings[port.id] = {}
-        kept = {name: value for name, value in merged.items() if value is not None}
-        self._change(port.id, profile=kept, device_owner=device_owner)
+        self._change(port.id, profile=_without_none({**port.profile, **profile}), device_owner=device_owner)
 
     async def set_security_groups(self, port: Port, groups: Sequence[str]) -> None:
-        if (await self.port(port.id)).revision != port.revision:
-            raise Conflict(f"Port {port.id} was changed meanwhile.")
+        await self._check_unchanged(port)
         unknown = set(groups) - set(self._groups)
         if unknown:
             raise Refused(f"Security group {min(unknown)} does not exist")
         self._change(port.id, security_groups=tuple(groups))
 
     async def set_fixed_ips(self, port: Port, addresses: Sequence[FixedIp]) -> None:
-        if (await self.port(port.id)).revision != port.revision:
-            raise Conflict(f"Port {port.id} was changed meanwhile.")
+        await self._check_unchanged(port)
         before = self._ports[port.id].addresses
         try:
             self._change(port.id, addresses=())
@@ -220,8 +215,7 @@ class SimulatedNetwork(SimulatedNetworkProxies):
         port = await self.port(port_id)
         self._check_host(host)
         there = self._bindings[port_id].get(host)
-        kept = {name: value for name, value in profile.items() if value is not None}
-        made = self._binding(port, host, kept, is_active=there is not None and there.is_active)
+        made = self._binding(port, host, profile, is_active=there is not None and there.is_active)
         self._bindings[port_id][host] = made
         self._change(port_id)
         return made
@@ -279,9 +273,14 @@ class SimulatedNetwork(SimulatedNetworkProxies):
         if self._hosts is not None and host not in self._hosts:
             raise Refused(f"Binding failed: there is no network agent on host {host}.")
 
-    def _binding(self, port: Port, host: HostName, profile: dict[str, Any], *, is_active: bool) -> Binding:
-        vif_type = "hw_veb" if port.vnic_type == "direct" else "ovs"
-        return Binding(host=host, is_active=is_active, vif_type=vif_type, vnic_type=port.vnic_type, profile=profile)
+    async def _check_unchanged(self, port: Port) -> None:
+        """Raises: NotFound; Conflict: it has another revision."""
+        if (await self.port(port.id)).revision != port.revision:
+            raise Conflict(f"Port {port.id} was changed meanwhile.")
+
+    def _binding(self, port: Port, host: HostName, profile: Mapping[str, Any], *, is_active: bool) -> Binding:
+        vif_type, kept = "hw_veb" if port.vnic_type == "direct" else "ovs", _without_none(profile)
+        return Binding(host=host, is_active=is_active, vif_type=vif_type, vnic_type=port.vnic_type, profile=kept)
 
     def _free_address(self, network_id: str, wanted: str | None) -> FixedIp:
         taken = {ip.address for port in self._ports.values() if port.network_id == network_id for ip in port.addresses}
@@ -295,3 +294,7 @@ class SimulatedNetwork(SimulatedNetworkProxies):
         if free is None:
             raise Refused(f"No more IP addresses available on network {network_id}.")
         return FixedIp(free, subnet)
+
+
+def _without_none(profile: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in profile.items() if value is not None}

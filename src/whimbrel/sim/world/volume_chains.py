@@ -48,8 +48,6 @@ class VolumeChains:
 
 def files(guest: SimulatedGuest, volume_id: str) -> tuple[str, ...]:
     """Return the files of a guest's volume, from the active one down. Raises: Refused: it has no such volume."""
-    for volume in guest.spec.volumes:
-        if volume.volume_id == volume_id:
-            active, chain = active_file(volume) or volume_id, guest.chains.get(volume_id, ())
-            return chain if chain[:1] == (active,) else (active,)
-    raise Refused(f"the guest has no volume {volume_id}")
+    active = active_file(device_assignment.volume_of(guest.spec, volume_id)) or volume_id
+    chain = guest.chains.get(volume_id, ())
+    return chain if chain[:1] == (active,) else (active,)

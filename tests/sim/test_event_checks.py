@@ -11,7 +11,7 @@ from whimbrel.reconcilers import rounds
 from whimbrel.reconcilers.misbound_ports import rebind_misbound
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create
-from whimbrel.sim.checks.event_checks import Watch
+from whimbrel.sim.checks.event_checks import EventChecks
 from whimbrel.sim.checks.invariants import Violation
 from whimbrel.sim.cloud.cloud import LARGE, World
 from whimbrel.sim.faults.planned_events import Act, Mishap, Size, Story
@@ -25,13 +25,13 @@ async def test_what_waits_for_a_verdict_is_looked_at() -> None:
     await world.settle(engine)
     await requests.resize(cloud, engine, world.requester(), await lookup.find(cloud, server.id), LARGE)
     await world.settle(engine)
-    watch, move = Watch(world), await cloud.journal.open_run(server.id)
+    checks, move = EventChecks(world), await cloud.journal.open_run(server.id)
     assert move
     for _ in range(2):  # what had a run at the look before is looked at anyway
-        await watch.look("nothing")
+        await checks.check_open_runs("nothing")
     await cloud.directory.book(move.order, server.id, 1, 512)
     with pytest.raises(Violation, match="I10"):
-        await watch.look("a break")
+        await checks.check_open_runs("a break")
     await world.close()
 
 
