@@ -1,6 +1,6 @@
 """Server records of one cell, and the fences of the runs that change them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -14,13 +14,14 @@ from whimbrel.adapters.sql.cell.server_queries import asked
 from whimbrel.adapters.sql.cell.server_rows import ROW, read_record, record_values
 from whimbrel.adapters.sql.engine.database import Database, Told, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
-from whimbrel.adapters.sql.engine.id_pages import RecordIds
+from whimbrel.adapters.sql.engine.id_pages import id_page, read_page
 from whimbrel.adapters.sql.engine.transactions import reads, writes
 from whimbrel.adapters.sql.tables.cell import servers
 from whimbrel.domain.errors import Conflict, LockLost, NotFound, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
+from whimbrel.ports.stores.pages import Hold, Page
 from whimbrel.ports.stores.servers import Reading, Record, RecordState, ServerQuery
 
 _by_id = fixed(
@@ -35,9 +36,16 @@ _update = fixed(
 )
 _stand = fixed(sa.update(servers).where(servers.c.id == bindparam("b_id")).values(standing=bindparam("b_standing")))
 _delete = fixed(sa.delete(servers).where(servers.c.id == bindparam("b_id")))
+_living_ids = id_page(servers.c.id, servers.c.deleted_at.is_(None))
+_holds = fixed(
+    sa.select(
+        *(servers.c.id, servers.c.locked_by_run, servers.c.standing),
+        *(servers.c.host, servers.c.vm_state, servers.c.project_id),
+    ).where(servers.c.id.in_(bindparam("b_ids", expanding=True)))
+)
 
 
-class SqlServers(RecordIds):
+class SqlServers:
     """Implements ports.stores.servers.Servers."""
 
     def __init__(self, db: Database) -> None:
@@ -66,6 +74,12 @@ class SqlServers(RecordIds):
     async def count(self, host: HostName, without: Collection[ServerId] = ()) -> int:
         query = sa.select(sa.func.count()).where(servers.c.host == host, COUNTS, servers.c.id.not_in(without))
         return int(await self._db.value(query) or 0)
+
+    async def ids(self, after: str | None, limit: int) -> Page[ServerId]:
+        return await read_page(self._db, _living_ids, after, limit)
+
+    async def holds(self, ids: Sequence[ServerId]) -> dict[ServerId, Hold]:
+        return {ServerId(id): Hold(*columns) for id, *columns in await self._db.rows(_holds, {"b_ids": list(ids)})}
 
     # Changes by a run
 

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam
 from whimbrel.adapters.server_documents import decode, encode
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
-from whimbrel.adapters.sql.engine.id_pages import EntryIds
+from whimbrel.adapters.sql.engine.id_pages import id_page, read_page
 from whimbrel.adapters.sql.engine.transactions import reads
 from whimbrel.adapters.sql.engine.upserts import inserts
 from whimbrel.adapters.sql.global_ import quota_usage
@@ -21,6 +21,7 @@ from whimbrel.domain.ids import CellName, ProjectId, ServerId, UserId
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.directory import Entry, Switches
 from whimbrel.ports.stores.journal import QuotaUsage
+from whimbrel.ports.stores.pages import Page
 
 _by_id = fixed(sa.select(directory).where(directory.c.server_id == bindparam("b_server")))
 _by_id_held = fixed(_by_id.with_for_update())
@@ -52,6 +53,7 @@ _all_unplaced = fixed(_unplaced)
 _its_unplaced = fixed(_unplaced.where(directory.c.project_id.concat("") == bindparam("b_project")))
 _all_unplaced_ids = fixed(_unplaced.with_only_columns(directory.c.server_id))
 _its_unplaced_ids = fixed(_its_unplaced.with_only_columns(directory.c.server_id))
+_living_ids = id_page(directory.c.server_id, directory.c.deleted_at.is_(None))
 _NEXT_NUMBER = inserts(
     switches,
     lambda insert: (
@@ -69,7 +71,7 @@ def _counting(server: Server) -> dict[str, Any]:
     return {"server_id": server.id, "vcpus": server.flavor.vcpus, "memory_mib": server.flavor.memory_mib}
 
 
-class SqlDirectory(EntryIds):
+class SqlDirectory:
     """Implements ports.stores.directory.Directory."""
 
     def __init__(self, db: Database) -> None:
@@ -96,6 +98,9 @@ class SqlDirectory(EntryIds):
         statement, values = (of_all, {}) if project_id is None else (of_one, {"b_project": project_id})
         rows: Sequence[Any] = await self._db.rows(statement, values)
         return rows
+
+    async def ids(self, after: str | None, limit: int) -> Page[ServerId]:
+        return await read_page(self._db, _living_ids, after, limit)
 
     async def residents(
         self, cells: Sequence[CellName], project_id: ProjectId | None, limit: int | None = None

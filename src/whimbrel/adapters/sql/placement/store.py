@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
-from whimbrel.adapters.sql.engine.id_pages import ConsumerIds
+from whimbrel.adapters.sql.engine.id_pages import id_page, read_page
 from whimbrel.adapters.sql.engine.transactions import looks, reads, writes
 from whimbrel.adapters.sql.placement import allocation_queries, changes, fences, group_members, host_zones, providers
 from whimbrel.adapters.sql.placement.claims import asked_of, held_of, read_held, rewrite
@@ -17,6 +17,7 @@ from whimbrel.adapters.sql.placement.host_store import HostStore
 from whimbrel.adapters.sql.placement.provider_store import ProviderStore
 from whimbrel.adapters.sql.placement.reshape import reshape
 from whimbrel.adapters.sql.placement.resource_names import CLASSES, TRAITS, all_traits
+from whimbrel.adapters.sql.tables.placement import allocations
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, ProviderId, ServerId
@@ -29,6 +30,9 @@ from whimbrel.placement.provider import Claim, Consumer, Held, Provider
 from whimbrel.ports.placement.assignments import Assignment, ResourceRequest, Shortfall
 from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.placement.placement import GroupRule, HostRule, Inventory, Owner
+from whimbrel.ports.stores.pages import Page
+
+_CONSUMERS = id_page(allocations.c.consumer)
 
 
 async def _drop(tx: Tx, consumer: ConsumerId) -> bool:
@@ -49,7 +53,7 @@ async def _passed(tx: Tx, order: Order, consumers: Collection[ConsumerId]) -> di
     return held_of(answers)
 
 
-class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
+class SqlPlacement(HostStore, ProviderStore):
     """Implements ports.placement.placement.Placement and placement.store.Store."""
 
     def __init__(self, db: Database, rng: Random | None = None) -> None:
@@ -137,6 +141,9 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
             await providers.lock(tx, provider)
             await allocation_queries.recount(tx, provider)
             await changes.note(tx, [provider])
+
+    async def consumers(self, after: str | None, limit: int) -> Page[ConsumerId]:
+        return await read_page(self._db, _CONSUMERS, after, limit)
 
     owners = reads(allocation_queries.owners)
     miscounts = reads(allocation_queries.miscounts)
