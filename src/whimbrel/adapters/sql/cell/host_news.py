@@ -43,11 +43,15 @@ _FORGET = fixed(
 COUNTS = sa.and_(servers.c.deleted_at.is_(None), servers.c.standing != "frozen")
 """If a server has two records, the frozen one does not count. Both are frozen while its move switches them."""
 
-_SHOWN = [column for column in hosts.columns if column.name not in ("agent", "description")]
+SHOWN = [column for column in hosts.columns if column.name not in ("agent", "description")]
+"""Columns of hosts but those of agents, which are large, and of no interest to most readers."""
+
+LAUNCHED_AT = sa.func.coalesce(sa.func.max(servers.c.launched_at), 0.0)
+"""When the newest of some servers was launched."""
+
 _IS_BUSY = sa.or_(servers.c.vm_state == "building", servers.c.task_state.in_(server_states.IO_TASKS))
-_launches = sa.func.coalesce(sa.func.max(servers.c.launched_at), 0.0)
 _READS = {
-    "hosts": (hosts.c.name, sa.select(*_SHOWN).order_by(hosts.c.number)),
+    "hosts": (hosts.c.name, sa.select(*SHOWN).order_by(hosts.c.number)),
     "loads": (
         servers.c.host,
         sa.select(servers.c.host, sa.func.count(), sa.func.sum(sa.case((_IS_BUSY, 1), else_=0)))
@@ -63,7 +67,7 @@ _READS = {
     "failures": (
         failures.c.host,
         sa.select(failures.c.host, sa.func.count())
-        .where(failures.c.at > sa.select(_launches).where(servers.c.host == failures.c.host).scalar_subquery())
+        .where(failures.c.at > sa.select(LAUNCHED_AT).where(servers.c.host == failures.c.host).scalar_subquery())
         .group_by(failures.c.host),
     ),
     "images": (

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.cell import host_news
 from whimbrel.adapters.sql.cell.fences import pass_fence
+from whimbrel.adapters.sql.cell.host_news import LAUNCHED_AT, SHOWN
 from whimbrel.adapters.sql.engine.change_counter import Counting
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.engine.fixed import fixed
@@ -31,10 +32,8 @@ from whimbrel.ports.stores.hosts import SAID_BY_THE_HOST, AgentInfo, HostNews, L
 Row = sa.Row[tuple[object, ...]]
 
 _NAMED = hosts.c.name == sa.bindparam("named")
-_OF_AGENTS = ("agent", "description")  # large, and of no interest to most readers
-_SHOWN = [column for column in hosts.columns if column.name not in _OF_AGENTS]
-_ALL = fixed(sa.select(*_SHOWN).order_by(hosts.c.number))
-_GET = fixed(sa.select(*_SHOWN).where(_NAMED))
+_ALL = fixed(sa.select(*SHOWN).order_by(hosts.c.number))
+_GET = fixed(sa.select(*SHOWN).where(_NAMED))
 _DELETE = sa.delete(hosts).where(_NAMED)
 _SEEN = fixed(
     sa.update(hosts)
@@ -45,7 +44,7 @@ _SWITCH = (
     sa.update(hosts)
     .where(_NAMED)
     .values(enabled=sa.bindparam("enabled"), disabled_reason=sa.bindparam("disabled_reason"))
-    .returning(*_SHOWN)
+    .returning(*SHOWN)
 )
 _SET_SERVICE = _SWITCH.values(
     forced_down=sa.bindparam("forced_down"),
@@ -54,7 +53,7 @@ _SET_SERVICE = _SWITCH.values(
     forced_down_at=sa.bindparam("at"),
 )
 
-_COLUMNS = [column.name for column in _SHOWN if column.name not in ("number", "numa", "metrics", "session")]
+_COLUMNS = [column.name for column in SHOWN if column.name not in ("number", "numa", "metrics", "session")]
 _REGISTERED = (*_COLUMNS, "numa")
 
 
@@ -63,7 +62,7 @@ def _registering(insert: Insert) -> sa.Executable:
     written: dict[str, Any] = {name: new[name] for name in SAID_BY_THE_HOST}
     written["seen_at"] = sa.case((new.seen_at > hosts.c.seen_at, new.seen_at), else_=hosts.c.seen_at)
     insert = insert.values({name: sa.bindparam(name) for name in _REGISTERED})
-    return insert.on_conflict_do_update(index_elements=["name"], set_=written).returning(*_SHOWN)
+    return insert.on_conflict_do_update(index_elements=["name"], set_=written).returning(*SHOWN)
 
 
 _REGISTERS = inserts(hosts, _registering)
@@ -82,7 +81,7 @@ _BEGIN = (
     sa.update(hosts)
     .where(_NAMED)
     .values(session=hosts.c.session + 1, agent=sa.bindparam("new_agent"), description=sa.bindparam("described"))
-    .returning(*_SHOWN)
+    .returning(*SHOWN)
 )
 _RAISE = (
     sa.update(hosts).where(_NAMED, hosts.c.session < sa.bindparam("at_least")).values(session=sa.bindparam("at_least"))
@@ -104,11 +103,10 @@ _agent = msgspec.json.Decoder(AgentInfo).decode
 NOTHING_TOLD = "{}"
 
 _FAILED_THERE = failures.c.host == sa.bindparam("named")
-_LAUNCHES = sa.func.coalesce(sa.func.max(servers.c.launched_at), 0.0)
 _FORGIVE = fixed(
     sa.delete(failures).where(
         _FAILED_THERE,
-        failures.c.at <= sa.select(_LAUNCHES).where(servers.c.host == sa.bindparam("named")).scalar_subquery(),
+        failures.c.at <= sa.select(LAUNCHED_AT).where(servers.c.host == sa.bindparam("named")).scalar_subquery(),
     )
 )
 _FORGET_FAILED = fixed(sa.delete(failures).where(_FAILED_THERE))

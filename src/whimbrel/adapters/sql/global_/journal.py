@@ -10,6 +10,7 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.engine.database import Database, Told, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.transactions import reads, writes
 from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.global_ import quota_usage, rounds
 from whimbrel.adapters.sql.global_.decision_evidence import add_evidence, read_evidence
@@ -32,8 +33,6 @@ from whimbrel.ports.stores.journal import (
     MINUTE_S,
     Evidence,
     ItemStart,
-    JournalCursor,
-    JournalNews,
     LastProof,
     Limits,
     QuotaUsage,
@@ -281,13 +280,8 @@ class SqlJournal:
         async with self._db.read() as tx:
             return await read_evidence(tx, run_id, self._sagas)
 
-    async def note_progress(self, run_id: RunId, epoch: int, document: bytes, now: float) -> None:
-        async with self._db.write() as tx:
-            await note_progress(tx, self._db.dialect, run_id, epoch, document, now)
-
-    async def progress(self, run_ids: Sequence[RunId]) -> dict[RunId, bytes]:
-        async with self._db.read() as tx:
-            return await read_progress(tx, run_ids)
+    note_progress = writes(note_progress)
+    progress = reads(read_progress)
 
     async def set_status(self, run_id: RunId, was: str, status: str, now: float) -> bool:
         async with self._db.write() as tx:
@@ -459,13 +453,8 @@ class SqlJournal:
         async with self._db.read() as tx:
             return [self._run(row) for row in await stalled_rows(tx, failing_since, working_since, limit)]
 
-    async def end(self) -> JournalCursor:
-        async with self._db.read() as tx:
-            return await read_end(tx)
-
-    async def news(self, since: JournalCursor, also: Sequence[RunId]) -> JournalNews:
-        async with self._db.read() as tx:
-            return await read_news(tx, since, also)
+    end = reads(read_end)
+    news = reads(read_news)
 
 
 def _added(usage: QuotaUsage, before: QuotaUsage | None) -> Usage:

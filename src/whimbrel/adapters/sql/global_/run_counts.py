@@ -14,7 +14,7 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
-from whimbrel.adapters.sql.engine.upserts import Insert, inserts
+from whimbrel.adapters.sql.engine.upserts import Insert, inserts, inserts_if_new
 from whimbrel.adapters.sql.global_.announcements import backlog_of
 from whimbrel.adapters.sql.tables.global_ import last_proof, proofs, runs, takeovers
 from whimbrel.ports.stores.journal import PROOFS_KEPT, LastProof, RunGroup, Tally
@@ -107,12 +107,8 @@ def _keeping_the_later(insert: Insert) -> sa.Executable:
     )
 
 
-def _once(insert: Insert) -> sa.Executable:
-    return insert.on_conflict_do_nothing()
-
-
 _NOTE_PROOF = inserts(last_proof, _keeping_the_later)
-_ADD_PROOF = inserts(proofs, _once)
+_ADD_PROOF = inserts_if_new(proofs)
 
 _NO_DEBTS = msgspec.json.encode(())
 _NEVER = 1e18

@@ -29,9 +29,9 @@ _OF = fixed(
 )
 
 
-async def note_progress(tx: Tx, dialect: str, run: RunId, epoch: int, document: bytes, now: float) -> None:
-    await tx.run(_NOTES[dialect], {"run": run, "epoch": epoch, "at": now, "document": document})
+async def note_progress(tx: Tx, run_id: RunId, epoch: int, document: bytes, now: float) -> None:
+    await tx.run(_NOTES[tx.dialect], {"run": run_id, "epoch": epoch, "at": now, "document": document})
 
 
-async def read_progress(tx: Tx, runs: Sequence[RunId]) -> dict[RunId, bytes]:
-    return {row.run: row.document for row in await tx.rows(_OF, {"b_runs": list(runs)})} if runs else {}
+async def read_progress(tx: Tx, run_ids: Sequence[RunId]) -> dict[RunId, bytes]:
+    return {row.run: row.document for row in await tx.rows(_OF, {"b_runs": list(run_ids)})} if run_ids else {}

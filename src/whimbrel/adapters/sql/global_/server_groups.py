@@ -31,7 +31,6 @@ _MEMBERS = fixed(
     .order_by(_m.number)
 )
 _ALL = fixed(sa.select(*_SHOWN).order_by(_g.number))
-_LIST = sa.select(*_SHOWN).order_by(_g.number)
 _COUNT = sa.select(sa.func.count()).where(_g.project_id == bindparam("project"))
 _INSERT = sa.insert(server_groups)
 _DELETE = sa.delete(server_groups).where(_g.id == bindparam("group"))
@@ -69,11 +68,10 @@ class SqlServerGroups:
         return group
 
     async def find(self, project_id: ProjectId | None, offset: int = 0, limit: int | None = None) -> list[ServerGroup]:
-        query = _LIST.offset(offset).limit(limit)
+        is_all = project_id is None and not offset and limit is None
+        query = _ALL if is_all else _ALL.offset(offset).limit(limit)
         if project_id is not None:
             query = query.where(_g.project_id == project_id)
-        elif not offset and limit is None:
-            query = _ALL
         async with self._db.read() as tx:
             return await _with_members(tx, await tx.rows(query))
 
