@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.api import test_server_groups as groups
 from tests.api.front import IMAGE, Front
@@ -122,3 +123,13 @@ async def test_a_forced_move_stays_in_the_zone_of_its_server(front: Front, move:
     if move == "evacuate":
         await die(front, "h1")
     assert await request(front, move, server_id, "h2", 67) == 400
+
+
+@pytest.mark.parametrize("move", MOVES)
+async def test_a_move_is_not_forced_while_a_process_would_not_heed_that(front: Front, move: str) -> None:
+    server_id = await born(front)
+    if move == "evacuate":
+        await die(front, "h1")
+    front.engine.parts = replace(front.engine.parts, heeded_by_all=lambda fact: fact != "forced")
+    assert await request(front, move, server_id, "h2", 67) == 409
+    assert await request(front, move, server_id, "h2", 67, force=False) < 300

@@ -41,7 +41,7 @@ KNOWN_BEFORE_0_2 = {
 }
 """The lists of release 0.1, whose processes do not register what they know."""
 
-FACTS_ADDED = ("source_lost",)
+FACTS_ADDED = ("source_lost", "forced")
 """Facts of released lists that a process of an older release neither heeds nor keeps."""
 
 SAGAS = SagaRegistry(

@@ -34,11 +34,7 @@ async def give_up_source(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
     Unavailable: the target's agent does not answer, or all runs are held.
     """
     source = source_of(await _waiting(cloud, run_id))
-    if not engine.parts.heeded_by_all("source_lost"):
-        raise Conflict(
-            "This cloud is being upgraded: a process of an older release would wait for the source all the same."
-            " `whimbrel upgrade check` shows which to upgrade."
-        )
+    engine.check_heeded("source_lost")
     try:
         host = await cloud.cell(source.cell).hosts.get(source.host)
     except NotFound:

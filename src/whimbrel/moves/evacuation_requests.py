@@ -43,6 +43,8 @@ async def evacuate(
     """
     if server.vm_state not in EVACUABLE:
         raise WrongState(f"Cannot 'evacuate' instance {server.id} while it is in vm_state {server.vm_state}")
+    if forced:
+        engine.check_heeded("forced")
     source = await _source(cloud, server)
     plain = requests.facts_at(cloud, server, source)
     known = {field: getattr(plain, field) for field in plain.__struct_fields__}

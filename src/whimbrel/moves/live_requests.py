@@ -52,6 +52,8 @@ async def migrate_live(
     item: of the maintenance that moves it.
     Raises: Invalid: impossible as requested; WrongState; Conflict; Unavailable.
     """
+    if forced:
+        engine.check_heeded("forced")
     facts = await live_facts(
         cloud,
         server,

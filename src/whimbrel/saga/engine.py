@@ -76,6 +76,14 @@ class Engine:
             )
         return chosen
 
+    def check_heeded(self, fact: str) -> None:
+        """Raises: Conflict: a live process would drive runs without this fact, which was added to released lists."""
+        if not self.parts.heeded_by_all(fact):
+            raise Conflict(
+                "This cloud is being upgraded: not all of its processes know this request yet, and one that does not"
+                " would leave a part of it out. `whimbrel upgrade check` shows which to upgrade."
+            )
+
     def leased(self, run: Run[Facts]) -> Run[Facts]:
         """Return a new run at its entrance, leased to this engine."""
         step, now = self.registry.of(run).entrance(run.facts), self._clock.now()
