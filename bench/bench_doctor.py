@@ -114,9 +114,11 @@ class Services(BaseHTTPRequestHandler):
     """Keystone, Neutron and Cinder, computed from the number of a server."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet: otherwise each answer waits 40 ms for an acknowledgement
     servers = SERVERS
 
     def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))  # the connection is used again
         url = f"http://127.0.0.1:{self.server.server_address[1]}"
         catalog = [{"type": type, "endpoints": [{"interface": "public", "url": f"{url}/{type}"}]}
                    for type in ("network", "block-storage")]  # fmt: skip
@@ -128,16 +130,23 @@ class Services(BaseHTTPRequestHandler):
         first = number_of(asked["marker"][0]) + 1 if "marker" in asked else 0
         page = range(first, min(first + 1000, self.servers))
         links = [{"rel": "next", "href": ""}] * (page.stop < self.servers)
-        if last == "ports" and "binding:host_id" in asked:
+        if last == "bindings":
+            bound = port(number_of(url.path.split("/")[-2]))["binding:host_id"]
+            self._answer({"bindings": [{"host": bound, "status": "ACTIVE"}]})
+        elif last == "ports" and "binding:host_id" in asked:
             self._answer({"ports": [], "ports_links": []})
         elif last == "ports" and "id" in asked:
             self._answer({"ports": [port(number_of(id)) for id in asked["id"]], "ports_links": []})
         elif last == "ports":
             self._answer({"ports": [port(number) for number in page], "ports_links": links})
-        elif "/volumes/" in url.path:
-            self._answer({"volumes": [volume(number) for number in page], "volumes_links": links})
         else:
-            self._answer({"attachments": [attachment(number) for number in page], "attachments_links": links})
+            what, make = ("volumes", volume) if "/volumes/" in url.path else ("attachments", attachment)
+            filters = [number_of(asked[name][0]) for name in ("volume_id", "instance_id") if name in asked]
+            if last != "detail":
+                self._answer({what.removesuffix("s"): make(number_of(last))})
+            else:
+                rows = [make(number) for number in filters or page]
+                self._answer({what: rows, f"{what}_links": [] if filters else links})
 
     def _answer(self, body: object) -> None:
         content = json.dumps(body).encode()
@@ -157,7 +166,8 @@ def port(n: int) -> dict[str, Any]:
 
 
 def volume(n: int) -> dict[str, Any]:
-    return {"id": id_of(3, n), "name": f"v{n}", "status": "in-use", "updated_at": WRITTEN, "attachments": [{}]}
+    return {"id": id_of(3, n), "name": f"v{n}", "status": "in-use", "updated_at": WRITTEN,
+            "attachments": [{"attachment_id": id_of(4, n), "host_name": host_of(n)}]}  # fmt: skip
 
 
 def attachment(n: int) -> dict[str, Any]:
