@@ -141,7 +141,10 @@ def test_a_maintenance_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
         tab.wait_for("document.querySelector('td .badge')?.textContent === 'ACTIVE'")
         host = tab.text("td[data-label=Host]")
         cloud.run("whimbrel", "maintenance", "plan", host, "--name", "new disks")
+        cloud.run("whimbrel", "maintenance", "plan", "s1", "s2", "s1", "--name", "even", "--goal", "balance")
         tab.go("maintenances")
+        tab.wait_for("document.querySelectorAll('tbody tr').length === 2")
+        assert tab.text("td[data-label=Hosts]") == "s1, s2"
         tab.click("td a", "new disks")
         tab.click("button", "Start")
         tab.wait_for("document.querySelector('td[data-label=State]')?.textContent === 'moving'")

@@ -112,7 +112,8 @@ async def _hosts(call: Call, kind: str, given: Any) -> tuple[str, Sequence[Host]
     """Return the target of a maintenance in words, and its hosts. Raises: Invalid: there is none."""
     cloud = call.cloud
     if kind == "hosts":
-        return ("host " if len(given) == 1 else "hosts ") + ", ".join(given), await requests.hosts_named(cloud, given)
+        names = list(dict.fromkeys(given))
+        return ("host " if len(names) == 1 else "hosts ") + ", ".join(names), await requests.hosts_named(cloud, names)
     if kind == "availability_zone":
         return f"zone {given}", await requests.hosts_of_zone(cloud, await locations.zone_id(call, given))
     if kind == "aggregate":

@@ -3,6 +3,8 @@ import { Badge, Facts, Table, html, lasting, moment } from './parts.js';
 import { api, get } from './session.js';
 
 const COUNTS = [['moving', 'under way'], ['failed', 'failed'], ['left', 'left otherwise'], ['stays', 'cannot move']];
+// No host is in maintenance that is balanced or packed: what was asked for names them.
+const hostsOf = (found) => found.hosts.join(', ') || found.target.replace(/^hosts? /, '');
 const isOver = (found) => found.state === 'done' || found.state === 'aborted';
 
 function progressOf({ progress }) {
@@ -25,7 +27,7 @@ export const maintenancesPage = {
         { name: 'Name', of: (each) => html`<a href=${`#/maintenances/${each.id}`}>${each.name}</a>` },
         { name: 'State', of: (each) => html`<${Badge} word=${each.state} />` },
         { name: 'Progress', of: (each) => html`<${Progress} of=${each} />` },
-        { name: 'Hosts', of: (each) => each.hosts.join(', ') },
+        { name: 'Hosts', of: hostsOf },
         { name: 'Planned', of: (each) => moment(each.created_at) },
       ]} /></section>`,
 };
@@ -91,7 +93,7 @@ const limitsOf = (budgets) => [`${budgets.at_once} at once`, ...LIMITS.filter(([
   .map(([name, word]) => `${budgets[`${name}_at_once`]} per ${word}`)].join(', ') + `; pauses after more than ${budgets.most_failed} failed`;
 
 const factsOf = (found) => [
-  ['State', html`<${Badge} word=${found.state} />`], ['Progress', html`<${Progress} of=${found} />`], ['Hosts', found.hosts.join(', ')],
+  ['State', html`<${Badge} word=${found.state} />`], ['Progress', html`<${Progress} of=${found} />`], ['Hosts', hostsOf(found)],
   ['Goal', found.goal === 'balance' ? `balance, within ${found.spread} %` : found.goal],
   ['Downtime', found.allow_downtime ? 'allowed' : 'not allowed'],
   ['If a server cannot move as planned', found.on_drift === 'pause' ? 'pause' : 'plan it anew'],
