@@ -47,7 +47,7 @@ def test_an_affinity_group_is_moved_together_by_one_command(cloud: RunningCloud)
     assert asked.returncode == 0, asked.stderr
     plan = json.loads(asked.stdout)["plan"]
     shown = cloud.run("whimbrel", "plan", "group", "together").stdout
-    assert f"migrate of together, which is on {home}; nothing is moved" in shown
+    assert f"migrate of together on {home}; nothing is moved" in shown
     assert "servers of the group are there" in shown
     nowhere = cloud.run("whimbrel", "plan", "group", group, "--zone", "nowhere")
     assert (nowhere.returncode, "nowhere is not there" in nowhere.stderr) == (1, True)

@@ -127,10 +127,10 @@ def _print(answer: Any, name: str, everything: bool, json: bool) -> int:
 
 def head(plan: Plan, name: str) -> Text:
     text = Text.assemble((f"live {plan.action}" if plan.live else plan.action, "bold"), " of ", (name, "bold"))
+    if sources := _sources(plan):
+        text.append(f" on {' and '.join(sources)}")
     if plan.action == "resize":
         text.append(f" to {plan.flavor}")
-    if sources := _sources(plan):
-        text.append(f", which is on {' and '.join(sources)}")
     return text.append("; nothing is moved", "dim")
 
 

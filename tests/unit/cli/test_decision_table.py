@@ -142,6 +142,6 @@ def test_several_choices_of_a_run_each_have_their_time() -> None:
 
 def test_the_head_says_what_is_planned() -> None:
     about = Plan(found=True, summary="", action="resize", flavor="large", source="n1")
-    assert plan.head(about, "anna").plain == "resize of anna to large, which is on n1; nothing is moved"
+    assert plan.head(about, "anna").plain == "resize of anna on n1 to large; nothing is moved"
     about = Plan(found=True, summary="", action="migrate", source=None)
     assert plan.head(about, "anna").plain == "migrate of anna; nothing is moved"

@@ -14,7 +14,7 @@ def member(name: str, source: str | None, reason: str | None = None) -> PlannedS
 
 def test_a_group_is_said_to_be_where_its_servers_are() -> None:
     requested = of_group(member("a", "h2"), member("b", "h1"), member("c", None), member("d", "h1"))
-    assert plan.head(requested, "db").plain == "migrate of db, which is on h1 and h2; nothing is moved"
+    assert plan.head(requested, "db").plain == "migrate of db on h1 and h2; nothing is moved"
 
 
 def test_a_server_whose_host_is_not_told() -> None:
@@ -30,4 +30,4 @@ def test_who_would_not_move_is_named_with_the_reason() -> None:
 
 def test_a_live_move_is_said_to_be_one() -> None:
     requested = Plan(found=True, summary="", action="migrate", live=True, source="h1")
-    assert plan.head(requested, "web").plain == "live migrate of web, which is on h1; nothing is moved"
+    assert plan.head(requested, "web").plain == "live migrate of web on h1; nothing is moved"
