@@ -13,13 +13,14 @@ from tools.scenarios.incarnations import Incarnations, Result, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.steps.pci_devices import in_profile
 from whimbrel.ports.cloud import Cloud, Requester, Rules
+from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.directory import Usage
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.reconcilers.rounds import reconcile
@@ -134,6 +135,8 @@ async def _scene(scenario: Scenario) -> tuple[World, Server]:
     equipped = scenario.devices or scenario.function
     cells = {"c1": HOSTS[:2], "c2": HOSTS[2:]} if scenario.two_cells else None
     world = await World.build(HOSTS, cells, rules=scenario.rules, equipped=equipped, functions=scenario.function)
+    for cell in cells or ():
+        await world.cloud.cell_infos.ensure(CellInfo(name=CellName(cell), migration_network="m", created_at=0.0))
     server = world.new_server("s", scenario.flavor)
     if equipped:
         server = with_devices(server) if scenario.devices else server

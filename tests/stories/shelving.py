@@ -135,12 +135,12 @@ async def built_again(result: Result) -> Books:
         "disks": _disks(result, target),
         "pci": [(target.host, FUNCTION.address, server_id, port.nic.port_id) for port in run.facts.ports
                 if port.nic.vnic_type == DIRECT],
-        "ports": sorted(_bound(port, run.facts.ports, target) if port[1] else port for port in before["ports"]),
+        "ports": sorted(bound(port, run.facts.ports, target) if port[1] else port for port in before["ports"]),
         "attachments": [(who, volume, target.host, "attached") for who, volume, *_ in before["attachments"]],
     }  # fmt: skip
 
 
-def _bound(line: tuple[Any, ...], ports: Sequence[Any], target: Location) -> tuple[Any, ...]:
+def bound(line: tuple[Any, ...], ports: Sequence[Any], target: Location) -> tuple[Any, ...]:
     port_id, who, owner, *_ = line
     [port] = [one for one in ports if one.nic.port_id == port_id]
     profile: dict[str, Any] = {"allocation": dict(target.served)} if port.requests else {}

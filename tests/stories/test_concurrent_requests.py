@@ -26,9 +26,18 @@ from tests.stories.lifecycle import (
     the_run,
     waiting_for_a_verdict,
 )
+from tests.stories.rebuilding import OTHER_IMAGE, another_image, reimaged, same_image
 from tests.stories.rebuilding import RUNNING as REBUILT
-from tests.stories.rebuilding import same_image
-from tests.stories.shelving import KEPT, built_again, its_cell_full, offloaded, shelved, unshelve, unshelve_anywhere
+from tests.stories.shelving import (
+    KEPT,
+    bound,
+    built_again,
+    its_cell_full,
+    offloaded,
+    shelved,
+    unshelve,
+    unshelve_anywhere,
+)
 from tools.scenarios.incarnations import Result
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.server import Server
@@ -41,6 +50,7 @@ from whimbrel.servers.lifecycle import create, create_image, delete, power, shel
 from whimbrel.sim.checks.invariants import Violation, books
 from whimbrel.sim.cloud.cloud import LARGE, SMALL
 from whimbrel.sim.faults.chaos import changes
+from whimbrel.sim.world.equipment import VOLUME
 
 # What is asked for
 
@@ -146,7 +156,8 @@ async def moved_live(result: Result) -> Books:
     [(_, _, _, *guest)] = result.before["guests"]
     return {
         **result.before,
-        "servers": {server_id: replace(was, host=target.host, zone=target.zone, slot=run.id)},
+        "servers": {server_id: replace(was, cell=target.cell, host=target.host, zone=target.zone, slot=run.id)},
+        "records": [(target.cell, server_id, "whole", None)],
         "claims": [(server_id, target.provider, tuple(sorted(was.flavor.resources().items())))],
         "guests": [(target.host, server_id, run.id, *guest)],
     }
@@ -195,6 +206,42 @@ async def consistent(result: Result) -> Books:
     }
 
 
+PLACING = ("create", "live_migrate", "unshelve")
+
+
+async def whole(result: Result) -> Books:
+    """A server on a volume: where the last run that placed it put it, with all that it has, and of the image of its
+    rebuild if that was done.
+    """
+    now, world = await books(result.world), result.world
+    [(server_id, server)] = now["servers"].items()
+    assert server != result.before["servers"][server_id], "one refused the other, and was refused"
+    done = [run for run in await world.cloud.journal.find(RunFilter(subject=server_id)) if run.state == "done"]
+    is_rebuilt = any(run.saga == "rebuild" for run in done)
+    root = await world.remains.volumes.volume(VOLUME)
+    assert (server.name == "renamed", root.image_metadata.get("image_id") == OTHER_IMAGE) == (is_rebuilt, is_rebuilt)
+    assert (server.task_state, server.fault, len(server.volumes)) == (None, None, 2)
+    volumes = sorted(one.volume_id for one in server.volumes)
+    if server.vm_state == "shelved_offloaded":
+        assert (server.host, server.slot, {one.host for one in server.volumes}) == (None, None, {""})
+        free = [(port, who, owner, "", {}, 0) for port, who, owner, *_ in now["ports"]]
+        nowhere: Books = {"claims": [], "guests": [], "ports": free}
+        return {**now, **nowhere, "attachments": [(server_id, one, None, "reserved") for one in volumes]}
+    placed = next(run for run in done if run.saga in PLACING)
+    target, flavor = placed.facts.target, server.flavor
+    slot = next(run.id for run in done if run.saga in (*PLACING, "rebuild"))
+    assert (server.vm_state, server.cell, server.host, server.slot) == ("active", target.cell, target.host, slot)
+    assert {one.host for one in server.volumes} == {target.host}
+    return {
+        **now,
+        "records": [(target.cell, server_id, "whole", None)],
+        "claims": sorted((server_id, at, tuple(sorted(what.items()))) for at, what in target.parts.items()),
+        "guests": [(target.host, server_id, slot, "running", flavor.vcpus, flavor.memory_mib, True)],
+        "ports": [bound(port, placed.facts.ports, target) for port in now["ports"]],
+        "attachments": [(server_id, one, target.host, "attached") for one in volumes],
+    }
+
+
 RUNNING, OFF = in_state("active", "running"), in_state("stopped", "stopped")
 
 
@@ -224,7 +271,7 @@ SNAPSHOT = Scenario("snapshot", take_a_snapshot, as_before)
 REBUILD = Scenario("rebuild", same_image, REBUILT)
 LIVE = Scenario("live migration", migrate_live, moved_live)
 LIVE_ACROSS = Scenario(
-    "live migration to another cell", migrate_live_anywhere, consistent, (its_cell_full,), two_cells=True
+    "live migration to another cell", migrate_live_anywhere, moved_live, (its_cell_full,), two_cells=True
 )
 SHELVE = Scenario("shelve", shelve.shelve, offloaded)
 OFFLOAD = Scenario("shelve_offload", shelve.offload, offloaded, (shelved,), rules=KEPT)
@@ -232,6 +279,15 @@ UNSHELVE = Scenario("unshelve", unshelve, built_again, (shelved,))
 UNSHELVE_ACROSS = Scenario(
     "unshelve into another cell", unshelve_anywhere, built_again, (shelved, its_cell_full), two_cells=True
 )
+ON_VOLUME = (  # whose shelve offloads it, too
+    Scenario("live migration of one on a volume", migrate_live, whole, (another_image,), devices=True, on_volume=True),
+    Scenario("live migration of one on a volume to another cell", migrate_live_anywhere, whole,
+             (another_image, its_cell_full), two_cells=True, devices=True, on_volume=True),
+    Scenario("shelve of one on a volume", shelve.shelve, whole, (another_image,), devices=True, on_volume=True),
+    Scenario("unshelve of one on a volume", unshelve, whole, (another_image, shelved), devices=True, on_volume=True),
+    Scenario("unshelve of one on a volume into another cell", unshelve_anywhere, whole,
+             (another_image, shelved, its_cell_full), two_cells=True, devices=True, on_volume=True),
+)  # fmt: skip
 DELETE = Scenario("delete", delete_it, gone)
 DELETE_BUILDING = Scenario("delete of one that is built", delete_it, gone, (asked_for,), new=True)
 DELETE_RESIZED = Scenario("delete of a resized one", delete_it, gone, (resized,))
@@ -257,6 +313,11 @@ TOGETHER = (
     Together(SHELVE, "rebuild", same_image, (offloaded, REBUILT)),
     Together(OFFLOAD, "rebuild", same_image, (offloaded,)),
     Together(UNSHELVE, "rebuild", same_image, (built_again, consistent)),
+    *(
+        Together(scenario, name, ask, (whole,))
+        for scenario in ON_VOLUME
+        for name, ask in (("rebuild", reimaged), ("a whole rebuild", over_at_once(reimaged)))
+    ),
     Together(CREATE, "delete", delete_it, (gone, running_on_its_target)),
     Together(CREATE, "resize", resize, (running_on_its_target, created_and_resized)),
     *(Together(DELETE, ask.__name__, ask, (gone,)) for ask in (resize, reboot, take_a_snapshot, same_image, delete_it)),
@@ -326,7 +387,9 @@ def worth_a_break(touches: list[str]) -> list[int]:
 @pytest.mark.parametrize("together", TOGETHER, ids=str)
 async def test_whenever_the_other_one_asks(together: Together) -> None:
     undisturbed = Lifecycle(together.scenario)
-    await (await undisturbed.play()).world.close()
+    alone = await undisturbed.play()
+    assert await fits(alone, together.scenario.meant, await books(alone.world)), "it does not end as it is meant to"
+    await alone.world.close()
     asked = 0
     for at in worth_a_break(undisturbed.acts):
         try:
