@@ -1,7 +1,6 @@
 """The versions of each store's schema for Alembic: <kind>/versions/NNNN_*.py, one linear history per kind.
 
-To regenerate the first version of a kind from its tables (before the first release):
-`python -m whimbrel.adapters.sql.migration_draft KIND`, then review and edit the result.
+`python -m whimbrel.adapters.sql.migration_draft` drafts the next one.
 """
 
 from pathlib import Path

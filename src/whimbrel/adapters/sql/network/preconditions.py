@@ -204,8 +204,8 @@ ADMIT: dict[type[Record], Callable[[Tx, Any, Any], Awaitable[Any]]] = {
 }
 
 
-async def check_unused(tx: Tx, record: Record) -> None:
-    """Remove what a record takes with it. Raises: ...InUse: another record depends on it."""
+async def prepare_removal(tx: Tx, record: Record) -> None:
+    """Check that nothing depends on a record, and remove what goes with it. Raises: ...InUse."""
     match record:
         case Network():
             await routing.clear_network(tx, record.id)

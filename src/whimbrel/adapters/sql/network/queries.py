@@ -82,8 +82,8 @@ def _seen_by(kind: Kind[Any], viewer: str | sa.BindParameter[str]) -> Condition:
     if kind.record is Subnet:
         return sa.or_(own, kind.table.c.network_id.in_(_PUBLIC))
     if kind.record is Port:
-        his = sa.select(tables.networks.c.id).where(tables.networks.c.project_id == viewer)
-        return sa.or_(own, kind.table.c.network_id.in_(his))
+        own_networks = sa.select(tables.networks.c.id).where(tables.networks.c.project_id == viewer)
+        return sa.or_(own, kind.table.c.network_id.in_(own_networks))
     return own
 
 

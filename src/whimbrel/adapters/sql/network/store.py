@@ -11,7 +11,7 @@ from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.transactions import reads, writes
 from whimbrel.adapters.sql.engine.upserts import upserts
 from whimbrel.adapters.sql.network import limits, queries
-from whimbrel.adapters.sql.network.preconditions import ADMIT, check_unused
+from whimbrel.adapters.sql.network.preconditions import ADMIT, prepare_removal
 from whimbrel.adapters.sql.network.record_types import GROUP_RULE, KINDS, NETWORK, SEGMENT
 from whimbrel.adapters.sql.network.routing import disassociate
 from whimbrel.adapters.sql.tables import network as tables
@@ -117,7 +117,7 @@ async def _change(tx: Tx, before: R, record: R) -> R:
 async def _remove(tx: Tx, kind: type[R], record_id: str) -> R:
     wanted = KINDS[kind]
     record: R = await wanted.find(tx, record_id, lock=True)
-    await check_unused(tx, record)
+    await prepare_removal(tx, record)
     parts = record.subnets if isinstance(record, Network) else ()
     for each in (record_id, *parts):
         await tx.run(_CLEAR_TAGS, {"record": each})

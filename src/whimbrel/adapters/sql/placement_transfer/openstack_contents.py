@@ -184,8 +184,8 @@ class OpenstackContents(KindTables):
         self._connection.execute(sa.delete(tables.aggregates))
         for table, standard in ((tables.resource_classes, STANDARD_CLASSES), (tables.traits, standard_traits())):
             gone = [id for id, name in self._names(table).items() if is_custom(name) and name not in standard]
-            for ids in batches(((id,) for id in gone), PIECE):
-                self._connection.execute(sa.delete(table).where(table.c.id.in_([id for (id,) in ids])))
+            for ids in batches(gone, PIECE):
+                self._connection.execute(sa.delete(table).where(table.c.id.in_(ids)))
 
     def write(self, kind: Kind, rows: Iterable[Row]) -> None:
         _WRITERS[kind](self, rows)
@@ -201,8 +201,8 @@ class OpenstackContents(KindTables):
             )
 
     def _insert(self, table: sa.Table, rows: Iterable[Mapping[str, Any]]) -> None:
-        for piece in batches(((row,) for row in rows), PIECE):
-            self._connection.execute(sa.insert(table), [{**row, "created_at": self._now} for (row,) in piece])
+        for piece in batches(rows, PIECE):
+            self._connection.execute(sa.insert(table), [{**row, "created_at": self._now} for row in piece])
 
     def _known(self, table: sa.Table) -> dict[str, int]:
         """Return name -> id of a table of names, to add to."""
