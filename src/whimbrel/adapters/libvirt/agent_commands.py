@@ -1,7 +1,6 @@
 """Requests to QEMU's guest agent, through libvirt. The agent is in the guest: it may be absent, and need not answer."""
 
-from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
-from whimbrel.adapters.libvirt.domain_xml import find_domain
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt, find_domain
 from whimbrel.domain.errors import NoGuestAgent, NotFound, Refused
 from whimbrel.domain.guest import GuestKey
 

@@ -7,8 +7,8 @@ the target's last answer is lost, and only the source knows whether it did.
 import xml.etree.ElementTree as ET
 from typing import Literal
 
-from whimbrel.adapters.libvirt.connection import Libvirt
-from whimbrel.adapters.libvirt.domain_xml import ASLEEP, NAMESPACE, find_domain, read_mark
+from whimbrel.adapters.libvirt.connection import Libvirt, find_domain
+from whimbrel.adapters.libvirt.domain_xml import ASLEEP, NAMESPACE, read_mark
 from whimbrel.domain.guest import GuestKey
 
 Arrival = Literal["none", "coming", "asleep", "awake", "stopped"]

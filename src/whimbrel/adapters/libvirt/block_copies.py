@@ -14,10 +14,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from whimbrel.adapters.libvirt import device_xml
-from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt, find_domain
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
-from whimbrel.adapters.libvirt.domain_xml import find_domain, read_mark
+from whimbrel.adapters.libvirt.domain_xml import read_mark
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots, VolumeCopy
 from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
 from whimbrel.adapters.libvirt.volume_xml import volume_xml
@@ -158,11 +158,11 @@ class BlockCopies(OnLibvirt):
     def _copy(self, libvirtd: Libvirt, key: GuestKey, device: str, target: str) -> None:
         """Begin to copy to what exists. A transient job: it ends with the guest's process."""
         flags = self.libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | self.libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
-        self._domain(libvirtd, key).blockCopy(device, target, flags=flags)
+        self.existing(libvirtd, key.server).blockCopy(device, target, flags=flags)
 
     def _end(self, libvirtd: Libvirt, key: GuestKey, device: str, flags: int) -> None:
         try:
-            self._domain(libvirtd, key).blockJobAbort(device, flags)
+            self.existing(libvirtd, key.server).blockJobAbort(device, flags)
         except self.libvirt.libvirtError as error:
             if error.get_error_code() not in (
                 self.libvirt.VIR_ERR_INVALID_ARG,  # there is no job any more
@@ -170,12 +170,6 @@ class BlockCopies(OnLibvirt):
                 self.libvirt.VIR_ERR_BLOCK_COPY_ACTIVE,
             ):
                 raise
-
-    def _domain(self, libvirtd: Libvirt, key: GuestKey) -> Libvirt:
-        domain = find_domain(self.libvirt, libvirtd, key.server)
-        if domain is None:
-            raise Unavailable(f"guest {key.slot} of server {key.server} went while its volume was copied")
-        return domain
 
 
 def place_of(element: ET.Element) -> Place:

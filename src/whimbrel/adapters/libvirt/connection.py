@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from whimbrel.domain.errors import NotFound, Refused, Unavailable, WorldError
 from whimbrel.domain.guest import NAME_PREFIX
+from whimbrel.domain.ids import ServerId
 
 T = TypeVar("T")
 
@@ -128,6 +129,16 @@ class Connection:
         return next(kinds, Unavailable)(f"libvirt: {error.get_error_message() or error}")
 
 
+def find_domain(libvirt: Libvirt, connection: Libvirt, server: ServerId) -> Libvirt | None:
+    """Return libvirt's domain of a server, for operations."""
+    try:
+        return connection.lookupByUUIDString(server)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
 @dataclass(frozen=True)
 class OnLibvirt:
     """A part of a host that works on the domains of one libvirtd."""
@@ -138,3 +149,10 @@ class OnLibvirt:
     def libvirt(self) -> Libvirt:
         """Return the binding."""
         return self.connection.libvirt
+
+    def existing(self, libvirtd: Libvirt, server: ServerId) -> Libvirt:
+        """Return the domain of a server that had one. Raises: Unavailable: it is gone."""
+        domain = find_domain(self.libvirt, libvirtd, server)
+        if domain is None:
+            raise Unavailable(f"the guest of server {server} went meanwhile")
+        return domain

@@ -135,12 +135,7 @@ def _write_key(keys: Path, key: str, owner: Owner | None) -> None:
 
 
 def _free_port(address: str) -> int:
-    with _bound(address) as listener:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as listener:
+        listener.bind((address, 0))
         port: int = listener.getsockname()[1]
         return port
-
-
-def _bound(address: str) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-    listener.bind((address, 0))
-    return listener

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
-from whimbrel.adapters.libvirt.domain_xml import Domain, find_domain
+from whimbrel.adapters.libvirt.domain_xml import Domain
 from whimbrel.adapters.libvirt.slots import SlotDirectory
 from whimbrel.adapters.qemu import own_processes
 from whimbrel.adapters.qemu.durable_files import in_thread
@@ -87,7 +87,7 @@ class Snapshots(OnLibvirt):
         the snapshot is then taken again, and thaws it.
         Raises: Refused: it requires to be frozen, and cannot.
         """
-        domain = self._domain(libvirtd, slot.key.server)
+        domain = self.existing(libvirtd, slot.key.server)
         trouble = self._freeze(domain) if spec and spec.guest_agent else "it has no agent"
         try:
             if trouble and spec and spec.requires_quiesce:
@@ -111,11 +111,11 @@ class Snapshots(OnLibvirt):
         disk = ET.SubElement(ET.SubElement(root, "disks"), "disk", name=target, backup="yes", type="file")
         ET.SubElement(disk, "driver", type="qcow2")
         ET.SubElement(disk, "target", file=str(copy))
-        self._domain(libvirtd, server).backupBegin(ET.tostring(root, encoding="unicode"), None, 0)
+        self.existing(libvirtd, server).backupBegin(ET.tostring(root, encoding="unicode"), None, 0)
 
     def _percent(self, libvirtd: Libvirt, server: ServerId) -> int | None:
         """Return the progress of the backup; None: it is complete. Raises: Unavailable: it failed."""
-        domain, libvirt = self._domain(libvirtd, server), self.libvirt
+        domain, libvirt = self.existing(libvirtd, server), self.libvirt
         job = domain.jobStats()
         if job["type"] != libvirt.VIR_DOMAIN_JOB_NONE:
             return 100 * int(job.get("disk_processed", 0)) // max(1, int(job.get("disk_total", 0)))
@@ -135,18 +135,12 @@ class Snapshots(OnLibvirt):
 
     def _abort_backup(self, libvirtd: Libvirt, server: ServerId) -> bool:
         """Abort the backup job; return whether there was one."""
-        domain, libvirt = self._domain(libvirtd, server), self.libvirt
+        domain, libvirt = self.existing(libvirtd, server), self.libvirt
         if domain.jobStats().get("operation") != libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP:
             return False
         with contextlib.suppress(libvirt.libvirtError):  # it ended in between: check again
             domain.abortJob()
         return True
-
-    def _domain(self, libvirtd: Libvirt, server: ServerId) -> Libvirt:
-        domain = find_domain(self.libvirt, libvirtd, server)
-        if domain is None:
-            raise Unavailable("the guest went while its snapshot was taken")
-        return domain
 
 
 async def _chunks(path: Path) -> AsyncIterator[bytes]:

@@ -6,8 +6,8 @@ Invariant: an operation for a slot only affects the domain of this slot, not of 
 import contextlib
 
 from whimbrel.adapters.libvirt import host_capabilities
-from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
-from whimbrel.adapters.libvirt.domain_xml import Domain, find_domain, observe, observe_all
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt, find_domain
+from whimbrel.adapters.libvirt.domain_xml import Domain, observe, observe_all
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Capacity, GuestKey
 from whimbrel.domain.ids import ServerId
@@ -52,13 +52,13 @@ class Domains(OnLibvirt):
         """Define and start the domain. Idempotent."""
         await self.connection.run(lambda c: self._boot(c, key, xml, paused))
 
-    async def ask_down(self, server: ServerId) -> None:
+    async def request_shutdown(self, server: ServerId) -> None:
         """Press the power button. Whether the guest reacts is observed later."""
-        await self.connection.run(lambda c: self._ask_down(c, server))
+        await self.connection.run(lambda c: self._request_shutdown(c, server))
 
-    async def ask_reboot(self, key: GuestKey) -> None:
+    async def request_reboot(self, key: GuestKey) -> None:
         """Press the power button, and boot again when the guest is down. Raises: Refused: it does not run."""
-        await self.connection.run(lambda c: self._ask_reboot(c, key))
+        await self.connection.run(lambda c: self._request_reboot(c, key))
 
     async def pause(self, key: GuestKey) -> None:
         """Suspend the guest in memory. Idempotent. Raises: Refused: it does not run."""
@@ -103,13 +103,13 @@ class Domains(OnLibvirt):
             if error.get_error_code() != self.libvirt.VIR_ERR_OPERATION_INVALID or not runs(seen, key):
                 raise
 
-    def _ask_down(self, libvirtd: Libvirt, server: ServerId) -> None:
+    def _request_shutdown(self, libvirtd: Libvirt, server: ServerId) -> None:
         domain, _ = self._found(libvirtd, server)
         with contextlib.suppress(self.libvirt.libvirtError):  # down already, or unresponsive: observed later
             if domain:
                 domain.shutdown()
 
-    def _ask_reboot(self, libvirtd: Libvirt, key: GuestKey) -> None:
+    def _request_reboot(self, libvirtd: Libvirt, key: GuestKey) -> None:
         domain, seen = self._found(libvirtd, key.server)
         if not domain or not runs(seen, key):
             raise Refused("a guest that does not run cannot be asked to reboot")

@@ -186,16 +186,6 @@ def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
     ET.SubElement(parent, tag, attributes).text = text
 
 
-def find_domain(libvirt: Libvirt, connection: Libvirt, server: ServerId) -> Libvirt | None:
-    """Return libvirt's domain of a server, for operations."""
-    try:
-        return connection.lookupByUUIDString(server)
-    except libvirt.libvirtError as error:
-        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-            return None
-        raise
-
-
 def observe(libvirt: Libvirt, domain: Libvirt) -> Domain | None:
     """Read a domain's state; None: it is gone. Reads the live XML of a running domain, not the configured one."""
     try:

@@ -66,7 +66,7 @@ class Power:
             return
         if not self.slots.at(key).definition.exists():
             raise NotFound(f"no guest {key.slot} of server {key.server} to reboot")
-        await self.domains.ask_reboot(key)
+        await self.domains.request_reboot(key)
 
     async def _goes_down(self, key: GuestKey, timeout_s: float) -> bool:
         """Ask the guest to shut down and wait; return whether it is down."""
@@ -78,6 +78,6 @@ class Power:
                 return False
             if waited - asked >= ASK_AGAIN_S:
                 asked = waited
-                await self.domains.ask_down(key.server)
+                await self.domains.request_shutdown(key.server)
             await asyncio.sleep(POLL_S)
         return True

@@ -95,7 +95,7 @@ def has_virtualization(cpuinfo: str) -> bool:
 def cpu_info(capabilities: str, of_guests: Sequence[str] = (), machines: Sequence[str] = ()) -> str:
     """Return the host's processor in the format of Nova's clients.
 
-    Its `features` are those that its model does not have. guest_features: all that guests can have; empty: unknown.
+    Its `features` are those that its model does not have. of_guests: all features that guests can have; empty: unknown.
     machines: the types of machine that guests can be; empty: unknown.
     """
     cpu = ET.fromstring(capabilities).find("host/cpu")

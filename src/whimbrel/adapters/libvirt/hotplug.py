@@ -10,8 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
-from whimbrel.adapters.libvirt.domain_xml import find_domain
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt, find_domain
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ServerId
 
@@ -41,23 +40,20 @@ class HotPlug(OnLibvirt):
                 raise Unavailable("the guest has not released the device yet")
             if waited - asked >= ASK_AGAIN_S:
                 asked = waited
-                await self.connection.run(lambda libvirtd: self._ask_back(libvirtd, server, found))
+                await self.connection.run(lambda libvirtd: self._request_release(libvirtd, server, found))
             else:
                 await asyncio.sleep(POLL_S)
 
     def _attach(self, libvirtd: Libvirt, server: ServerId, device: ET.Element, found: Finding) -> None:
-        libvirt = self.libvirt
-        domain = find_domain(libvirt, libvirtd, server)
-        if domain is None:
-            raise Unavailable("the guest went while it was given a device")
+        domain = self.existing(libvirtd, server)
         if found(domain.XMLDesc(0)) is None:
-            domain.attachDeviceFlags(ET.tostring(device, encoding="unicode"), libvirt.VIR_DOMAIN_AFFECT_LIVE)
+            domain.attachDeviceFlags(ET.tostring(device, encoding="unicode"), self.libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def _has(self, libvirtd: Libvirt, server: ServerId, found: Finding) -> bool:
         domain = find_domain(self.libvirt, libvirtd, server)
         return domain is not None and bool(domain.isActive()) and found(domain.XMLDesc(0)) is not None
 
-    def _ask_back(self, libvirtd: Libvirt, server: ServerId, found: Finding) -> None:
+    def _request_release(self, libvirtd: Libvirt, server: ServerId, found: Finding) -> None:
         libvirt = self.libvirt
         domain = find_domain(libvirt, libvirtd, server)
         device = found(domain.XMLDesc(0)) if domain else None

@@ -31,7 +31,6 @@ from whimbrel.adapters.libvirt.disk_snapshots import Snapshots
 from whimbrel.adapters.libvirt.disks import Disks
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
 from whimbrel.adapters.libvirt.domain_secrets import Secrets
-from whimbrel.adapters.libvirt.domain_xml import Domain
 from whimbrel.adapters.libvirt.guest_power import Power
 from whimbrel.adapters.libvirt.host_capabilities import VirtType
 from whimbrel.adapters.libvirt.hotplug import RELEASES_WITHIN_S, HotPlug
@@ -239,7 +238,7 @@ class LibvirtHypervisor:
 
     async def export_disk(self, key: GuestKey, disk: DiskName = "root") -> DiskExport:
         async with self._alone(key.server):
-            self._refuse_running(await self._domains.seen(key.server), key)
+            await self._check_stopped(key)
             return await self._exports.open(self._slots.at(key), disk)
 
     async def unexport_disk(self, key: GuestKey) -> None:
@@ -249,7 +248,7 @@ class LibvirtHypervisor:
     async def discard_disk(self, key: GuestKey) -> None:
         slot = self._slots.at(key)
         async with self._alone(key.server):
-            self._refuse_running(await self._domains.seen(key.server), key)
+            await self._check_stopped(key)
             await self._end_tools(slot)
             await in_thread(slot.remove_disks)
 
@@ -420,8 +419,7 @@ class LibvirtHypervisor:
         await self._transfers.check_not_left(key)
 
     async def firmware_variables(self, key: GuestKey) -> bytes:
-        if runs(await self._domains.seen(key.server), key):
-            raise Refused(f"guest {key.slot} of server {key.server} runs")
+        await self._check_stopped(key)
         return await in_thread(self._slots.reserved(key).read_variables)
 
     async def diagnostics(self, key: GuestKey) -> Diagnostics:
@@ -466,10 +464,9 @@ class LibvirtHypervisor:
         """Return the lock that serializes changes of a server's guests."""
         return self._locks.setdefault(server, asyncio.Lock())
 
-    @staticmethod
-    def _refuse_running(domain: Domain | None, key: GuestKey) -> None:
-        if runs(domain, key):
-            raise Refused("the guest runs")
+    async def _check_stopped(self, key: GuestKey) -> None:
+        if runs(await self._domains.seen(key.server), key):
+            raise Refused(f"guest {key.slot} of server {key.server} runs")
 
 
 def _first(given: int | None, found: int) -> int:

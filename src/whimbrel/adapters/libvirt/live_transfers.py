@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from whimbrel.adapters.libvirt import arrival, transfer_xml
 from whimbrel.adapters.libvirt.arrival import Arrival
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt, OnLibvirt
+from whimbrel.adapters.libvirt.connection import Connection, Libvirt, OnLibvirt, find_domain
 from whimbrel.adapters.libvirt.departure import Departure, address_of
 from whimbrel.adapters.libvirt.domain_control import Domains
-from whimbrel.adapters.libvirt.domain_xml import POST_COPY, find_domain, is_paused_for, observe
+from whimbrel.adapters.libvirt.domain_xml import POST_COPY, is_paused_for, observe
 from whimbrel.adapters.libvirt.migration_jobs import is_copying, set_bandwidth, statistics
 from whimbrel.adapters.libvirt.migration_settings import SCHEME, MigrationSettings
 from whimbrel.adapters.libvirt.migration_threads import Carrier
@@ -109,7 +109,7 @@ class LiveTransfers(OnLibvirt):
     # A transfer
 
     async def start(self, key: GuestKey, target: TransferTarget, options: TransferOptions) -> None:
-        if await self._goes_on(key, target.address):
+        if await self._is_under_way(key, target.address):
             return
         slot, spec = await self._running(key)
         if target.scheme != SCHEME:
@@ -139,7 +139,7 @@ class LiveTransfers(OnLibvirt):
         version = await self.connection.run(lambda c: c.getVersion())
         return self.settings.suspends(ET.fromstring(live).get("type", ""), version)
 
-    async def _goes_on(self, key: GuestKey, target: str) -> bool:
+    async def _is_under_way(self, key: GuestKey, target: str) -> bool:
         """Check whether a transfer to this target is under way. Raises: Refused: one to another target is."""
         departure = await in_thread(self.slots.reserved(key).read_departure)
         if departure is None or not departure.is_open:

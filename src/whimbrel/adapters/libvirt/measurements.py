@@ -3,13 +3,18 @@
 import contextlib
 import xml.etree.ElementTree as ET
 
-from whimbrel.adapters.libvirt.connection import Libvirt
-from whimbrel.adapters.libvirt.domain_xml import find_domain, observe
+from whimbrel.adapters.libvirt.connection import Libvirt, find_domain
+from whimbrel.adapters.libvirt.domain_xml import observe
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.guest_diagnostics import CpuDiagnostics, Diagnostics, DiskDiagnostics, NicDiagnostics
 
 KIB_PER_MIB = 1024
+NIC_COUNTERS = (
+    *("rx_octets", "rx_packets", "rx_errors", "rx_drop"),
+    *("tx_octets", "tx_packets", "tx_errors", "tx_drop"),
+)
+"""The fields of NicDiagnostics, in the order of libvirt's."""
 
 
 def measure(libvirt: Libvirt, connection: Libvirt, key: GuestKey) -> Diagnostics:
@@ -60,11 +65,6 @@ def _nic(libvirt: Libvirt, domain: Libvirt, nic: ET.Element) -> NicDiagnostics:
     device = None if target is None else target.get("dev")
     if device is not None:
         with contextlib.suppress(libvirt.libvirtError):  # of a kind that libvirt does not measure
-            received, sent = (lambda stats: (stats[:4], stats[4:]))(domain.interfaceStats(device))
-            return NicDiagnostics(
-                mac_address=address,
-                device=device,
-                **dict(zip(("rx_octets", "rx_packets", "rx_errors", "rx_drop"), received, strict=True)),
-                **dict(zip(("tx_octets", "tx_packets", "tx_errors", "tx_drop"), sent, strict=True)),
-            )
+            counters = dict(zip(NIC_COUNTERS, domain.interfaceStats(device), strict=True))
+            return NicDiagnostics(mac_address=address, device=device, **counters)
     return NicDiagnostics(mac_address=address)

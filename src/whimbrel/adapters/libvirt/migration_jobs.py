@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.adapters.libvirt.connection import Libvirt
-from whimbrel.adapters.libvirt.domain_xml import POST_COPY, find_domain, is_paused_for
+from whimbrel.adapters.libvirt.connection import Libvirt, find_domain
+from whimbrel.adapters.libvirt.domain_xml import POST_COPY, is_paused_for
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.live_transfer import TransferProgress, TransferState
 

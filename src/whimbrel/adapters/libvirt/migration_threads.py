@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from whimbrel.adapters.libvirt import arrival
-from whimbrel.adapters.libvirt.connection import Libvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, find_domain
 from whimbrel.adapters.libvirt.departure import Departure
-from whimbrel.adapters.libvirt.domain_xml import POST_COPY, find_domain, is_paused_for
+from whimbrel.adapters.libvirt.domain_xml import POST_COPY, is_paused_for
 from whimbrel.adapters.libvirt.migration_jobs import counted, is_copying, remove_leftovers
 from whimbrel.adapters.libvirt.migration_settings import flags_of, parameters_of
 from whimbrel.adapters.libvirt.slots import SlotDirectory

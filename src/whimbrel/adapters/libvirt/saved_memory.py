@@ -7,10 +7,9 @@ removed, and only then it runs. The caller holds the lock of the server's guests
 from dataclasses import dataclass
 
 from whimbrel.adapters.libvirt import transfer_xml
-from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt, find_domain
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
-from whimbrel.adapters.libvirt.domain_xml import find_domain
 from whimbrel.adapters.libvirt.observation import HostObserver
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
 from whimbrel.adapters.libvirt.volume_connections import VolumeConnections

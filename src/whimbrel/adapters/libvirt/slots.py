@@ -163,10 +163,6 @@ class SlotDirectory:
     def write_copy(self, copy: VolumeCopy) -> None:
         durable_files.write(self.copy, msgspec.json.encode(copy), self.owner)
 
-    @property
-    def disk(self) -> Path:
-        return self.disk_file("root")
-
     def disk_file(self, name: DiskName) -> Path:
         return self.path / f"{_FILES.get(name, name)}.qcow2"
 

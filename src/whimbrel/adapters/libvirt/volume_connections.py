@@ -31,7 +31,7 @@ from whimbrel.ports.hosts.volume_connector import Connected, VolumeConnector
 
 log = structlog.get_logger(__name__)
 
-NOTHING = "this host connects no volumes: install the extra whimbrel[volumes] for its agent, see docs/disks.md"
+NO_CONNECTOR = "this host connects no volumes: install the extra whimbrel[volumes] for its agent, see docs/disks.md"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,7 +44,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     connected: Connected | None = None  # None: it is not known whether it is
 
     @property
-    def thing(self) -> str:
+    def unit(self) -> str:
         """Return what is disconnected as a whole: a share, or a volume."""
         return str(self.data.get("export")) if self.kind == "nfs" else self.volume_id
 
@@ -91,7 +91,7 @@ class VolumeConnections:
 
     async def _shortfall(self, kind: str) -> str:
         if self._connector is None:
-            return NOTHING
+            return NO_CONNECTOR
         return (await self._connector.abilities()).kinds.get(kind, "this release does not connect it")
 
     async def check(self, volumes: tuple[GuestVolume, ...]) -> None:
@@ -184,7 +184,7 @@ class VolumeConnections:
         if record is None or record.connected is None or not record.is_same_as(volume):
             raise Refused(f"volume {volume.volume_id} is not connected to this host")
         if self._connector is None:
-            raise Refused(f"volume {volume.volume_id} cannot be extended: {NOTHING}")
+            raise Refused(f"volume {volume.volume_id} cannot be extended: {NO_CONNECTOR}")
         async with self._alone(record):
             return await self._connector.extend(record.kind, record.data)
 
@@ -205,10 +205,10 @@ class VolumeConnections:
 
     async def _disconnect(self, record: Record) -> None:
         if self._connector is None:
-            raise Refused(f"volume {record.volume_id} cannot be disconnected: {NOTHING}")
+            raise Refused(f"volume {record.volume_id} cannot be disconnected: {NO_CONNECTOR}")
         path = self._path(record.server, record.volume_id)
         async with self._alone(record):
-            others = [other for other in await in_thread(self._all) if other.thing == record.thing]
+            others = [other for other in await in_thread(self._all) if other.unit == record.unit]
             if len(others) <= 1:
                 device = record.connected.device if record.connected else {}
                 try:
@@ -216,15 +216,15 @@ class VolumeConnections:
                 except (Refused, Unavailable) as error:
                     if record.kind != "nfs":
                         raise
-                    # A mounted share holds no volume, and a silent server must not keep a guest from leaving.
-                    log.warning("a share stays mounted", share=record.thing, reason=error.reason)
+                    # A mounted share holds no volume, and a guest has to be able to leave.
+                    log.warning("a share stays mounted", share=record.unit, reason=error.reason)
                     return
             await in_thread(lambda: path.unlink(missing_ok=True))
 
     # Records
 
     def _alone(self, record: Record) -> asyncio.Lock:
-        return self._locks.setdefault(record.thing, asyncio.Lock())
+        return self._locks.setdefault(record.unit, asyncio.Lock())
 
     def _path(self, server: ServerId, volume_id: str) -> Path:
         return self._records / safe_name(f"{server}.{volume_id}.json")

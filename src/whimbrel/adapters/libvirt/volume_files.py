@@ -12,13 +12,13 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from whimbrel.adapters.libvirt import device_xml, volume_formats
-from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt, find_domain
 from whimbrel.adapters.libvirt.definitions import Definitions
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
-from whimbrel.adapters.libvirt.domain_xml import find_domain, observe
+from whimbrel.adapters.libvirt.domain_xml import observe
 from whimbrel.adapters.libvirt.saved_memory import SavedMemory
 from whimbrel.adapters.libvirt.slots import Slots, safe_name
 from whimbrel.adapters.libvirt.volume_connections import VolumeConnections
@@ -60,7 +60,7 @@ class VolumeFiles(OnLibvirt):
         if runs(await self.domains.seen(key.server), key):
             await self._check_file(spec, volume_id, name)
             await self.connection.run(lambda c: self._switch(c, spec, volume_id, name))
-        await self.volumes.change_file(key.server, volume, next(_of(wanted, volume_id)))
+        await self.volumes.change_file(key.server, volume, device_assignment.volume_of(wanted, volume_id))
         await self.definitions.write(wanted, await self.domains.seen(key.server))
 
     async def _check_file(self, spec: GuestSpec, volume_id: str, name: str) -> None:
@@ -106,12 +106,11 @@ class VolumeFiles(OnLibvirt):
     async def _defined(self, key: GuestKey, volume_id: str) -> tuple[GuestSpec, GuestVolume]:
         """Raises: NotFound: no guest; Refused: it has no such volume, or not as a file that the host connects."""
         spec = await in_thread(self.slots.at(key).read_defined_spec)
-        for volume in _of(spec, volume_id):
-            kind = str(volume.connection.get("driver_volume_type"))
-            if CONNECTED_AS.get(kind) != "file":
-                raise Refused(f"volume {volume_id} is reached by {kind!r}, and not as a file of a share")
-            return spec, volume
-        raise Refused(f"guest {key.slot} of server {key.server} has no volume {volume_id}")
+        volume = device_assignment.volume_of(spec, volume_id)
+        kind = str(volume.connection.get("driver_volume_type"))
+        if CONNECTED_AS.get(kind) != "file":
+            raise Refused(f"volume {volume_id} is reached by {kind!r}, and not as a file of a share")
+        return spec, volume
 
     # Run in a thread
 
@@ -156,7 +155,7 @@ class VolumeFiles(OnLibvirt):
         return _chain(self._disk(libvirtd, spec.key, volume_id)[1])[0].path.name == name
 
     def _thaw(self, domain: Libvirt, may_be_frozen: bool) -> None:
-        with contextlib.suppress(self.libvirt.libvirtError):  # it was not frozen, or its agent is silent
+        with contextlib.suppress(self.libvirt.libvirtError):  # it was not frozen, or its agent does not answer
             if may_be_frozen:
                 domain.fsThaw()
 
@@ -191,10 +190,6 @@ class VolumeFiles(OnLibvirt):
         if disk is None:
             raise Unavailable(f"guest {key.slot} of server {key.server} does not have volume {volume_id} now")
         return domain, disk
-
-
-def _of(spec: GuestSpec, volume_id: str) -> Any:
-    return (volume for volume in spec.volumes if volume.volume_id == volume_id)
 
 
 def _chain(disk: ET.Element) -> list[File]:

@@ -10,9 +10,9 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
 from whimbrel.adapters.libvirt import device_xml
-from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt
+from whimbrel.adapters.libvirt.connection import Libvirt, OnLibvirt, find_domain
 from whimbrel.adapters.libvirt.domain_control import Domains, runs
-from whimbrel.adapters.libvirt.domain_xml import find_domain, observe
+from whimbrel.adapters.libvirt.domain_xml import observe
 from whimbrel.adapters.libvirt.migration_jobs import ask_qemu
 from whimbrel.adapters.libvirt.saved_memory import SavedMemory
 from whimbrel.adapters.libvirt.slots import Slots

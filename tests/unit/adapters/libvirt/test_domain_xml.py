@@ -41,7 +41,7 @@ def test_sizes_and_files_are_the_slots(slots: Slots) -> None:
     assert (memory.text, memory.get("unit"), root.findtext("vcpu")) == ("513", "MiB", "2")
     found = {tag: root.find(f"devices/{tag}/source") for tag in ("disk", "serial")}
     assert {tag: source.attrib for tag, source in found.items() if source is not None} == {
-        "disk": {"file": str(slot.disk)},
+        "disk": {"file": str(slot.disk_file("root"))},
         "serial": {"path": str(slot.console)},
     }
     assert root.find("devices/interface") is None
