@@ -63,14 +63,14 @@ async def create(call: Call) -> Reply:
     def reserve(now: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         if connector and not call.is_admin:
             _check_alone(now, claims, made, call)
-        return _reserved(now, claims, made, call)
+        return _reserved(now, claims, made)
 
-    await call.service.change(volume.id, reserve)
+    await call.change(volume.id, reserve)
     shown = await _connected(call, made, connector, beside_others=True) if connector else made
     return Reply({"attachment": views.attachment(shown)})
 
 
-def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: AttachmentRecord, call: Call) -> Change:
+def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: AttachmentRecord) -> Change:
     """Add a claim. A server may claim its volume once more, for a move. Raises: WrongState; Invalid."""
     again = made.server_id is not None and any(claim.server_id == made.server_id for claim in claims)
     if not (again and volume.status in volume_states.ATTACHED_AGAIN):
@@ -78,7 +78,7 @@ def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: Attach
     if volume.readonly and made.mode == "rw":
         raise Invalid(f"Invalid volume: volume {volume.id} is read-only and cannot be attached with mode rw.")
     status = volume.status if again and volume.status == "in-use" else "reserved"
-    return Change(replace(volume, status=status, updated_at=call.service.clock.now()), attach=[made])
+    return Change(replace(volume, status=status), attach=[made])
 
 
 async def update(call: Call) -> Reply:
@@ -122,12 +122,12 @@ async def _connected(
         )
         now = replace(now, connection={**reached, "data": {**reached["data"], **_described(now)}})
         connecting[:] = [now]
-        return _with(volume, now, "attaching", call)
+        return _with(volume, now, "attaching")
 
     def forget(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         return Change(volume, attach=[replace(_claim(claims, attachment.id), connection=None)])
 
-    await call.service.change(attachment.volume_id, connect)
+    await call.change(attachment.volume_id, connect)
     try:
         await exports.open(call.service.export(connecting[0]))
         await call.store.find_attachment(attachment.id)
@@ -151,9 +151,9 @@ async def act(call: Call) -> Reply:
     attachment = await call.attachment()  # also one without a connector, as in Cinder: of a server on no host
 
     def completed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
-        return _with(volume, replace(_claim(claims, attachment.id), status="attached"), "in-use", call)
+        return _with(volume, replace(_claim(claims, attachment.id), status="attached"), "in-use")
 
-    await call.service.change(attachment.volume_id, completed)
+    await call.change(attachment.volume_id, completed)
     return Reply(status=204)
 
 
@@ -188,10 +188,10 @@ def _claim(claims: list[AttachmentRecord], attachment_id: str) -> AttachmentReco
     raise Problem(404, f"Volume attachment {attachment_id} could not be found.")
 
 
-def _with(volume: VolumeRecord, changed: AttachmentRecord, status: str, call: Call) -> Change:
+def _with(volume: VolumeRecord, changed: AttachmentRecord, status: str) -> Change:
     """Return the change of one attachment and of the volume's status, unless another operation has that."""
     status = status if volume.status in volume_states.CLAIMED else volume.status
-    return Change(replace(volume, status=status, updated_at=call.service.clock.now()), attach=[changed])
+    return Change(replace(volume, status=status), attach=[changed])
 
 
 def _checked(connector: dict[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Named(msgspec.Struct, kw_only=True):
         name, description = (next((text.strip() for text in texts if isinstance(text, str)), None) for texts in sent)
         return {"name": name, "description": description}
 
-    def changes(self) -> dict[str, str | None]:
+    def changes(self) -> dict[str, Any]:
         """Return those of the fields `name` and `description` that are changed."""
         sent = (
             *(("name", text) for text in (self.display_name, self.name)),

@@ -65,7 +65,7 @@ async def upload(call: Call, record: VolumeRecord, sent: Upload) -> Reply:
         return Change(replace(volume, status="uploading", upload_image_id=image.id))
 
     await service.images.create(image)
-    record = await call.change(record, uploading)
+    record = await call.change(record.id, uploading)
     service.wake()
     types = {each.id: each for each in await call.store.types()}
     shown = {
@@ -104,7 +104,7 @@ async def reimage(call: Call, record: VolumeRecord, sent: Reimage) -> Reply:
         loading = replace(volume, status="downloading", upload_image_id=sent.image_id)
         return Change(replace(loading, image_id=new.image_id, image_metadata=new.image_metadata, bootable=True))
 
-    await call.change(record, reimaging)
+    await call.change(record.id, reimaging)
     call.service.wake()
     return Reply(status=202)
 
@@ -113,7 +113,7 @@ async def set_image_metadata(call: Call, record: VolumeRecord, sent: ImageMetada
     def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         return Change(replace(volume, image_metadata={**volume.image_metadata, **sent.metadata}))
 
-    record = await call.change(record, changed)
+    record = await call.change(record.id, changed)
     return Reply({"metadata": record.image_metadata})
 
 
@@ -128,5 +128,5 @@ async def unset_image_metadata(call: Call, record: VolumeRecord, sent: OneKey) -
         rest = {name: value for name, value in volume.image_metadata.items() if name != sent.key}
         return Change(replace(volume, image_metadata=rest))
 
-    await call.change(record, changed)
+    await call.change(record.id, changed)
     return Reply(status=200)

@@ -103,12 +103,11 @@ async def _of_volume(call: Call) -> Pairs:
 
 async def _edit_volume(call: Call, edit: Edit) -> Pairs:
     record = await call.volume()
-    now = call.service.clock.now()
 
     def edited(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
-        return Change(replace(volume, metadata=edit(volume.metadata), updated_at=now))
+        return Change(replace(volume, metadata=edit(volume.metadata)))
 
-    return (await call.service.change(record.id, edited)).metadata
+    return (await call.change(record.id, edited)).metadata
 
 
 async def _of_snapshot(call: Call) -> Pairs:

@@ -9,7 +9,7 @@ from whimbrel.embedded.volume.fields import flag, wrapped
 from whimbrel.embedded.volume.request import Call
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
-from whimbrel.ports.embedded.volume_store import DEFAULT_CLASS, VolumeUsage
+from whimbrel.ports.embedded.volume_store import DEFAULT_CLASS
 
 NONE_HERE = {"backups": 0, "backup_gigabytes": 0, "groups": 0}
 """The limits of what Cinder has and this service has not. They are stored, so that a client reads what it has set."""
@@ -22,7 +22,7 @@ async def show(call: Call) -> Reply:
     limits = await _limits(call, project)
     shown: dict[str, Any] = {"id": project, **limits}
     if flag(call.request.query_params.get("usage", "false"), "usage"):
-        used = _used(await call.store.usage(project))
+        used = msgspec.structs.asdict(await call.store.usage(project))
         shown |= {name: {"limit": limit, "in_use": used.get(name, 0), "reserved": 0} for name, limit in limits.items()}
     return Reply({"quota_set": shown})
 
@@ -109,7 +109,3 @@ def _project(call: Call) -> str:
 
 async def _limits(call: Call, project: str) -> dict[str, int]:
     return {**call.service.limits, **NONE_HERE, **await call.store.limits(project)}
-
-
-def _used(usage: VolumeUsage) -> dict[str, int]:
-    return msgspec.structs.asdict(usage)

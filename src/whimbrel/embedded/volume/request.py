@@ -84,7 +84,7 @@ class Call(Admitted):
             raise NotFound(f"{word} {record.id} could not be found.")
         return record
 
-    async def change(self, record: VolumeRecord, decide: Decide) -> VolumeRecord:
+    async def change(self, volume_id: str, decide: Decide) -> VolumeRecord:
         """Change a volume as VolumeService.change does, and set its updated_at."""
 
         def dated(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
@@ -92,7 +92,7 @@ class Call(Admitted):
             now = self.service.clock.now()
             return dataclasses.replace(change, volume=msgspec.structs.replace(change.volume, updated_at=now))
 
-        return await self.service.change(record.id, dated)
+        return await self.service.change(volume_id, dated)
 
 
 Handler = Callable[[Call], Awaitable[Reply]]

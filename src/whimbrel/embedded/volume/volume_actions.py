@@ -86,7 +86,7 @@ async def _extend(call: Call, record: VolumeRecord, sent: Extension) -> Reply:
             raise Invalid(f"The new size must be more than {volume.size_gib} GiB; it is {size} GiB.")
         return Change(replace(volume, size_gib=size, status="extending"), limits=call.service.limits)
 
-    await call.change(record, larger)
+    await call.change(record.id, larger)
     call.service.wake()
     return ACCEPTED
 
@@ -99,7 +99,7 @@ def _becomes(what: str, status: str) -> Action:
             volume_states.check(volume, what)
             return Change(replace(volume, status=volume_states.by_claims(claims) if status == "as held" else status))
 
-        await call.change(record, changed)
+        await call.change(record.id, changed)
         return ACCEPTED
 
     return action
@@ -107,7 +107,7 @@ def _becomes(what: str, status: str) -> Action:
 
 async def _set_bootable(call: Call, record: VolumeRecord, sent: Bootable) -> Reply:
     bootable = flag(sent.bootable, "bootable")
-    await call.change(record, lambda volume, claims: Change(replace(volume, bootable=bootable)))
+    await call.change(record.id, lambda volume, claims: Change(replace(volume, bootable=bootable)))
     return Reply(status=200)
 
 
@@ -119,7 +119,7 @@ async def _set_readonly(call: Call, record: VolumeRecord, sent: ReadOnly) -> Rep
         volume_states.check(volume, "make read-only")
         return Change(replace(volume, readonly=readonly, metadata={**volume.metadata, "readonly": str(readonly)}))
 
-    await call.change(record, changed)
+    await call.change(record.id, changed)
     return ACCEPTED
 
 
@@ -138,7 +138,7 @@ async def _reset_status(call: Call, record: VolumeRecord, sent: Reset) -> Reply:
         ended[:] = [claim.export for claim in claims if detach and claim.export]
         return Change(replace(volume, status=status), detach=[claim.id for claim in claims] if detach else [])
 
-    await call.change(record, reset)
+    await call.change(record.id, reset)
     for name in ended:
         await call.service.exports.close(name)
     call.service.wake()
@@ -177,13 +177,12 @@ async def release(call: Call, attachment: AttachmentRecord) -> None:
     def released(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         left = [claim for claim in claims if claim.id != attachment.id]
         status = volume_states.by_claims(left) if volume.status in volume_states.CLAIMED else volume.status
-        now = call.service.clock.now()
-        return Change(replace(volume, status=status, updated_at=now), detach=[attachment.id])
+        return Change(replace(volume, status=status), detach=[attachment.id])
 
     exports = call.service.exports
     if attachment.export:
         await exports.close(attachment.export)
-    await call.service.change(attachment.volume_id, released)
+    await call.change(attachment.volume_id, released)
     if attachment.export:
         await exports.close(attachment.export)  # the export loop may have opened it again meanwhile
 
@@ -198,7 +197,7 @@ async def _retype(call: Call, record: VolumeRecord, sent: Retype) -> Reply:
             raise WrongState("Invalid volume: whether it can be attached more than once changes only while it is not.")
         return Change(replace(volume, type_id=kind.id, multiattach=kind.multiattach))
 
-    await call.change(record, changed)
+    await call.change(record.id, changed)
     return ACCEPTED
 
 

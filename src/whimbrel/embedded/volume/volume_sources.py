@@ -73,27 +73,24 @@ async def _of_snapshot(call: Call, sent: NewVolume, snapshot_id: str, record: Vo
     if snapshot.status != "available":
         raise Invalid(f"Invalid snapshot: snapshot {snapshot_id} is {snapshot.status}; it must be available.")
     origin = await call.store.find_volume(snapshot.volume_id)
-    return msgspec.structs.replace(
-        _like(origin, record, sent, snapshot.size_gib), snapshot_id=snapshot_id, zone=_same_zone(sent, origin, record)
-    )
+    return msgspec.structs.replace(_like(origin, record, sent, snapshot.size_gib), snapshot_id=snapshot_id)
 
 
 async def _of_volume(call: Call, sent: NewVolume, volume_id: str, record: VolumeRecord) -> VolumeRecord:
     origin = await call.volume(volume_id)
     volume_states.check(origin, "copy")
-    return msgspec.structs.replace(
-        _like(origin, record, sent, origin.size_gib), source_volume_id=volume_id, zone=_same_zone(sent, origin, record)
-    )
+    return msgspec.structs.replace(_like(origin, record, sent, origin.size_gib), source_volume_id=volume_id)
 
 
 def _like(origin: VolumeRecord, record: VolumeRecord, sent: NewVolume, least_gib: int) -> VolumeRecord:
-    """Copy the attributes of the origin."""
+    """Copy the attributes of the origin. Raises: Invalid: the size or the zone cannot be the copy's."""
     return msgspec.structs.replace(
         record,
         size_gib=_size(sent.size, least_gib),
         bootable=origin.bootable,
         image_metadata=origin.image_metadata,
         type_id=origin.type_id,
+        zone=_same_zone(sent, origin, record),
     )
 
 

@@ -60,10 +60,10 @@ async def summary(call: Call) -> Reply:
 async def update(call: Call) -> Reply:
     sent = await wrapped(call, "volume", ChangedVolume)
     record = await call.volume()
-    changes: dict[str, Any] = {"updated_at": call.service.clock.now(), **sent.changes()}
+    changes = sent.changes()
     if isinstance(sent.metadata, dict):
         changes["metadata"] = sent.metadata
-    record = await call.service.change(record.id, lambda volume, claims: Change(replace(volume, **changes)))
+    record = await call.change(record.id, lambda volume, claims: Change(replace(volume, **changes)))
     return Reply({"volume": await _plain(call, record)})
 
 
@@ -91,11 +91,11 @@ async def delete_volume(call: Call, record: VolumeRecord, *, cascade: bool, forc
         if claims:
             raise WrongState(f"Invalid volume: volume {volume.id} is attached.")
         return Change(
-            replace(volume, status="deleting", updated_at=now),
+            replace(volume, status="deleting"),
             snapshots=_leaving(snapshots, cascade=cascade, force=force, now=now),
         )
 
-    await call.service.change(record.id, leaving)
+    await call.change(record.id, leaving)
     call.service.wake()
 
 
