@@ -39,7 +39,7 @@ RENEW_BEFORE_S = 600.0
 
 
 class ServiceLogin:
-    """Implements ports.identity.Identity for applications without other clients: every principal is the cloud
+    """Implements ports.services.identity.Identity for applications without other clients: every principal is the cloud
     itself.
     """
 

@@ -68,7 +68,7 @@ def _hosts_of(named: tuple[CellName, CellHosts | None]) -> tuple[CellName, int |
 
 
 class KnownFleet:
-    """Implements ports.fleet.Fleets."""
+    """Implements ports.stores.fleet.Fleets."""
 
     def __init__(
         self,

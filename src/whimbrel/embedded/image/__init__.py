@@ -1,6 +1,6 @@
 """A small image service with the Glance v2 API: records in a store, files in a directory.
 
-Invariant: it has no database code; all records go through ports.images.ImageStore.
+Invariant: it has no database code; all records go through ports.services.images.ImageStore.
 """
 
 from whimbrel.embedded.image.app import image_app

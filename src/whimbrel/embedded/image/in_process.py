@@ -18,7 +18,7 @@ MOST = 100_000
 
 
 class LocalImages:
-    """Implements ports.images.Images, with all permissions."""
+    """Implements ports.services.images.Images, with all permissions."""
 
     def __init__(self, service: ImageService) -> None:
         self._service = service

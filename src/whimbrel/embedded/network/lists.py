@@ -39,7 +39,7 @@ ALWAYS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Resource(Generic[R]):
-    """A resource type of the API. id_in_path: the name of its id in routes."""
+    """A resource type of the API."""
 
     name: str
     plural: str

@@ -1,7 +1,7 @@
-"""Every microversion of the volume service that changes something here.
+"""Every microversion of the volume service that changes an answer, also an answer that something is not supported.
 
 Invariant: a microversion is identified by its minor number (all are 3.x). Code compares `call.minor` where behaviour
-changes; this list describes each version. Versions of unsupported features are left out.
+changes; this list describes each version.
 """
 
 from whimbrel.http.microversions import Microversions
@@ -12,26 +12,23 @@ HEADER = "OpenStack-API-Version"
 MICROVERSIONS: dict[int, str] = {
     0: "the start",
     3: "messages: there are none",
-    4: "snapshots are shown with group and user fields later; the same here",
-    10: "volumes can be filtered by group: there are none",
+    7: "services show their cluster: there is none",
     11: "groups have types: there are none",
     12: "summary of volumes",
-    13: "volumes and snapshots show group_id",
-    14: "snapshots of groups: there are none",
-    15: "metadata can be changed under the condition of an ETag: not here",
+    13: "volumes show group_id; groups: there are none",
+    14: "snapshots show group_snapshot_id; snapshots of groups: there are none",
     21: "administrators see provider_id",
     23: "a volume can be deleted by force",
     27: "attachments",
     31: "filters that are not known are refused",
     33: "the filters of lists are listed",
-    34: "lists can be filtered by the beginning of a name: not here",
     36: "summary shows metadata",
     41: "snapshots show their user",
     42: "a volume in use can be extended",
     44: "attachments are completed",
     45: "lists can be counted",
     48: "volumes show shared_targets and service_uuid",
-    52: "types can be filtered by extra specs",
+    49: "services show the state of their back end",
     53: "unknown fields of a request are refused",
     54: "attachments are created with a mode",
     55: "transfers to other projects at volume-transfers: there are none",

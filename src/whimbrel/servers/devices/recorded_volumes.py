@@ -9,7 +9,7 @@ from whimbrel.ports.stores.directory import Directory
 
 
 class RecordedVolumes:
-    """Implements ports.volume_users.VolumeUsers. A server in creation or change may use any attachment to it."""
+    """Implements ports.services.volume_users.VolumeUsers. A server in creation or change may use any attachment."""
 
     def __init__(self, directory: Directory, cells: Mapping[CellName, Cell]) -> None:
         self._directory = directory

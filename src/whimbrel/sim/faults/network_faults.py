@@ -145,7 +145,7 @@ def host_of(touch: str) -> HostName:
 
 
 class ImageFaults:
-    """Wraps ports.images.Images for agents: a file travels as a whole, so it can arrive twice."""
+    """Wraps ports.services.images.Images for agents: a file travels as a whole, so it can arrive twice."""
 
     def __init__(self, faults: NetworkFaults, images: Images) -> None:
         self._faults = faults
