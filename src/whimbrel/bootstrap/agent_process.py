@@ -62,7 +62,8 @@ class AgentStart:
     def host(self) -> SimulatedHost | LibvirtHost:
         """Return the settings of the host. Raises: NotFound: it has not joined; Invalid."""
         membership = self.directory.membership()
-        return host_of_agent(self.settings_name, self.config.host, membership.host, self.directory.path)
+        network = self.config.storage.network
+        return host_of_agent(self.settings_name, self.config.host, membership.host, self.directory.path, network)
 
 
 async def run_agent(start: AgentStart, on_ready: Callable[[Welcome], None]) -> None:

@@ -13,6 +13,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.ports.hosts.control_plane import ANSWERED_WITHIN_S, BEAT_S, SHORTEST_LEASE_S
 from whimbrel.settings.cell_sections import LibvirtHost, SimulatedHost
 from whimbrel.settings.error_messages import sentence
+from whimbrel.settings.host_checks import check_host
 
 SYSTEM_LIBVIRT = "qemu:///system"
 FIRST_ZONE = "nova"
@@ -23,11 +24,13 @@ class _File(msgspec.Struct):
     host: SimulatedHost | LibvirtHost
 
 
-def host_of_agent(name: str, table: Mapping[str, Any], host: HostName, directory: Path) -> SimulatedHost | LibvirtHost:
+def host_of_agent(
+    name: str, table: Mapping[str, Any], host: HostName, directory: Path, network: str | None = None
+) -> SimulatedHost | LibvirtHost:
     """Return the settings of this machine's host. What the table does not say is that of the machine.
 
     name: of the file, for errors. host: the name with which it has joined. directory: of the agent; its file system
-    has the disks of guests if no other directory is set. Raises: Invalid.
+    has the disks of guests if no other directory is set. network: of storage. Raises: Invalid.
     """
     if table.get("name", host) != host:
         raise Invalid(
@@ -47,6 +50,7 @@ def host_of_agent(name: str, table: Mapping[str, Any], host: HostName, directory
             f" and wait {ANSWERED_WITHIN_S:g} s for their answers, so the host would stop its guests when one is lost:"
             f" make it {SHORTEST_LEASE_S:g} or more"
         )
+    check_host(name, found_host, network)
     return found_host
 
 

@@ -2,17 +2,14 @@
 
 from collections.abc import Collection
 from ipaddress import ip_network
-from urllib.parse import urlsplit
 
 from whimbrel.adapters.sql.engine.urls import check_url
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ip_addresses import is_loopback, is_plain_beyond_loopback
 from whimbrel.domain.live_policy import policy_of
-from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
-from whimbrel.placement import resource_names as names
-from whimbrel.ports.placement.placement import DISABLED
-from whimbrel.settings.cell_sections import HostTable, LibvirtHost, RedfishFence
+from whimbrel.settings.cell_sections import LibvirtHost, RedfishFence
 from whimbrel.settings.external import check_keystone
+from whimbrel.settings.host_checks import check_host, twice
 from whimbrel.settings.rules import wrong_with
 from whimbrel.settings.sections import CloudConfig
 from whimbrel.settings.transport import is_in
@@ -42,17 +39,13 @@ def check(name: str, config: CloudConfig) -> None:
     _check_transport(name, config)
     check_keystone(name, config)
     _check_exports(name, config)
-    _check_migration(name, config)
-    _check_machines(name, config)
     _check_reach(name, config)
-    _check_nics(name, config)
-    _check_pci(name, config)
+    _check_pci_aliases(name, config)
     _check_fences(name, config, homes)
     _check_vendor_data(name, config)
     _check_self_fencing(name, config)
     for _, host in config.hosts():
-        if wrong := _wrong_names(host):
-            raise Invalid(f"{name}: host '{host.name}' has {wrong}")
+        check_host(name, host, config.storage.network)
     for project in config.rules.live.of_projects:
         try:
             policy_of(config.rules.live, project, {}, {})
@@ -124,55 +117,6 @@ def _check_exports(name: str, config: CloudConfig) -> None:
             )
 
 
-def _check_migration(name: str, config: CloudConfig) -> None:
-    """Raises: Invalid: servers' memory would be sent where others can read it."""
-    network = config.storage.network
-    within = ip_network(network) if network else None
-    for _, host in config.hosts():
-        if not isinstance(host, LibvirtHost) or host.migration_tls or host.migration_address is None:
-            continue
-        address = host.migration_address
-        if not is_loopback(address) and not (within and is_in(address, within)):
-            raise Invalid(
-                f"{name}: host '{host.name}' has the 'migration_address' '{address}', where others could read the"
-                " memory of servers; set 'migration_tls = true', or write an address inside the 'network' of [storage],"
-                " which only hosts reach"
-            )
-
-
-def _check_machines(name: str, config: CloudConfig) -> None:
-    """Raises: Invalid: a libvirt daemon is on another machine, which has no agent."""
-    for _, host in config.hosts():
-        if isinstance(host, LibvirtHost) and not _is_local(host.uri):
-            raise Invalid(
-                f"{name}: host '{host.name}' has the 'uri' '{host.uri}', a libvirt of another machine; the disks of its"
-                " guests would be made on this machine, by qemu-img, because agents do not run on other machines yet:"
-                " use a libvirt of this machine, such as 'qemu:///system'"
-            )
-
-
-def _is_local(uri: str) -> bool:
-    """Check whether a libvirt URI is local. Source: libvirt.org/uri.html."""
-    parts = urlsplit(uri)
-    return not parts.netloc and parts.scheme.partition("+")[2] in ("", "unix")
-
-
-def _wrong_names(host: HostTable) -> str | None:
-    """Return an error about an unknown trait or resource class, or one that another key sets; None: all are valid."""
-    own_keys = {VCPU: "vcpus", PCPU: "dedicated_vcpus", MEMORY_MB: "memory_mib", DISK_GB: "disk_gib"}
-    for one in host.resources:
-        if one in own_keys:
-            return f"{one} among its 'resources': set '{own_keys[one]}' instead"
-        if one not in names.STANDARD_CLASSES and not names.is_custom(one):
-            return f"'{one}' among its 'resources', which is no resource class; one of your own begins with CUSTOM_"
-    for one in host.traits:
-        if not names.is_custom(one) and one not in names.standard_traits():
-            return f"'{one}' among its 'traits', which is no standard trait; one of your own begins with CUSTOM_"
-        if one == DISABLED:
-            return f"{one} among its 'traits': disable its service instead"
-    return None
-
-
 def _check_reach(name: str, config: CloudConfig) -> None:
     """Ensure that a cell reaches the physical networks of its hosts' NICs and devices. Raises: Invalid."""
     for cell, host in config.hosts():
@@ -186,30 +130,15 @@ def _check_reach(name: str, config: CloudConfig) -> None:
             )
 
 
-def _check_nics(name: str, config: CloudConfig) -> None:
-    """Ensure that a NIC is unique by host and name, and that packets are counted in one way. Raises: Invalid."""
-    for _, host in config.hosts():
-        if card := _twice([card.name for card in host.cards]):
-            raise Invalid(f"{name}: host '{host.name}' has the network card '{card}' twice; remove one of them")
-        if host.kpps and (host.egress_kpps or host.ingress_kpps):
-            raise Invalid(
-                f"{name}: host '{host.name}' counts packets together and by direction; give it 'kpps', or"
-                " 'egress_kpps' and 'ingress_kpps'"
-            )
-
-
-def _check_pci(name: str, config: CloudConfig) -> None:
-    """Ensure that a device is unique by host and address, and a kind of devices by its alias. Raises: Invalid."""
-    for _, host in config.hosts():
-        if address := _twice([device.address for device in host.pci]):
-            raise Invalid(f"{name}: host '{host.name}' has the PCI device '{address}' twice; remove one of them")
-    if alias := _twice([alias.name for alias in config.rules.pci_alias]):
+def _check_pci_aliases(name: str, config: CloudConfig) -> None:
+    """Raises: Invalid: a kind of devices is not unique by its alias."""
+    if alias := twice([alias.name for alias in config.rules.pci_alias]):
         raise Invalid(f"{name}: two PCI aliases are called '{alias}'; give one of them another name")
 
 
 def _check_fences(name: str, config: CloudConfig, hosts: Collection[str]) -> None:
     """Ensure that a host has one fence device, and that its password is not sent in the clear. Raises: Invalid."""
-    if host := _twice([fence.host for fence in config.fences]):
+    if host := twice([fence.host for fence in config.fences]):
         raise Invalid(f"{name}: host '{host}' has two tables [[fence]]; remove one of them")
     for fence in config.fences:
         if fence.host not in hosts and not config.bus.urls:
@@ -232,7 +161,3 @@ def _check_self_fencing(name: str, config: CloudConfig) -> None:
                 f"{name}: host '{host.name}' has 'self_fence_s', but it has no agent process that could lose the cloud;"
                 " set it in [host] of a host that has joined, or remove it"
             )
-
-
-def _twice(names: list[str]) -> str | None:
-    return next((each for each in names if names.count(each) > 1), None)

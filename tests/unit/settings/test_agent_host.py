@@ -42,6 +42,27 @@ def test_a_mistake_is_named(tmp_path: Path, table: dict[str, object], said: str)
         host_of_agent("whimbrel.toml", table, N17, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"migration_address": "192.0.2.7"}, "host 'n17' has the 'migration_address' '192.0.2.7', where others could"),
+        ({"uri": "qemu+ssh://n18/system"}, "host 'n17' has the 'uri' 'qemu.ssh://n18/system', a libvirt of another"),
+        ({"traits": ["HW_CPU_X86_NONE"]}, "'HW_CPU_X86_NONE' among its 'traits'"),
+        ({"nic": [{"name": "ens5", "physnet": "p"}] * 2}, "the network card 'ens5' twice"),
+        ({"pci": [{"address": "0000:81:00.1", "vendor_id": "8086", "product_id": "154d"}] * 2}, "'0000:81:00.1' twice"),
+    ],
+)
+def test_a_host_keeps_the_rules_of_those_in_cells(tmp_path: Path, table: dict[str, object], said: str) -> None:
+    with pytest.raises(Invalid, match=said):
+        host_of_agent("whimbrel.toml", table, N17, tmp_path, "10.1.0.0/24")
+
+
+def test_memory_is_sent_inside_the_storage_network(tmp_path: Path) -> None:
+    host = host_of_agent("whimbrel.toml", {"migration_address": "10.1.0.7"}, N17, tmp_path, "10.1.0.0/24")
+    assert isinstance(host, LibvirtHost)
+    assert host.migration_address == "10.1.0.7"
+
+
 def test_a_host_fences_itself_if_the_settings_say_so(tmp_path: Path) -> None:
     assert host_of_agent("whimbrel.toml", {}, N17, tmp_path).self_fence_s is None
     assert host_of_agent("whimbrel.toml", {"self_fence_s": 30}, N17, tmp_path).self_fence_s == SHORTEST_LEASE_S == 30

@@ -227,7 +227,7 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, was: str, now: str, place: st
 def test_a_libvirt_of_another_machine_is_refused(tmp_path: Path, uri: str) -> None:
     said = complaint(tmp_path, GOOD.replace('"simulated"', f'"libvirt"\nuri = "{uri}"'))
     assert f"host 'n1' has the 'uri' '{uri}', a libvirt of another machine" in said
-    assert "agents do not run on other machines yet" in said
+    assert "run an agent on the other one, which `whimbrel host invite` admits" in said
 
 
 @pytest.mark.parametrize("uri", ["qemu:///system", "qemu:///session", "qemu+unix:///system?socket=/run/s", "test:///d"])
