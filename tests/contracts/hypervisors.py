@@ -34,6 +34,7 @@ from whimbrel.adapters.libvirt.migration_settings import MigrationSettings
 from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.adapters.qemu import own_processes
 from whimbrel.domain.guest import Capacity, DiskName, GuestKey, GuestSpec
+from whimbrel.domain.host_hardware import FoundNic, FoundPciDevice, Hardware
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, Slot
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 from whimbrel.embedded.tick_guest import image as tick_image
@@ -53,6 +54,12 @@ POLL_S = 0.02
 NO_WAIT_S = 0.0
 LOCALHOST = "127.0.0.1"
 PORT_TRIES = 5
+
+HARDWARE = Hardware(
+    nics=(FoundNic(name="ens5", mac="0c:42:a1:00:00:01", mtu=9000), FoundNic(name="ens6")),
+    pci=(FoundPciDevice(address="0000:81:00.1", vendor_id="8086", product_id="1572", driver="vfio-pci"),),
+)
+"""Of a simulated host."""
 
 SHARE = "127.0.0.1:/volumes"
 
@@ -81,6 +88,10 @@ class HypervisorPair(ABC):
 
     has_post_copy = True
     """Whether these hosts can transfer a guest by post-copy."""
+
+    @abstractmethod
+    def hardware(self) -> Hardware:
+        """Return the network cards of host a with name, MAC and MTU, and its PCI devices with ids and drivers."""
 
     @abstractmethod
     def small_image(self) -> bytes: ...
@@ -191,7 +202,11 @@ class SimulatedPair(HypervisorPair):
             capacity=Capacity(hypervisor_type="simulated", hypervisor_version=1, **CAPACITY),
             cell=CellName("c1"),
             images=self.images,
+            hardware=HARDWARE,
         )
+
+    def hardware(self) -> Hardware:
+        return HARDWARE
 
     def small_image(self) -> bytes:
         return b"tick"
@@ -294,6 +309,25 @@ class LibvirtPair(HypervisorPair):
 
     def _mounts(self, name: str) -> Path:
         return self.hosts.root / f"mounts-{self._name}-{name}"
+
+    def hardware(self) -> Hardware:
+        """Read sysfs: the devices of this machine."""
+        return Hardware(
+            nics=tuple(
+                FoundNic(name=nic.name, mac=_read(nic / "address"), mtu=int(_read(nic / "mtu")))
+                for nic in sorted(Path("/sys/class/net").iterdir())
+                if "/devices/virtual/" not in str(nic.resolve())
+            ),
+            pci=tuple(
+                FoundPciDevice(
+                    address=device.name,
+                    vendor_id=_read(device / "vendor").removeprefix("0x"),
+                    product_id=_read(device / "device").removeprefix("0x"),
+                    driver=(device / "driver").resolve().name if (device / "driver").exists() else None,
+                )
+                for device in sorted(Path("/sys/bus/pci/devices").iterdir())
+            ),
+        )
 
     def small_image(self) -> bytes:
         return tick_image(f"pair {self._name}", for_live_moves=self.for_live_moves)
@@ -460,6 +494,10 @@ def files_of_iso(file: Path) -> dict[str, bytes]:
             found[path.removeprefix("/")] = content.getvalue()
     iso.close()
     return found
+
+
+def _read(file: Path) -> str:
+    return file.read_text().strip()
 
 
 def _volume(connection: dict[str, Any], device: str, boot_index: int | None) -> GuestVolume:

@@ -8,6 +8,7 @@ import pytest
 from tests.contracts.hypervisors import ALSO_REAL, LARGE_IMAGE, SMALL_IMAGE, HypervisorPair, new_spec, quiet
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec
+from whimbrel.domain.host_hardware import FoundNic, FoundPciDevice
 from whimbrel.ports.hosts.hypervisor import Hypervisor
 
 NO_TIME_S = 0.0
@@ -78,6 +79,17 @@ async def test_it_tells_its_load_and_uptime(pair: HypervisorPair) -> None:
     assert all(name.startswith("cpu.") for name in told)
     assert 0.0 <= told.get("cpu.percent", 0.0) <= 1.0
     assert "load average" in await pair.a.uptime()
+
+
+@ALSO_REAL
+async def test_it_lists_its_network_cards_and_pci_devices(pair: HypervisorPair) -> None:
+    expected = pair.hardware()
+    nics, devices = await pair.a.nics(["no-such-nic"]), await pair.a.pci_devices()
+    assert tuple(FoundNic(name=nic.name, mac=nic.mac, mtu=nic.mtu) for nic in nics) == expected.nics
+    assert expected.pci == tuple(
+        FoundPciDevice(address=one.address, vendor_id=one.vendor_id, product_id=one.product_id, driver=one.driver)
+        for one in devices
+    )
 
 
 @ALSO_REAL

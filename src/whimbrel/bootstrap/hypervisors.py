@@ -10,6 +10,7 @@ from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.agent.fence import move_ledger
 from whimbrel.domain.guest import Capacity
 from whimbrel.domain.guest_hardware import TRAITS
+from whimbrel.domain.host_hardware import FoundNic, FoundPciDevice, Hardware
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hosts.hypervisor import Hypervisor
@@ -49,8 +50,9 @@ def hypervisor_of(
         store = WitnessedStore(store, HostName(host.name), Path(host.witness))
     times = Times(**{name: getattr(simulated, name) for name in Times.__struct_fields__})
     made = SimulatedHypervisor(
-        HostName(host.name), world, store, times, clock, cell=cell, capacity=_capacity(host), images=images
-    )
+        HostName(host.name), world, store, times, clock,
+        cell=cell, capacity=_capacity(host), images=images, hardware=_hardware(host),
+    )  # fmt: skip
     return with_faults(made.host, made, Path(simulated.faults)) if simulated.faults else made
 
 
@@ -63,6 +65,20 @@ def _capacity(host: SimulatedHost) -> Capacity:
         hypervisor_version=1000,
         numa=host.numa,
         traits=TRAITS,
+    )
+
+
+def _hardware(host: SimulatedHost) -> Hardware:
+    """Return the NICs and PCI devices that a simulated host has: those of its settings."""
+    return Hardware(
+        nics=tuple(
+            FoundNic(name=card.name, speed_mbps=max(card.egress_kbps, card.ingress_kbps) // 1000 or None, state="up")
+            for card in sorted(host.cards, key=lambda card: card.name)
+        ),
+        pci=tuple(
+            FoundPciDevice(address=device.address, vendor_id=device.vendor_id, product_id=device.product_id)
+            for device in sorted(host.pci, key=lambda device: device.address)
+        ),
     )
 
 

@@ -7,7 +7,7 @@ process continues where a killed one stopped; an operation for a slot never affe
 import asyncio
 import platform
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from whimbrel.adapters.libvirt import (
     cpu_comparison,
     host_capabilities,
     measurements,
+    node_devices,
 )
 from whimbrel.adapters.libvirt.agent_commands import AgentCommands
 from whimbrel.adapters.libvirt.block_copies import POLL_S, BlockCopies
@@ -53,6 +54,7 @@ from whimbrel.domain.console import ConsoleKind
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKey, GuestSpec
 from whimbrel.domain.guest_diagnostics import Diagnostics
+from whimbrel.domain.host_hardware import FoundNic, FoundPciDevice
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.live_transfer import (
     CpuFit,
@@ -183,6 +185,12 @@ class LibvirtHypervisor:
 
     async def uptime(self) -> str:
         return await in_thread(lambda: host_capabilities.uptime(self._uri))
+
+    async def nics(self, names: Collection[str]) -> tuple[FoundNic, ...]:
+        return await self._connection.run(lambda c: node_devices.nics(self._connection.libvirt, c, names))
+
+    async def pci_devices(self) -> tuple[FoundPciDevice, ...]:
+        return await self._connection.run(lambda c: node_devices.pci_devices(self._connection.libvirt, c))
 
     async def connector(self) -> dict[str, Any]:
         return {

@@ -8,12 +8,13 @@ A guest without a root disk (has_local_root False) is reserved, defined and star
 disks is fixed when it is reserved.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, Protocol
 
 from whimbrel.domain.console import ConsoleKind
 from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKey, GuestSpec
 from whimbrel.domain.guest_diagnostics import Diagnostics
+from whimbrel.domain.host_hardware import FoundNic, FoundPciDevice
 from whimbrel.domain.live_transfer import (
     CpuFit,
     GuestCpu,
@@ -43,6 +44,15 @@ class Hypervisor(Protocol):
 
     async def uptime(self) -> str:
         """Return what the program `uptime` prints on the host. Raises: Refused: unknown here."""
+
+    async def nics(self, names: Collection[str]) -> tuple[FoundNic, ...]:
+        """Return the network cards of the host, and other network devices of these names, in order of their names.
+
+        Raises: Refused: they cannot be listed here.
+        """
+
+    async def pci_devices(self) -> tuple[FoundPciDevice, ...]:
+        """Return the PCI devices of the host, in order of their addresses. Raises: Refused: as above."""
 
     async def connector(self) -> dict[str, Any]:
         """Return the host's connector for a volume service: "host", "ip", "platform", "os_type", "multipath" ..."""

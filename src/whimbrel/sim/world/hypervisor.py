@@ -6,7 +6,7 @@ an incomplete disk, and stops reads of a disk that is no longer offered.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from whimbrel.domain.console import ConsoleKind
 from whimbrel.domain.errors import NoGuestAgent, Refused
 from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKey, GuestSpec
 from whimbrel.domain.guest_diagnostics import Diagnostics
+from whimbrel.domain.host_hardware import FoundNic, FoundPciDevice, Hardware
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.live_transfer import (
     CpuFit,
@@ -50,6 +51,8 @@ from whimbrel.sim.world.rescues import Rescues
 from whimbrel.sim.world.stored_guests import StoredGuests
 from whimbrel.sim.world.volume_chains import VolumeChains
 
+NO_HARDWARE = Hardware()
+
 
 class SimulatedHypervisor(ObservedHost):
     """Implements ports.hosts.hypervisor.Hypervisor. refusing: names of phases that answer Refused, for tests."""
@@ -65,6 +68,7 @@ class SimulatedHypervisor(ObservedHost):
         capacity: Capacity,
         cell: CellName | None = None,
         images: Images | None = None,
+        hardware: Hardware = NO_HARDWARE,
     ) -> None:
         """images: None: an image is its id; the image service is not used."""
         self.host = host
@@ -77,6 +81,7 @@ class SimulatedHypervisor(ObservedHost):
         self._take = partial(phases.take, clock)
         self._capacity = capacity
         self._images = images
+        self._hardware = hardware
         self._guests = StoredGuests(host, store, world.holders, world.off)
         self._consoles = SimulatedConsoles(self._guests)
         self._disks = DiskPhases(self._guests, world, cell, images, self._take)
@@ -92,10 +97,16 @@ class SimulatedHypervisor(ObservedHost):
 
         images: the image service of the new process; None: that of this one.
         """
-        cell, capacity, images = self.cell, self._capacity, images or self._images
-        store, times, clock = self._guests.store, self._times, self._clock
         other = SimulatedHypervisor(
-            self.host, self._world, store, times, clock, cell=cell, capacity=capacity, images=images
+            self.host,
+            self._world,
+            self._guests.store,
+            self._times,
+            self._clock,
+            cell=self.cell,
+            capacity=self._capacity,
+            images=images or self._images,
+            hardware=self._hardware,
         )
         other.refusing = self.refusing
         return other
@@ -124,6 +135,12 @@ class SimulatedHypervisor(ObservedHost):
     async def uptime(self) -> str:
         now = self._clock.now()
         return host_uptime.line(now, now - self._began_at, 0, (0.0, 0.0, 0.0))
+
+    async def nics(self, names: Collection[str]) -> tuple[FoundNic, ...]:
+        return self._hardware.nics or ()
+
+    async def pci_devices(self) -> tuple[FoundPciDevice, ...]:
+        return self._hardware.pci or ()
 
     async def connector(self) -> dict[str, Any]:
         return {
