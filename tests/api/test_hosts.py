@@ -11,7 +11,9 @@ from tests.unit.hosts.no_grants import NoGrants
 from whimbrel.api.http.context import PublicUrl
 from whimbrel.domain import join_token
 from whimbrel.domain.errors import Refused
+from whimbrel.domain.host_hardware import FoundNic, FoundPciDevice, Hardware
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.pci import PciDevice
 from whimbrel.hosts.admission import VALID_S, invite
 from whimbrel.hosts.control_plane_service import ControlPlaneService
 from whimbrel.http.failed_attempts import OF_ADDRESS
@@ -110,6 +112,50 @@ async def test_a_host_joins_a_cloud_that_runs_and_gets_servers(cloud: Cloud) -> 
     await cloud.admin("PUT", f"/{NEW}", {"host": {"enabled": True}})
     index = (await cloud.front.get("/whimbrel/hosts", who="admin"))["hosts"]
     assert [(host["name"], host["enabled"]) for host in index] == [("h1", True), (NEW, True), ("h2", True)]
+
+
+async def test_a_host_shows_what_was_found_there(cloud: Cloud) -> None:
+    await cloud.join(await cloud.invite())
+    await cloud.register()
+    assert (await cloud.shown())["hardware"] is None  # an agent of release 0.2
+    found = Hardware(
+        nics=(FoundNic(name="ens6", mac="0c:42:a1:00:00:01", speed_mbps=25000, mtu=9000, state="up"),),
+        pci=(FoundPciDevice(address="0000:81:00.2", vendor_id="8086", product_id="154c", virtual_functions=8),),
+    )
+    device = PciDevice(address="0000:81:00.2", vendor_id="8086", product_id="1572")
+    await cloud.register(hardware=found, pci=(device,))
+    assert (await cloud.shown())["hardware"] == {
+        "nics": [
+            {
+                "name": "ens6",
+                "mac": "0c:42:a1:00:00:01",
+                "speed_mbps": 25000,
+                "mtu": 9000,
+                "state": "up",
+                "pci_address": None,
+            }
+        ],
+        "pci": [
+            {
+                "address": "0000:81:00.2",
+                "vendor_id": "8086",
+                "product_id": "154c",
+                "numa_node": None,
+                "physical_function": None,
+                "virtual_functions": 8,
+                "iommu_group": None,
+                "driver": None,
+            }
+        ],
+        "mismatches": [
+            "NIC ens5 was not found",
+            "PCI device 0000:81:00.2 is 8086:154c, and 8086:1572 in the settings",
+        ],
+    }
+    await cloud.register(hardware=Hardware())
+    assert (await cloud.shown())["hardware"] == {"nics": None, "pci": None, "mismatches": []}
+    index = (await cloud.front.get("/whimbrel/hosts", who="admin"))["hosts"]
+    assert [host["hardware"] for host in index] == [None] * 3, "the list of all hosts is without it"
 
 
 async def test_a_secret_admits_once_within_an_hour(cloud: Cloud) -> None:

@@ -10,6 +10,7 @@ from tests.unit.hosts.descriptions import NEW, description
 from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.host import BEAT_STORED_AFTER_S
 from whimbrel.domain.host_description import HostDescription
+from whimbrel.domain.host_hardware import FoundNic, Hardware
 from whimbrel.domain.host_networks import HostNetworks
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import HostName
@@ -74,6 +75,7 @@ WRONG: tuple[tuple[str, dict[str, object]], ...] = (
     ("pci", {"pci": (PciDevice(address="0000:81:00.1", vendor_id="8086", product_id="1572"),) * 2}),
     ("cpu_info", {"cpu_info": "x" * 2**19}),
     ("host_ip", {"host_ip": ""}),
+    ("hardware", {"hardware": Hardware(nics=(FoundNic(name="x" * 2**23),))}),
     ("another", {"name": HostName("h1")}),
     ("another", {"net": HostNet(host="h1")}),
 )
@@ -134,6 +136,20 @@ async def test_a_changed_description_is_asked_for_and_stored(open_control: Open)
         await control.register(NEW, hello(changed))
         with pytest.raises(Superseded):
             await control.describe(NEW, session, description())
+
+
+async def test_what_was_found_on_a_host_is_stored_and_renewed(open_control: Open) -> None:
+    async with open_control() as (world, control):
+        await join(world)
+        found = Hardware(nics=(FoundNic(name="ens5", mtu=9000),), pci=())
+        described = description(hardware=found)
+        session = (await control.register(NEW, hello(described))).session
+        assert await world.cloud.cell(CELL).hosts.hardware(NEW) == found
+        assert not (await control.beat(NEW, beat(session, described))).describe
+        changed = description(hardware=Hardware(nics=(), pci=()))
+        assert (await control.beat(NEW, beat(session, changed))).describe
+        await control.describe(NEW, session, changed)
+        assert await world.cloud.cell(CELL).hosts.hardware(NEW) == changed.hardware
 
 
 async def test_heartbeats_of_many_are_answered_each_for_itself(open_control: Open) -> None:

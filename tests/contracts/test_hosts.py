@@ -15,6 +15,7 @@ from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import ForcedDown, Host
 from whimbrel.domain.host_description import HostDescription
+from whimbrel.domain.host_hardware import FoundNic, FoundPciDevice, Hardware
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.domain.ids import CellName, HostName, ProviderId, RunId
 from whimbrel.domain.numa import NumaNode
@@ -47,6 +48,12 @@ def host(name: str, **fields: object) -> Host:
 
 
 AGENT = AgentInfo(release="0.4.0", verbs={"prepare": ("order", "spec"), "stop": ("order",)})
+
+
+HARDWARE = Hardware(
+    nics=(FoundNic(name="ens5", mtu=9000),),
+    pci=(FoundPciDevice(address="0000:81:00.1", vendor_id="8086", product_id="1572", numa_node=1),),
+)
 
 
 def description(name: str, **fields: object) -> HostDescription:
@@ -168,6 +175,21 @@ async def test_descriptions_are_stored_with_the_rows(hosts: SqlHosts) -> None:
     await hosts.register_all([host("a", vcpus=9)])
     await hosts.register_all([host("b")], {HostName("b"): description("b", vcpus=4)})
     assert await hosts.descriptions() == {A: full, "b": description("b", vcpus=4)}
+
+
+async def test_what_was_found_on_a_host_is_stored_beside_its_description(hosts: SqlHosts) -> None:
+    full = description("a", hardware=HARDWARE)
+    assert await hosts.hardware(A) is None
+    await hosts.begin_session(host("a"), AGENT, full)
+    assert await hosts.hardware(A) == HARDWARE
+    assert await hosts.descriptions() == {A: description("a", hardware_digest=full.without_hardware().hardware_digest)}
+    assert (await hosts.last_beats([A]))[A].digest == full.digest() != description("a").digest()
+    await hosts.describe(host("a"), 1, description("a", hardware=Hardware()))
+    assert await hosts.hardware(A) == Hardware()
+    await hosts.describe(host("a"), 1, description("a"))  # an older agent, after a rollback
+    assert await hosts.hardware(A) is None
+    await hosts.register_all([host("a")], {A: full})
+    assert await hosts.hardware(A) == HARDWARE
 
 
 async def test_each_start_of_an_agent_has_a_higher_session(open_store: Opener) -> None:

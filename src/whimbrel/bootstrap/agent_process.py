@@ -31,10 +31,9 @@ from whimbrel.agent.agent import HostAgent
 from whimbrel.agent.console_relay import ConsoleListen
 from whimbrel.agent.lease_holder import LeaseHolder
 from whimbrel.agent.presence import Presence
-from whimbrel.bootstrap.described_hosts import described
+from whimbrel.bootstrap.described_hosts import DescribedHost
 from whimbrel.bootstrap.guest_networks import keeper_of
 from whimbrel.bootstrap.hypervisors import hypervisor_of
-from whimbrel.domain.host_description import HostDescription
 from whimbrel.ports.hosts.control_plane import Welcome
 from whimbrel.ports.services.images import Images
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
@@ -99,14 +98,11 @@ async def run_agent(start: AgentStart, on_ready: Callable[[Welcome], None]) -> N
             keeping = asyncio.create_task(keeper.run())
             opened.callback(keeping.cancel)
 
-        async def describe() -> HostDescription:
-            return await described(settings, hypervisor)
-
         def serve(session: int) -> AbstractAsyncContextManager[None]:
             return serve_agent(bus, membership.host, session, agent)
 
         presence = Presence(
-            agent, control, describe, hypervisor.metrics, serve, clock,
+            agent, control, DescribedHost(settings, hypervisor, clock).describe, hypervisor.metrics, serve, clock,
             release=version("whimbrel"), verbs=_verbs(), on_ready=on_ready, lease=_lease(settings, directory),
         )  # fmt: skip
         await presence.run()

@@ -15,7 +15,7 @@ from whimbrel.agent.agent import HostAgent
 from whimbrel.agent.network_keeper import NetworkKeeper
 from whimbrel.bootstrap.cells import OpenCell, OpenCells
 from whimbrel.bootstrap.cloud_bus import CloudBus
-from whimbrel.bootstrap.described_hosts import described
+from whimbrel.bootstrap.described_hosts import DescribedHost
 from whimbrel.bootstrap.health import Health
 from whimbrel.bootstrap.network import NetworkService
 from whimbrel.bootstrap.notifications import announce_for_ever
@@ -121,7 +121,11 @@ class Process:
     async def _register_hosts(self, cell: OpenCell) -> Sequence[Host]:
         """Register the hosts of a cell from the settings; return all hosts of the cell."""
         told = [host for each, host in self.config.hosts() if each.name == cell.info.name]
-        found = await asyncio.gather(*(described(host, self.hypervisors[HostName(host.name)]) for host in told))
+        hypervisors = [self.hypervisors[HostName(host.name)] for host in told]
+        clock = self.cloud.clock
+        found = await asyncio.gather(
+            *(DescribedHost(host, its, clock).describe() for host, its in zip(told, hypervisors, strict=True))
+        )
         await self.registrar.register_all(cell.info.name, found)
         return await cell.cell.hosts.all()
 

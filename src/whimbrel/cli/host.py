@@ -1,6 +1,7 @@
 """`whimbrel host`: list, show, invite, enable, disable, force down, fence, evacuate, retire and forget hosts."""
 
 import time
+from collections.abc import Sequence
 from urllib.parse import quote
 
 import msgspec
@@ -11,8 +12,10 @@ from rich.text import Text
 
 from whimbrel.api.views.hosts import (
     ForgottenHostAnswer,
+    HostHardware,
     HostInvitation,
     HostInvitationAnswer,
+    HostPciState,
     HostState,
     HostStateAnswer,
     HostStates,
@@ -37,6 +40,8 @@ COLUMNS = (
     Column("seen"),
     Column("", "reason"),
 )
+NICS = tuple(map(Column, ("NIC", "MAC", "speed", "MTU", "state", "PCI device")))
+DEVICES = (*map(Column, ("PCI device", "ids", "function", "NUMA", "IOMMU")), Column("driver", "more"))
 
 app = App(
     name="host",
@@ -67,7 +72,11 @@ def show(host: HostArgument, /, *, output: Output = Output(), where: Where = AS_
     with where.api() as api, name_lookup.of_hosts():
         found = _read(api, host)
     if not output.wrote({"host": found}, "host"):
-        terminal.console().print(shown(found))
+        console = terminal.console()
+        console.print(shown(found))
+        for listing in hardware(found.hardware):
+            console.print()
+            console.print(listing)
 
 
 @app.command
@@ -199,6 +208,7 @@ def shown(host: HostState) -> Table:
         "size": f"{host.vcpus} vCPUs, {host.memory_mib} MiB of memory, {host.disk_gib} GiB of disk",
         "driver": host.driver,
         "guests' NICs": GUEST_NICS.get(host.guest_nics),
+        "mismatches": "\n".join(host.hardware.mismatches) if host.hardware else None,
         "agent": _agent(host),
         "self-fencing": _self_fencing(host),
         "last seen": terminal.moment(host.seen_at) if host.seen_at else "never",
@@ -210,6 +220,40 @@ def shown(host: HostState) -> Table:
         if value:
             table.add_row(name, value)
     return table
+
+
+def hardware(found: HostHardware | None) -> list[Listing]:
+    """Return what was found on a host; nothing: that was not reported."""
+    if found is None:
+        return []
+    nics = [
+        (nic.name, nic.mac, f"{nic.speed_mbps} Mbit/s" if nic.speed_mbps else None, _text(nic.mtu), nic.state,
+         nic.pci_address)
+        for nic in found.nics or ()
+    ]  # fmt: skip
+    devices = [
+        (one.address, f"{one.vendor_id}:{one.product_id}", _function(one), _text(one.numa_node), _text(one.iommu_group),
+         one.driver)
+        for one in found.pci or ()
+    ]  # fmt: skip
+    return [
+        Listing(NICS, nics, none=_none("NICs", found.nics)),
+        Listing(DEVICES, devices, none=_none("PCI devices", found.pci)),
+    ]
+
+
+def _function(device: HostPciState) -> str | None:
+    if device.physical_function:
+        return f"virtual, of {device.physical_function}"
+    return f"physical, up to {device.virtual_functions} virtual" if device.virtual_functions else None
+
+
+def _none(what: str, found: Sequence[object] | None) -> str:
+    return f"{what}: they cannot be listed on this host" if found is None else f"{what}: none"
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
 
 
 def invited(invitation: HostInvitation) -> RenderableType:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address
 
+import msgspec
+
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.ids import HostName
@@ -18,6 +20,7 @@ MOST_CPUS = 2**20
 MOST_OF_SIZE = 2**30
 MOST_ITEMS = 4096
 LONGEST_CPU_INFO = 1 << 18
+LONGEST_HARDWARE = 1 << 22
 LONGEST_NAME = 64
 LONGEST_LEASE_S = 86400.0
 OWN_KEYS = (VCPU, PCPU, MEMORY_MB, DISK_GB)
@@ -79,6 +82,7 @@ _CHECKS: Mapping[str, Callable[[HostDescription], bool]] = {
     "hypervisor_type": lambda said: 1 <= len(said.hypervisor_type) <= LONGEST_NAME,
     "hypervisor_version": lambda said: 0 <= said.hypervisor_version < 2**31,
     "host_ip": lambda said: 1 <= len(said.host_ip) <= LONGEST_NAME,
+    "hardware": lambda said: len(msgspec.json.encode(said.hardware or None)) <= LONGEST_HARDWARE,
     "self_fence_s": lambda said: not said.self_fence_s or 0 < said.self_fence_s <= LONGEST_LEASE_S,
 }
 """Field -> whether it is valid. The types themselves are checked when a message is decoded."""

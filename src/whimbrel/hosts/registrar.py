@@ -42,7 +42,9 @@ class Registrar:
         changed = {
             each.name: (row, each)
             for row, each in zip(rows, described, strict=True)
-            if each.name not in known or stored.get(each.name) != each or not _is_as_known(row, known[each.name])
+            if each.name not in known
+            or stored.get(each.name) != each.without_hardware()
+            or not _is_as_known(row, known[each.name])
         }
         if changed:
             texts = {name: description for name, (_, description) in changed.items()}

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.cli.test_heal import lines
 from tests.unit.cli.test_listing import at_a_terminal
 from whimbrel.api.views.host_power import HostPower
-from whimbrel.api.views.hosts import HostInvitation, HostState
+from whimbrel.api.views.hosts import HostHardware, HostInvitation, HostNicState, HostPciState, HostState
 from whimbrel.cli import host, host_fence
 from whimbrel.domain.errors import Invalid
 
@@ -52,6 +52,51 @@ def test_a_host_is_shown_with_its_agent() -> None:
     assert "joined     1970-01-02 00:00:00" in shown
     assert "agent      in the process of the cloud" in lines(host.shown(UP))
     assert [line.split()[0] for line in lines(host.shown(JOINED))] == ["host", "cell", "state", "joined"]
+
+
+def test_a_host_is_shown_with_what_was_found_there() -> None:
+    nic = HostNicState(
+        name="ens1f0", mac="0c:42:a1:00:00:01", speed_mbps=25000, mtu=9000, state="up", pci_address="0000:81:00.0"
+    )
+    physical = HostPciState(
+        address="0000:81:00.0",
+        vendor_id="15b3",
+        product_id="101d",
+        numa_node=1,
+        physical_function=None,
+        virtual_functions=8,
+        iommu_group=40,
+        driver="mlx5_core",
+    )
+    virtual = msgspec.structs.replace(
+        physical,
+        address="0000:81:01.2",
+        physical_function="0000:81:00.0",
+        virtual_functions=0,
+        numa_node=0,
+        driver=None,
+    )
+    wrong = ["NIC ens5 was not found", "PCI device 0000:82:00.0 (10de:1eb8) was not found"]
+    found = HostHardware(nics=[nic], pci=[physical, virtual], mismatches=wrong)
+    assert [lines(listing) for listing in host.hardware(found)] == [
+        [
+            "NIC     MAC                speed         MTU   state  PCI device",
+            "ens1f0  0c:42:a1:00:00:01  25000 Mbit/s  9000  up     0000:81:00.0",
+        ],
+        [
+            "PCI device    ids        function                   NUMA  IOMMU  driver",
+            "0000:81:00.0  15b3:101d  physical, up to 8 virtual  1     40     mlx5_core",
+            "0000:81:01.2  15b3:101d  virtual, of 0000:81:00.0   0     40     -",
+        ],
+    ]
+    shown = lines(host.shown(msgspec.structs.replace(UP, hardware=found)))
+    at = shown.index("mismatches  NIC ens5 was not found")
+    assert shown[at + 1].strip() == "PCI device 0000:82:00.0 (10de:1eb8) was not found"
+    assert [lines(listing) for listing in host.hardware(HostHardware(nics=None, pci=[]))] == [
+        ["NICs: they cannot be listed on this host"],
+        ["PCI devices: none"],
+    ]
+    assert host.hardware(None) == []
 
 
 def test_an_invitation_says_what_to_do_where() -> None:

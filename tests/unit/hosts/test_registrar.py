@@ -1,6 +1,7 @@
 """Hosts registered from descriptions: what operators set is kept, and nothing is written twice."""
 
 import asyncio
+from hashlib import sha256
 
 import msgspec
 import pytest
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.unit.hosts.descriptions import NEW, Reported, description, registrar
 from whimbrel.domain.errors import Invalid, Superseded
+from whimbrel.domain.host_hardware import FoundPciDevice, Hardware
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.pci import PciDevice
 from whimbrel.hosts.zoning import put_into_zones
@@ -65,6 +67,21 @@ def test_programs_of_0_2_read_devices_as_they_write_them() -> None:
     sent = msgspec.json.encode(description(pci=(DEVICE,), live_migratable_pci=(DEVICE.address,)))
     [read] = msgspec.json.decode(sent, type=DescriptionOf02).pci
     assert msgspec.json.encode([read], order="deterministic") == msgspec.json.encode([DEVICE], order="deterministic")
+
+
+def test_programs_of_0_2_ignore_what_was_found() -> None:
+    found = Hardware(nics=(), pci=(FoundPciDevice(address="0000:81:00.1", vendor_id="8086", product_id="1572"),))
+    sent = msgspec.json.encode(description(pci=(DEVICE,), hardware=found))
+    assert msgspec.json.decode(sent, type=DescriptionOf02) == DescriptionOf02(
+        pci=(DeviceOf02(address=DEVICE.address, vendor_id="8086", product_id="1572"),)
+    )
+
+
+def test_an_agent_of_0_2_has_the_digest_that_it_had() -> None:
+    """Else each of its heartbeats would bring a description."""
+    text = msgspec.json.encode(description(), order="deterministic")
+    assert b"hardware" not in text
+    assert description().digest() == sha256(text).hexdigest()
 
 
 async def test_devices_that_can_be_moved_live_are_registered_so() -> None:
@@ -136,8 +153,10 @@ async def test_unchanged_hosts_are_not_written() -> None:
     before = hosts.changes
     await register.register_all(C1, described)
     assert hosts.changes == before
-    await register.register_all(C1, [described[0], description("b", resources={"CUSTOM_X": 1})])
-    assert hosts.changes == before + 1
+    found = description("b", resources={"CUSTOM_X": 1}, answers=False, hardware=Hardware(nics=()))
+    for _ in range(2):
+        await register.register_all(C1, [described[0], found])
+        assert hosts.changes == before + 1
     stored = await hosts.descriptions()
     assert stored[HostName("b")].resources == {"CUSTOM_X": 1}
     assert {host.name: host.enabled for host in await hosts.all()} == {"h1": True, "a": True, "b": True}

@@ -18,6 +18,7 @@ from whimbrel.api.views.hosts import (
     ForgottenHost,
     ForgottenHostAnswer,
     HostEvidence,
+    HostHardware,
     HostInvitation,
     HostInvitationAnswer,
     HostJoin,
@@ -29,6 +30,7 @@ from whimbrel.api.views.hosts import (
 )
 from whimbrel.domain.errors import Forbidden, Invalid, NotFound
 from whimbrel.domain.host import Host
+from whimbrel.domain.host_description import HostDescription
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.ip_addresses import network_of
 from whimbrel.domain.join_token import JoinToken
@@ -39,6 +41,7 @@ from whimbrel.http.problem import Problem
 from whimbrel.ports.cloud import Cell
 from whimbrel.ports.hosts.bus_access import NO_BUS
 from whimbrel.ports.stores.host_keys import HostKey
+from whimbrel.ports.stores.hosts import Hosts
 from whimbrel.servers.listing import cell_fanout
 
 
@@ -159,10 +162,18 @@ async def _one(call: Call) -> HostState:
         cell_fanout.check(unreachable)
         raise NotFound(f"Host {name} could not be found.")
     state = shown[name]
-    if state.driver == "libvirt":
-        described = (await call.cloud.cell(CellName(state.cell)).hosts.descriptions()).get(name)
-        state.guest_nics = (described.net.guest_nics if described else None) or "tap"
+    if state.state != "joined":
+        hosts = call.cloud.cell(CellName(state.cell)).hosts
+        await _add_described(state, hosts, (await hosts.descriptions()).get(name))
     return state
+
+
+async def _add_described(state: HostState, hosts: Hosts, described: HostDescription | None) -> None:
+    if state.driver == "libvirt":
+        state.guest_nics = (described.net.guest_nics if described else None) or "tap"
+    if described and described.hardware_digest and (found := await hosts.hardware(described.name)):
+        more = {"mismatches": found.mismatches(described.net, described.pci)}
+        state.hardware = msgspec.convert(asdict(found) | more, HostHardware, from_attributes=True)
 
 
 async def _shown(call: Call) -> tuple[dict[HostName, HostState], frozenset[CellName]]:

@@ -3,11 +3,51 @@
 import msgspec
 
 
+class HostNicState(msgspec.Struct, kw_only=True):
+    """A network device that was found on a host. null: not known. pci_address: of its device."""
+
+    name: str
+    mac: str | None
+    speed_mbps: int | None
+    mtu: int | None
+    state: str | None
+    pci_address: str | None
+
+
+class HostPciState(msgspec.Struct, kw_only=True):
+    """A PCI device that was found on a host. null: it has none.
+
+    physical_function: of a virtual function, the address of its physical one. virtual_functions: of a physical
+    function, how many it can have.
+    """
+
+    address: str
+    vendor_id: str
+    product_id: str
+    numa_node: int | None
+    physical_function: str | None
+    virtual_functions: int
+    iommu_group: int | None
+    driver: str | None
+
+
+class HostHardware(msgspec.Struct, kw_only=True):
+    """What an agent found on its host. null: that cannot be listed there.
+
+    mismatches: a sentence about each NIC and device of the host's settings that is not as it was found.
+    """
+
+    nics: list[HostNicState] | None
+    pci: list[HostPciState] | None
+    mismatches: list[str] = []
+
+
 class HostState(msgspec.Struct, kw_only=True):
     """One host. state: "up", "down", or "joined": its agent has a key and has not registered it yet.
 
     self_fence_s: it stops its guests when it was cut off for so long; null: it does not. self_fence_counted_s: how long
-    after `seen_at` the cloud counts on that. guest_nics: how guests are connected, where one host is shown.
+    after `seen_at` the cloud counts on that. guest_nics, hardware: how guests are connected and what was found on the
+    host (null: not reported), where one host is shown.
     release: of its agent; "": the agent is in the process of the cloud. session: of its agent, one more at each start.
     """
 
@@ -33,6 +73,7 @@ class HostState(msgspec.Struct, kw_only=True):
     self_fence_s: float | None = None
     self_fence_counted_s: float | None = None
     guest_nics: str = ""
+    hardware: HostHardware | None = None
 
 
 class HostStates(msgspec.Struct):

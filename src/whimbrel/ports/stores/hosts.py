@@ -8,6 +8,7 @@ import msgspec
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import ForcedDown, Host
 from whimbrel.domain.host_description import HostDescription
+from whimbrel.domain.host_hardware import Hardware
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.stores.fleet import Load
 
@@ -89,7 +90,13 @@ class Hosts(Protocol):
         """Renew a host and its description as of a session. Raises: Superseded: the session is not the newest."""
 
     async def descriptions(self) -> dict[HostName, HostDescription]:
-        """Return the stored descriptions; hosts of an older release have none until they are registered again."""
+        """Return the stored descriptions; hosts of an older release have none until they are registered again.
+
+        They are without the hardware, and have its digest.
+        """
+
+    async def hardware(self, name: HostName) -> Hardware | None:
+        """Return what was found on a host; None: that was not reported, or the host is unknown."""
 
     async def agent(self, host: Host) -> AgentInfo:
         """Return the agent that began the session of this host; without a session one that says nothing.

@@ -51,7 +51,7 @@ from whimbrel.sim.world.rescues import Rescues
 from whimbrel.sim.world.stored_guests import StoredGuests
 from whimbrel.sim.world.volume_chains import VolumeChains
 
-NO_HARDWARE = Hardware()
+NO_HARDWARE = Hardware(nics=(), pci=())
 
 
 class SimulatedHypervisor(ObservedHost):
@@ -70,7 +70,7 @@ class SimulatedHypervisor(ObservedHost):
         images: Images | None = None,
         hardware: Hardware = NO_HARDWARE,
     ) -> None:
-        """images: None: an image is its id; the image service is not used."""
+        """images: None: an image is its id; the image service is not used. hardware: None in it: it cannot be listed."""
         self.host = host
         self.cell = cell
         self.refusing: set[str] = set()
@@ -81,7 +81,7 @@ class SimulatedHypervisor(ObservedHost):
         self._take = partial(phases.take, clock)
         self._capacity = capacity
         self._images = images
-        self._hardware = hardware
+        self.hardware = hardware
         self._guests = StoredGuests(host, store, world.holders, world.off)
         self._consoles = SimulatedConsoles(self._guests)
         self._disks = DiskPhases(self._guests, world, cell, images, self._take)
@@ -106,7 +106,7 @@ class SimulatedHypervisor(ObservedHost):
             cell=self.cell,
             capacity=self._capacity,
             images=images or self._images,
-            hardware=self._hardware,
+            hardware=self.hardware,
         )
         other.refusing = self.refusing
         return other
@@ -137,10 +137,14 @@ class SimulatedHypervisor(ObservedHost):
         return host_uptime.line(now, now - self._began_at, 0, (0.0, 0.0, 0.0))
 
     async def nics(self, names: Collection[str]) -> tuple[FoundNic, ...]:
-        return self._hardware.nics or ()
+        if self.hardware.nics is None:
+            raise Refused(f"host {self.host} cannot list its NICs")
+        return self.hardware.nics
 
     async def pci_devices(self) -> tuple[FoundPciDevice, ...]:
-        return self._hardware.pci or ()
+        if self.hardware.pci is None:
+            raise Refused(f"host {self.host} cannot list its PCI devices")
+        return self.hardware.pci
 
     async def connector(self) -> dict[str, Any]:
         return {

@@ -43,7 +43,7 @@ _FORGET = fixed(
 COUNTS = sa.and_(servers.c.deleted_at.is_(None), servers.c.standing != "frozen")
 """If a server has two records, the frozen one does not count. Both are frozen while its move switches them."""
 
-SHOWN = [column for column in hosts.columns if column.name not in ("agent", "description")]
+SHOWN = [column for column in hosts.columns if column.name not in ("agent", "description", "hardware")]
 """Columns of hosts but those of agents, which are large, and of no interest to most readers."""
 
 LAUNCHED_AT = sa.func.coalesce(sa.func.max(servers.c.launched_at), 0.0)

@@ -25,6 +25,7 @@ from whimbrel.domain.errors import NotFound, Superseded
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import ForcedDown, Host
 from whimbrel.domain.host_description import HostDescription
+from whimbrel.domain.host_hardware import Hardware
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.numa import NumaNode
 from whimbrel.ports.stores.hosts import SAID_BY_THE_HOST, AgentInfo, HostNews, LastBeat
@@ -70,23 +71,25 @@ _INSERTS_IF_NEW = inserts(
     hosts,
     lambda insert: insert.values({name: sa.bindparam(name) for name in _REGISTERED}).on_conflict_do_nothing(),
 )
-_DESCRIBE = fixed(sa.update(hosts).where(_NAMED).values(description=sa.bindparam("described")))
+_DESCRIBED: dict[str, Any] = {"description": sa.bindparam("described"), "hardware": sa.bindparam("found")}
+_DESCRIBE = fixed(sa.update(hosts).where(_NAMED).values(**_DESCRIBED))
 _DESCRIBE_AS_OF = (
     sa.update(hosts)
     .where(_NAMED, hosts.c.session == sa.bindparam("as_of"))
-    .values(description=sa.bindparam("described"))
+    .values(**_DESCRIBED)
     .returning(hosts.c.name)
 )
 _BEGIN = (
     sa.update(hosts)
     .where(_NAMED)
-    .values(session=hosts.c.session + 1, agent=sa.bindparam("new_agent"), description=sa.bindparam("described"))
+    .values(session=hosts.c.session + 1, agent=sa.bindparam("new_agent"), **_DESCRIBED)
     .returning(*SHOWN)
 )
 _RAISE = (
     sa.update(hosts).where(_NAMED, hosts.c.session < sa.bindparam("at_least")).values(session=sa.bindparam("at_least"))
 )
 _DESCRIPTIONS = fixed(sa.select(hosts.c.name, hosts.c.description))
+_HARDWARE = fixed(sa.select(hosts.c.hardware).where(_NAMED))
 _AGENTS = fixed(sa.select(hosts.c.name, hosts.c.agent).where(hosts.c.session > 0))
 _AGENT = fixed(sa.select(hosts.c.session, hosts.c.agent).where(_NAMED))
 _LAST_BEATS = fixed(
@@ -99,6 +102,7 @@ _TELL = fixed(sa.update(hosts).where(_NAMED).values(metrics=sa.bindparam("told")
 _nodes = lru_cache(maxsize=1024)(msgspec.json.Decoder(tuple[NumaNode, ...]).decode)  # most hosts are alike
 _metrics = msgspec.json.Decoder(dict[str, float]).decode
 _description = msgspec.json.Decoder(HostDescription).decode
+_hardware = msgspec.json.Decoder(Hardware).decode
 _agent = msgspec.json.Decoder(AgentInfo).decode
 NOTHING_TOLD = "{}"
 
@@ -117,9 +121,13 @@ def _values(host: Host) -> dict[str, object]:
     return {**{name: getattr(host, name) for name in _COLUMNS}, "numa": msgspec.json.encode(host.numa).decode()}
 
 
-def _text(description: HostDescription) -> str:
-    """Encode a description so that the hash of the text is its digest."""
-    return msgspec.json.encode(description, order="deterministic").decode()
+def _texts(description: HostDescription) -> dict[str, object]:
+    """Encode a description so that the hash of the first text is its digest, and the hardware, as the second one."""
+    said = msgspec.json.encode(description.without_hardware(), order="deterministic").decode()
+    return {
+        "described": said,
+        "found": msgspec.json.encode(description.hardware).decode() if description.hardware else "",
+    }
 
 
 def _told(metrics: str) -> dict[str, float]:
@@ -182,7 +190,7 @@ class SqlHosts(Counting):
             asked = ((self._register, _values(host)) for host in sorted(hosts, key=lambda host: host.name))
             rows = await tx.ask(*asked)
             if described:
-                told = [{"named": name, "described": _text(description)} for name, description in described.items()]
+                told = [{"named": name, **_texts(description)} for name, description in described.items()]
                 await tx.tell(_DESCRIBE, told)
         found = {row.name: self._host(row) for [row] in rows}
         return [found[host.name] for host in hosts]
@@ -192,7 +200,7 @@ class SqlHosts(Counting):
             # Two first sessions at once: on PostgreSQL the upsert alone may meet the other unique columns first.
             await tx.run(self._insert_if_new, _values(host))
             await tx.run(self._register, _values(host))
-            begun = {"new_agent": msgspec.json.encode(agent).decode(), "described": _text(description)}
+            begun = {"new_agent": msgspec.json.encode(agent).decode(), **_texts(description)}
             return self._found(host.name, await tx.row(_BEGIN, {"named": host.name, **begun}))
 
     async def raise_sessions(self, sessions: Mapping[HostName, int]) -> None:
@@ -202,7 +210,7 @@ class SqlHosts(Counting):
 
     async def describe(self, host: Host, session: int, description: HostDescription) -> Host:
         async with self._changing() as tx:
-            asked = {"named": host.name, "as_of": session, "described": _text(description)}
+            asked = {"named": host.name, "as_of": session, **_texts(description)}
             if await tx.row(_DESCRIBE_AS_OF, asked) is None:
                 raise Superseded(f"session {session} of host {host.name} is not its newest")
             return self._found(host.name, await tx.row(self._register, _values(host)))
@@ -210,6 +218,10 @@ class SqlHosts(Counting):
     async def descriptions(self) -> dict[HostName, HostDescription]:
         rows = await self._db.rows(_DESCRIPTIONS)
         return {HostName(name): _description(text) for name, text in rows if text != NOTHING_TOLD}
+
+    async def hardware(self, name: HostName) -> Hardware | None:
+        row = await self._db.row(_HARDWARE, {"named": name})
+        return _hardware(row.hardware) if row and row.hardware else None
 
     async def agent(self, host: Host) -> AgentInfo:
         if not host.session:

@@ -36,6 +36,7 @@ hosts = sa.Table(
     sa.Column("forced_down_reason", sa.Text),
     sa.Column("forced_down_at", sa.Double),
     sa.Column("self_fence_s", sa.Double),  # the host stops its guests when it was cut off for so long; NULL: never
+    sa.Column("hardware", sa.Text, nullable=False, server_default=""),  # JSON: domain.host_hardware; "": not reported
     sa.CheckConstraint("vcpus >= 1 AND memory_mib >= 1 AND disk_gib >= 0", name="hosts_sizes"),
 )
 
