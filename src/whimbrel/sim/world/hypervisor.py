@@ -70,7 +70,7 @@ class SimulatedHypervisor(ObservedHost):
         images: Images | None = None,
         hardware: Hardware = NO_HARDWARE,
     ) -> None:
-        """images: None: an image is its id; the image service is not used. hardware: None in it: it cannot be listed."""
+        """images: None: an image is its id; there is no image service. hardware: None in it: it cannot be listed."""
         self.host = host
         self.cell = cell
         self.refusing: set[str] = set()
