@@ -128,6 +128,26 @@ def test_an_attach_that_died_before_it_made_an_attachment(copy: NovaCopy, volume
     assert kinds(copy, volumes) == [("mapping_without_attachment", f"{server(1)}/v")]
 
 
+@pytest.mark.parametrize(("own", "of_copy"), [("reserved", None), ("reserved", "reserved"), ("attached", "reserved")])
+def test_the_volumes_of_a_hidden_copy_are_not_those_of_its_server(
+    copy: NovaCopy, volumes: VolumesCopy, own: str, of_copy: str | None
+) -> None:
+    """Rows as a Nova left them whose nova-compute of the target died in a revert between cells (own: reserved)."""
+    copy.change("one", nova.instances, {"uuid": server(1)}, vm_state="error")
+    copy.add_record(1, "s1", hidden=True)
+    copy.use_volume(1, "v", "a1", connection_info="{}")
+    copy.use_volume(1, "v", "a2", cell="two")
+    volumes.add("v", "in-use" if own == "attached" else "reserved")
+    volumes.attach("a1", "v", server(1), own)
+    if of_copy:
+        volumes.attach("a2", "v", server(1), of_copy)
+    found = copy.look(services=[VolumeChecks(volumes)]).findings
+    stuck = [("stuck_volume", "v")] * (own == "reserved")
+    assert [each.key for each in found] == [("hidden_copy", server(1)), *stuck]
+    if stuck:
+        assert sum("attachment refresh" in each.line for each in found[1].commands) == 1
+
+
 def test_what_a_failed_create_did_not_attach(copy: NovaCopy, volumes: VolumesCopy) -> None:
     copy.add_record(3, None, cell="one", vm_state="error", launched_at=None)
     copy.add_mapping(3, "one")

@@ -169,7 +169,9 @@ class VolumeChecks:
         subjects = context.subjects(each.server for each in candidates)
         for each in candidates:
             server = context.at_rest(subjects[each.server])
-            if server is None or _create_failed(server) or server.vm_state == "soft-delete" or self._has(each):
+            if server is None or server.cell != each.cell:
+                continue  # it goes with the hidden copy of the server
+            if _create_failed(server) or server.vm_state == "soft-delete" or self._has(each):
                 continue
             volume = self._volumes.volume(each.volume)
             if volume and context.has_changed(volume.touched):
@@ -318,7 +320,8 @@ class VolumeChecks:
         ids = {each.id for each in undone}
         mappings = [
             each for each in uses
-            if each.attachment in ids or (not each.attachment and each.server not in waiting)
+            if (each.attachment in ids or (not each.attachment and each.server not in waiting))
+            and any(server and (server.uuid, server.cell) == (each.server, each.cell) for server in servers)
         ]  # fmt: skip
         if undone and mappings:
             held_up = [next(each for each in servers if each and each.uuid == use.server) for use in mappings]
