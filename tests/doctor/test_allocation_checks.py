@@ -61,6 +61,16 @@ def test_what_is_held_by_what_is_gone(copy: NovaCopy) -> None:
     ]
 
 
+def test_a_server_that_was_evacuated_from_a_host_whose_service_was_deleted(copy: NovaCopy) -> None:
+    lost = copy.add_provider(9, "n3")
+    copy.add("one", nova.compute_nodes, id=9, uuid=lost, host="n3", hypervisor_hostname="n3", deleted=9)
+    copy.hold_of(server(1), 9)
+    doubled, left = copy.look().findings
+    assert (doubled.key, left.key) == (("doubled_allocation", server(1)), ("provider_left", lost))
+    assert "the compute service of a host was deleted" in doubled.cause
+    assert ["delete" in doubled.commands[0].line, "heal" in doubled.commands[1].line] == [True, True]
+
+
 def test_other_users_of_placement_are_left_alone(copy: NovaCopy) -> None:
     copy.add("placement", placement.providers, id=9, uuid=server(900), name="accelerators", root_provider_id=9)
     copy.add("placement", placement.allocations, consumer_id=server(901), resource_provider_id=9, resource_class_id=1,

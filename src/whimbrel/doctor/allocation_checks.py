@@ -51,8 +51,21 @@ def of_server(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Find
                        repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
     elif len(roots) > 1:
         yield from _several(subject, server, fleet, node, roots)
+    elif _holds_of_lost_node(subject.held, fleet):
+        yield finding("doubled_allocation", subject, fleet,
+                      f"is on {server.host} and holds {held_words(subject.held, fleet)}, part of it on a compute node"
+                      " that is gone",
+                      "the compute service of a host was deleted after the server had been evacuated from it, or while"
+                      " it moved: nothing releases that part",
+                      [repairs.release(server.uuid), *repairs.heal(server.uuid, subject.held)])  # fmt: skip
     else:
         yield from _amounts(subject, server, fleet)
+
+
+def _holds_of_lost_node(held: Allocations | None, fleet: Fleet) -> bool:
+    """Check whether an allocation has CPUs or memory of a root that is no compute node. Shared providers have none."""
+    classes = (*CPU_CLASSES, "MEMORY_MB")
+    return any(row.resource_class in classes and fleet.node(row.root) is None for row in (held.rows if held else ()))
 
 
 def consumer(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Finding]:
