@@ -155,11 +155,17 @@ def test_a_guest_is_looked_for_where_the_copy_is_and_not_ended_where_the_server_
     assert [each.line.split()[2] for each in found.commands if "virsh" in each.line] == ["qemu+ssh://n1/system"]
 
 
-def test_an_evacuation_that_stands_still_is_ended_before_its_source_returns(copy: NovaCopy) -> None:
+@pytest.mark.parametrize("status", ["accepted", "pre-migrating"])
+def test_an_evacuation_that_stands_still_is_ended_before_its_source_returns(copy: NovaCopy, status: str) -> None:
+    """A Nova whose target died at the end of the evacuation had the guest there, and the server on the source."""
     copy.add_server(3, task_state="rebuilding")
-    copy.add_migration(3, "accepted", "evacuation")
-    assert commands(copy) == ["migrations", "--state active", "evacuate"]
-    assert "destroys its guest" in copy.look().findings[0].cause
+    copy.add_migration(3, status, "evacuation")
+    is_claimed = status == "pre-migrating"
+    assert commands(copy) == [*["virsh"] * is_claimed, "migrations", "--state active", "evacuate"]
+    (found,) = copy.look().findings
+    assert "destroys its guest" in found.cause
+    assert ("nova-compute of n2 died" in found.cause) == is_claimed
+    assert ("n2/system domstate" in found.commands[1].line) == is_claimed
 
 
 @pytest.mark.parametrize("task", ["rebuild_spawning", None])

@@ -69,6 +69,15 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
         """Check whether this is an evacuation that came as far as the target: its source must destroy its guest."""
         return self.type == "evacuation" and (server.cell, server.host) == (self.cell, self.target)
 
+    def may_run_on(self, server: Instance) -> str | None:
+        """Return the target if the guest may run there though the server is not recorded there; None: it does not.
+
+        A live migration moves the guest, and an evacuation makes one, before the record changes. One that is accepted
+        has not come to the target: Source: ComputeManager.rebuild_instance, whose claim writes the next status.
+        """
+        moves = self.type == "live-migration" or (self.type == "evacuation" and self.status != "accepted")
+        return self.target if moves and self.target != server.host else None
+
     @property
     def is_open(self) -> bool:
         return self.status not in ENDED and not self.is_deleted

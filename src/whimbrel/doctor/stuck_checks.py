@@ -65,7 +65,12 @@ def _at_work(subject: Subject) -> str:
 
 def _causes(subject: Subject, server: Instance, task: str, *, down: bool) -> Iterator[str]:
     waiting = subject.awaits_verdict
-    if waiting and task in stuck_server_commands.DELETES:
+    made = next(
+        (each for each in subject.open_migrations if each.type == "evacuation" and each.status == "pre-migrating"), None
+    )
+    if made:
+        yield f"nova-compute of {made.target} died in the evacuation, before or after it had made the guest"
+    elif waiting and task in stuck_server_commands.DELETES:
         yield UNCONFIRMED.format(waiting[0].source, server.host)
     else:
         yield CAUSES.get(task or server.vm_state or "", OTHERWISE)
@@ -126,8 +131,8 @@ def _stale(subject: Subject, server: Instance, migration: Migration, fleet: Flee
     elif migration.type == "evacuation":
         cause = "the evacuation was not carried out" + DESTROYS.format(migration.source)
     commands = []
-    if migration.type == "live-migration" and migration.target and migration.target != server.host:
-        commands.append(repairs.ask_host(migration.target, server.uuid))
+    if target := migration.may_run_on(server):
+        commands.append(repairs.ask_host(target, server.uuid))
     commands.append(repairs.end_move(migration, server))
     if migration.uuid in subject.held_by:
         commands.append(repairs.release(migration.uuid))

@@ -141,9 +141,8 @@ def _is_reverted_on(migration: Migration, server: Instance, subject: Subject) ->
 def _stop_the_operation(subject: Subject, server: Instance, fleet: Fleet) -> Iterator[Command]:
     """Leave the server where its record says that it is."""
     moves = subject.open_migrations
-    if server.task_state == "migrating":
-        targets = sorted({each.target for each in moves if each.target} - {server.host})
-        yield from (repairs.ask_host(each, server.uuid) for each in targets)
+    targets = sorted({target for each in moves if (target := each.may_run_on(server))})
+    yield from (repairs.ask_host(each, server.uuid) for each in targets)
     yield from (repairs.end_move(each, server) for each in moves)  # first: the record of an evacuation is dangerous
     yield repairs.reset(server.uuid)
     yield from map(repairs.release, subject.held_by)
