@@ -5,6 +5,7 @@ import pytest
 from tests.doctor.nova_copy import YOUNG, NovaCopy, server
 from tests.doctor.services_copy import GuestsCopy
 from whimbrel.adapters.sql.nova_databases import nova_tables as nova
+from whimbrel.adapters.sql.placement_transfer import openstack_tables as placement
 from whimbrel.doctor.guest_checks import GuestChecks
 from whimbrel.domain.errors import Invalid
 
@@ -67,6 +68,22 @@ def test_no_reboot_is_printed_that_nova_refuses(
     lines = [each.line for each in found.commands if "virsh" not in each.line]
     assert [verb in line for line in lines] == [True] * bool(verb)
     assert ("Nova reboots no server" in found.note) == (not verb)
+
+
+@pytest.mark.parametrize("state", ["active", "stopped"])
+def test_a_server_that_was_evacuated_from_a_machine_that_runs(copy: NovaCopy, guests: GuestsCopy, state: str) -> None:
+    """At microversion 2.95 and later an evacuation leaves the server stopped."""
+    copy.add_server(3, "n2", vm_state=state)
+    for resource, used in enumerate((1, 512, 1), start=1):
+        copy.add("placement", placement.allocations, consumer_id=server(3), resource_provider_id=1,
+                 resource_class_id=resource, used=used)  # fmt: skip
+    copy.add_migration(3, "done", "evacuation")
+    guests.add("n1", server(3))
+    guests.add("n2", server(3), "running" if state == "active" else "shut off")
+    (found,) = copy.look(services=[GuestChecks(guests)]).findings
+    assert found.kind == ("guest_twice" if state == "active" else "guest_elsewhere")
+    assert "the machine ran on" in found.cause
+    assert [each.line.split()[:3] for each in found.commands] == [["virsh", "-c", "test://n1"]]
 
 
 def test_a_guest_that_a_move_left(copy: NovaCopy, guests: GuestsCopy) -> None:

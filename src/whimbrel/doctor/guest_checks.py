@@ -16,6 +16,12 @@ from whimbrel.domain.errors import Invalid
 
 WITHOUT_GUEST = ("building", "error", "shelved_offloaded", "deleted")
 
+UNFENCED = (
+    "it was evacuated while only nova-compute of the source was down, and the machine ran on; when that nova-compute"
+    " starts again, it destroys its guest of this server"
+)
+"""Source: ComputeManager._destroy_evacuated_instances."""
+
 Places = Mapping[str, Sequence[tuple[str, Guest]]]
 """Hosts and guests by id."""
 
@@ -80,19 +86,25 @@ class GuestChecks:
         running = [host for host, guest in elsewhere if guest.is_active]
         waiting = {each.source for each in subject.open_migrations}
         stop = [Command(f"virsh -c {self._guests.address(host)} destroy {server.uuid}") for host in running]
+        # An evacuation can leave a server stopped: it is not started, and its guest is made when somebody starts it.
+        again = repairs.replug(server) if server.host and server.vm_state != "stopped" else []
+        unfenced = any(each.source in running and each.has_evacuated(server) for each in subject.evacuations)
         replug, not_rebooted = repairs.replug(server), repairs.not_rebooted(server)
         if running and any(guest.is_active for guest in here):
             yield _finding(
                 "guest_twice", subject, server, there, fleet,
                 f"runs on {server.host}, where it belongs, and on {', '.join(running)}: its disks may be damaged",
-                "a move or an evacuation went on while the guest of the source was running", stop)  # fmt: skip
+                UNFENCED if unfenced else "a move or an evacuation went on while the guest of the source was running",
+                stop)  # fmt: skip
         elif running:
             yield _finding(
                 "guest_elsewhere", subject, server, there, fleet,
                 f"is on {server.host or 'no host'}, and its guest runs on {', '.join(running)}",
-                "a move was interrupted after the guest had moved, or before the record was put back",
+                UNFENCED
+                if unfenced
+                else "a move was interrupted after the guest had moved, or before the record was put back",
                 [Command(f"virsh -c {self._guests.address(host)} shutdown {server.uuid}  # and wait until it is off")
-                 for host in running] + (replug if server.host else []),
+                 for host in running] + again,
                 "users may be using this guest: run nothing if it may stay where it runs, and write that host into Nova"
                 f" instead. Otherwise see first that its disks are volumes or shared: {server.host or 'another host'}"
                 " has no copy of what it wrote on local ones" + f". {not_rebooted}" * bool(not_rebooted))  # fmt: skip
