@@ -84,6 +84,8 @@ def test_a_server_that_was_evacuated_from_a_machine_that_runs(copy: NovaCopy, gu
     assert found.kind == ("guest_twice" if state == "active" else "guest_elsewhere")
     assert "the machine ran on" in found.cause
     assert [each.line.split()[:3] for each in found.commands] == [["virsh", "-c", "test://n1"]]
+    guests.add("n1", server(3), "shut off")
+    assert kinds(copy, guests) == []  # nova-compute of the source removes it when it starts
 
 
 def test_a_guest_that_a_move_left(copy: NovaCopy, guests: GuestsCopy) -> None:

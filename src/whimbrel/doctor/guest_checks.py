@@ -84,7 +84,7 @@ class GuestChecks:
         here = [guest for host, guest in there if host == server.host]
         elsewhere = [(host, guest) for host, guest in there if host != server.host]
         running = [host for host, guest in elsewhere if guest.is_active]
-        waiting = {each.source for each in subject.open_migrations}
+        waiting = {each.source for each in (*subject.open_migrations, *subject.evacuations)}
         stop = [Command(f"virsh -c {self._guests.address(host)} destroy {server.uuid}") for host in running]
         # An evacuation can leave a server stopped: it is not started, and its guest is made when somebody starts it.
         again = repairs.replug(server) if server.host and server.vm_state != "stopped" else []
