@@ -75,21 +75,21 @@ _FIELDS: Mapping[str, str] = {
 async def _repinned(call: Call, server: Server, name: str | None) -> RequestSpec:
     """Return the spec pinned to a zone; None: unpinned.
 
-    Raises: Invalid: no such zone; Conflict: pinned to another, not in it now, or moving.
+    Raises: Conflict: pinned to another, not in it now, or moving.
     """
     names = await locations.zone_names(call)
-    pin, zone = server.spec.zone_pin, None if name is None else await locations.zone_id(call, name)
-    if zone == pin:
+    pin, zone = server.spec.zone_pin, None if name is None else await locations.zone_named(call, name)
+    if zone == pin and (zone is None) == (name is None):
         return server.spec
     if server.task_state is not None or server.vm_state == "resized":
         raise WrongState(
             f"Cannot change the pin of instance {server.id} while it is in vm_state {server.vm_state}, task_state"
             f" {server.task_state}: a move that is under way was begun with the pin that it has."
         )
-    if zone is not None and pin is not None:
+    if name is not None and pin is not None:
         was = locations.zone_name(names, pin)
         raise Conflict(f"Instance {server.id} is pinned to the availability zone {was}: unpin it first.")
-    if zone is not None and zone != server.zone:
+    if name is not None and (zone is None or zone != server.zone):  # None: there is no such zone
         here = locations.zone_name(names, server.zone or "")
         raise Conflict(f"Instance {server.id} is in the availability zone {here}: it can be pinned only there.")
     return msgspec.structs.replace(server.spec, zone_pin=zone)
