@@ -49,7 +49,7 @@ async def create(call: Call) -> Reply:
     disks = await requested_volumes.read(call, requested, flavor, several=several)
     nics = await requested_nics.read(call, requested, several=several)
     groups = await requested_nics.security_groups(
-        call, [group["name"] for group in requested.get("security_groups", [])]
+        call, [group["name"] for group in requested.get("security_groups", []) if group.get("name")]
     )
     await check_metadata(call, requested)
     await server_groups.check_requested(call, _hints(call))
