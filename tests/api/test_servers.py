@@ -73,7 +73,9 @@ async def test_several_are_numbered_and_share_a_reservation(front: Front) -> Non
         "max_count": "3",
     }
     answer = await front.ask("POST", "/servers", {"server": requested | {"return_reservation_id": True}})
+    assert "Location" not in answer.headers
     reservation = answer.json()["reservation_id"]
+    fault(await front.ask("POST", "/servers", {"server": requested | {"hostname": "web"}}), "badRequest", 400)
     await front.settle()
     servers = (await front.get(f"/servers/detail?reservation_id={reservation}&sort_key=display_name&sort_dir=asc"))[
         "servers"
@@ -450,3 +452,14 @@ async def test_deleted_servers_are_shown_to_who_asks_what_changed(front: Front) 
     assert await names(front, "?status=DELETED", who="admin") == ["gone"]
     [server] = (await front.get("/servers/detail?changes-since=1970-01-01T00:00:00Z"))["servers"]
     assert server["status"] == "DELETED"
+
+
+async def test_hostnames_differ_and_are_never_empty(front: Front) -> None:
+    requested = {"flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
+    for name in ("x" * 80, "北京"):
+        body = {"server": requested | {"name": name, "max_count": 2}}
+        assert (await front.ask("POST", "/servers", body)).status_code == 202
+    for server in (await front.get("/servers/detail"))["servers"]:
+        number = server["name"][-2:]
+        expected = "x" * 63 + number if server["name"].startswith("x") else f"Server-{server['id']}"
+        assert server["OS-EXT-SRV-ATTR:hostname"] == expected

@@ -45,6 +45,8 @@ async def create(call: Call) -> Reply:
     requested: dict[str, Any] = call.body["server"]
     check_rest(requested)
     several = int(requested.get("max_count", requested.get("min_count", 1))) > 1
+    if several and "hostname" in requested:
+        raise Invalid("Unable to allocate a single hostname to multiple instances")
     flavor = await flavor_and_image.flavor(call, requested["flavorRef"])
     disks = await requested_volumes.read(call, requested, flavor, several=several)
     nics = await requested_nics.read(call, requested, several=several)
@@ -61,8 +63,9 @@ async def create(call: Call) -> Reply:
     disk_config = flavor_and_image.disk_config(requested.get("OS-DCF:diskConfig"), root_image_id, disks.root_properties)
     note = guest_data_note(call, requested, config_drive=config_drive)
     reservation_id = "r-" + _short(call.cloud.ids.uuid())
+    server_id = ServerId(call.cloud.ids.uuid())
     first = Server(
-        id=ServerId(call.cloud.ids.uuid()),
+        id=server_id,
         project_id=call.principal.project_id,
         user_id=call.principal.user_id,
         name=requested["name"],
@@ -73,7 +76,7 @@ async def create(call: Call) -> Reply:
         updated_at=call.cloud.clock.now(),
         zone=destination.zone_pin,
         description=requested.get("description") if call.minor >= 19 else requested["name"],
-        hostname=requested.get("hostname") or hostname_from(requested["name"]),
+        hostname=requested.get("hostname") or _hostname(requested["name"], server_id),
         key_name=requested.get("key_name"),
         key_data=key_data,
         user_data=requested.get("user_data"),
@@ -120,10 +123,9 @@ async def _delete_accepted(call: Call, server: Server) -> None:
 
 
 def _reply(call: Call, requested: dict[str, Any], first: Server) -> Reply:
-    links = call.links("servers", first.id)
-    headers = {"Location": links[0]["href"]}
     if truth(requested.get("return_reservation_id", False)):
-        return Reply(body={"reservation_id": first.reservation_id}, headers=headers)
+        return Reply(body={"reservation_id": first.reservation_id})
+    links = call.links("servers", first.id)
     shown = {
         "id": first.id,
         "links": links,
@@ -131,7 +133,7 @@ def _reply(call: Call, requested: dict[str, Any], first: Server) -> Reply:
         "security_groups": requested.get("security_groups") or [{"name": "default"}],
         "adminPass": first.admin_pass,
     }
-    return Reply(body={"server": shown}, headers=headers)
+    return Reply(body={"server": shown}, headers={"Location": links[0]["href"]})
 
 
 # Unsupported fields
@@ -301,15 +303,19 @@ def _numbered(call: Call, first: Server, count: int) -> list[Server]:
     """Return `count` servers like the first; if there are several, their names are numbered."""
     if count == 1:
         return [first]
-    named = first.hostname != hostname_from(first.name)  # the user chose it
     servers = []
     for number in range(count):
         server = msgspec.structs.replace(first, launch_index=number, name=f"{first.name}-{number + 1}")
         if number:
             server.id, server.random_seed = ServerId(call.cloud.ids.uuid()), call.cloud.ids.uuid()
-        server.hostname = f"{first.hostname}-{number + 1}" if named else hostname_from(server.name)
+        server.hostname = _hostname(first.name, server.id, f"-{number + 1}")
         servers.append(server)
     return servers
+
+
+def _hostname(name: str, server_id: ServerId, suffix: str = "") -> str:
+    """Return the hostname of a server whose user named none. suffix: of one of several."""
+    return hostname + suffix if (hostname := hostname_from(name)) else f"Server-{server_id}"
 
 
 def hostname_from(name: str) -> str:
