@@ -49,6 +49,7 @@ class Mapped(Incarnations):
     """Runs a story or a scenario with faults, one plan for each incarnation."""
 
     sagas: tuple[str, ...] | None = None  # of the run that was asked for; None: any
+    which = -1  # of these runs, from the newest on
 
     def __init__(self, told: Told, *strikes: Strikes, copying: bool = False) -> None:
         super().__init__(told, *({} for _ in strikes))  # type: ignore[arg-type]  # of the story, or the scenario
@@ -109,7 +110,7 @@ class Mapped(Incarnations):
         """Return the run that was asked for, or None if it was never saved."""
         found = await self.world.cloud.journal.find(RunFilter(subject=self.server.id, sagas=self.sagas))
         asked = [run for run in found if run.id not in self._earlier]
-        return asked[-1] if asked else None
+        return asked[self.which] if asked else None
 
     async def wanted(self, result: Result, word: str, run: Run | None) -> dict[str, Any]:
         """Return the books with which a run that ended so is right."""
@@ -118,6 +119,17 @@ class Mapped(Incarnations):
 
 class MapTrial(Mapped, Trial):
     """A move."""
+
+    @property
+    def which(self) -> int:  # type: ignore[override]
+        """A maintenance tries again what was undone."""
+        assert isinstance(self.told, Story)
+        return 0 if self.told.maintained else -1
+
+    async def end(self) -> None:
+        await super().end()
+        if isinstance(self.told, Story) and self.told.maintained:
+            await self.end_maintenance()
 
     async def wanted(self, result: Result, word: str, run: Run | None) -> dict[str, Any]:
         assert isinstance(self.told, Story)

@@ -40,7 +40,7 @@ class Variant:
 
     @property
     def is_live(self) -> bool:
-        return self.move == "live migration"
+        return self.move.endswith("live migration")
 
     @property
     def head(self) -> dict[str, str]:
@@ -72,6 +72,7 @@ class Variant:
             crosses=self.place == "other cell",
             boots_from_volume=self.root == "volume",
             live=self.is_live,
+            maintained=self.move.startswith("maintenance"),
         )
 
 
@@ -148,6 +149,7 @@ AnyVariant = Variant | EvacuationVariant | LifeVariant | DeviceVariant
 def variants() -> Iterator[AnyVariant]:
     yield from move_variants()
     yield from further_move_variants()
+    yield from maintenance_variants()
     yield from map(EvacuationVariant, EVACUATIONS)
     for scenario in SCENARIOS:
         if not scenario.name.startswith(LEFT_OUT):
@@ -162,6 +164,13 @@ def move_variants() -> Iterator[Variant]:
             is_refused = (move, devices) == ("live migration", "PCI")
             if not (is_same or is_refused):
                 yield Variant(move, place, root, devices, verdict)
+
+
+def maintenance_variants() -> Iterator[Variant]:
+    """Yield moves that a maintenance begins and confirms: live ones, and cold ones of servers that are stopped."""
+    for root, devices in product(ROOTS, DEVICES[:2]):
+        yield Variant("maintenance, live migration", "same cell", root, devices, "confirm")
+        yield Variant("maintenance, cold migration", "same cell", root, devices, "confirm", "stopped")
 
 
 def further_move_variants() -> Iterator[Variant]:

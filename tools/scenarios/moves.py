@@ -11,8 +11,11 @@ from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
+from whimbrel.domain.maintenance_plan import MaintenanceOptions
 from whimbrel.domain.pci import ALIAS, PciDevice
 from whimbrel.domain.server import Server
+from whimbrel.maintenance import operator_requests
+from whimbrel.maintenance.execution import carry_on_all
 from whimbrel.moves import live_requests, requests
 from whimbrel.moves.facts import Location, moves_of, target_of
 from whimbrel.moves.migration_status import MOVE_SAGAS
@@ -23,7 +26,7 @@ from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import SagaRegistry
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create, power
-from whimbrel.sim.checks.invariants import Invariants
+from whimbrel.sim.checks.invariants import Invariants, Violation
 from whimbrel.sim.cloud.cloud import LARGE, SMALL, World
 from whimbrel.sim.faults.chaos import Plan
 from whimbrel.sim.world.equipment import FUNCTIONS, GPU, GPUS, with_a_boot_volume, with_a_function, with_devices
@@ -64,6 +67,7 @@ class Story:
     live: bool = False  # a live migration; it ends by itself: at the target, else aborted by its policy
     paused: bool = False  # the guest is paused before
     slow: bool = False  # the transfer takes a while
+    maintained: bool = False  # begun, and confirmed, by a maintenance of its host
     list_version: int | None = None  # of an earlier release; None: the newest
 
     def __str__(self) -> str:
@@ -113,6 +117,10 @@ class Trial(Incarnations):
         return HostName(self._story.host) if self._story.host else None
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
+        if self._story.maintained:
+            await carry_on_all(cloud, engine)
+            await self._drive(cloud, engine)
+            return
         server = await lookup.find(cloud, self.server.id)
         requester = self.world.requester()
         if self._story.live:
@@ -135,6 +143,10 @@ class Trial(Incarnations):
         await self._drive(cloud, engine)
 
     async def say(self, cloud: Cloud, engine: Engine) -> None:
+        if self._story.maintained:
+            await carry_on_all(cloud, engine)
+            await self._drive(cloud, engine)
+            return
         run = await self.world.cloud.journal.open_run(self.server.id)
         if run is None or run.state != "parked":
             return  # it failed before its owner could give a verdict
@@ -146,6 +158,28 @@ class Trial(Incarnations):
             await say(cloud, engine, self.world.requester(), server)
         await self._drive(cloud, engine)
 
+    async def end_maintenance(self) -> None:
+        """Do rounds until the maintenance is over or paused. Raises: Violation: it says something else than is true."""
+        stores = self.world.cloud
+        for _ in range(MOST_ROUNDS):
+            [found] = await stores.maintenances.find()
+            if found.state != "running":
+                break
+            await self._live(carry_on_all)
+            await self.settle()
+            await stores.clock.sleep(2.0)
+        [item] = await stores.maintenances.items(found.id)
+        [host] = await operator_requests.hosts_named(stores, ["h1"])
+        runs = await stores.journal.find(RunFilter(subject=self.server.id, sagas=MOVES_OF_MAINTENANCES))
+        arrived = [run.id for run in runs if run.state == "done"]
+        has_moved = (found.state, item.state, arrived) == ("done", "moved", [item.run_id])
+        has_failed = found.state in ("done", "paused") and (item.state, arrived) == ("failed", []) and item.reason
+        if host.enabled or not (has_moved or has_failed):
+            raise Violation(f"the maintenance is {found.state}, its item {item}; moves that arrived: {arrived}")
+
+
+MOVES_OF_MAINTENANCES = ("live_migrate", "migrate")
+MOST_ROUNDS = 40
 
 _SCENES: dict[Story, tuple[World, Server]] = {}
 """Initial world of each story: made once, and copied for each run."""
@@ -182,7 +216,17 @@ async def _scene(story: Story) -> tuple[World, Server]:
         await world.settle(engine)
     if story.paused:
         await _pause(world, server.id)
+    if story.maintained:
+        await _maintain(world)
     return world, await lookup.find(world.cloud, server.id)
+
+
+async def _maintain(world: World) -> None:
+    """Plan a maintenance of the first host, and start it. Its first round, which disables the host, is yet to come."""
+    hosts = await operator_requests.hosts_named(world.cloud, ["h1"])
+    options = MaintenanceOptions()
+    found = await operator_requests.plan(world.cloud, world.requester(), "disks", "host h1", hosts, options)
+    await operator_requests.start(world.cloud, found.id)
 
 
 def _movable(host: HostName) -> list[PciDevice]:
