@@ -461,7 +461,9 @@ class Engine:
         return await (self._pause(run) if run.debts else self._save(self._undone(run, saga)))
 
     def _undone(self, run: Run, saga: Saga) -> Run:
-        return replace(run, state="undone", status=saga.status_undone(run), owner=None, finished_at=self._clock.now())
+        message = run.message or (_why_turned(run) if run.turned == "refused" else None)  # a retry clears the message
+        status, now = saga.status_undone(run), self._clock.now()
+        return replace(run, state="undone", status=status, message=message, owner=None, finished_at=now)
 
     # Both
 

@@ -311,6 +311,18 @@ async def test_a_run_that_has_paid_says_why_it_turned(room: Room) -> None:
     assert room.world.on == []
 
 
+async def test_a_run_that_is_retried_on_its_way_back_says_why_it_turned(room: Room) -> None:
+    engine = room.engine()
+    room.world.trouble["second"] = [Refused("no room")]
+    room.world.trouble["not first"] = [ZeroDivisionError("ours")]
+    await engine.drive(await room.accept(engine, Facts(others=())))
+    assert (await room.stored()).problem
+    assert (await room.journal.retry(RunId("r"), room.clock.now())).message is None
+    await room.take(engine)
+    over = await room.stored()
+    assert (over.state, over.turned, over.message) == ("undone", "refused", "no room")
+
+
 async def test_a_debt_that_is_paid_pays_no_other(room: Room) -> None:
     engine = room.engine()
     await engine.drive(await room.accept(engine))
