@@ -217,3 +217,10 @@ def test_a_long_name_without_a_break_makes_no_page_wider(tmp_path: Path) -> None
                 assert chromium.evaluate(
                     "[...document.querySelectorAll('.scroll')].every(each => each.scrollWidth <= each.clientWidth)"
                 ), (page, width)
+        chromium.resize(375, 900)
+        tab.go("servers")  # a key reaches what sorts a table, which is hidden there: it is shown then
+        tab.wait_for("innerWidth === 375 && document.querySelector('button.sort') !== null")
+        assert chromium.evaluate("document.querySelector('thead').getBoundingClientRect().height") == 1
+        chromium.evaluate("document.querySelector('button.sort').focus()")
+        assert chromium.evaluate("document.querySelector('thead').getBoundingClientRect().height") > 20
+        assert chromium.evaluate("document.documentElement.scrollWidth <= innerWidth")
