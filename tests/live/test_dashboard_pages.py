@@ -24,6 +24,7 @@ LINE_ENDS = """(() => {
     });
 })()"""
 """The hosts at the two ends of the first line."""
+FACTS = "[...document.querySelectorAll('.facts div')].map(e => e.innerText.split('\\n'))"
 SLOW = "[simulated]\nlive_mib_s = 1.0\n"
 """A live migration takes minutes."""
 
@@ -97,9 +98,7 @@ def test_a_move_is_watched_whose_conductor_is_killed(tmp_path: Path) -> None:
             conductor.start()
             tab.wait_for("document.querySelector('.rung.parked code')?.textContent === 'await_verdict'")
             assert tab.text("[data-side=target] .badge") == "running"
-            facts = dict(
-                chromium.evaluate("[...document.querySelectorAll('.facts div')].map(e => e.innerText.split('\\n'))")
-            )
+            facts = dict(chromium.evaluate(FACTS))
             assert int(facts["Epoch"]) > 1  # another life drives it
             tab.click("button", "Confirm")
             tab.wait_for("document.querySelector('.facts .badge')?.textContent === 'done'")
@@ -189,6 +188,9 @@ def test_the_proofs_of_the_cloud_have_a_trend(tmp_path: Path) -> None:
     with running_cloud(tmp_path) as cloud, browser(tmp_path) as chromium:
         tab = opened(chromium, cloud, "admin")
         tab.go("cloud")
+        tab.wait_for("document.querySelector('.facts') !== null")
+        facts = dict(chromium.evaluate(FACTS))
+        assert (facts["hosts of cell one"], facts["services"]) == ("4 up", "placement, image, network, volume")
         for proofs in (0, 2, 3):  # one is no trend
             tab.click("button", "Prove now")
             tab.wait_for("document.querySelector('.notice')?.textContent.startsWith('All invariants hold.')")

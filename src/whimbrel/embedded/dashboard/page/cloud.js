@@ -15,6 +15,10 @@ export const cloudPage = {
       ...Object.entries(status.processes).map(([role, count]) => [`processes: whimbrel ${role}`, String(count)]),
       ...Object.entries(status.hosts).map(([cell, counts]) => [`hosts of cell ${cell}`, hostsOf(counts)]),
       ['moves and operations under way', String(status.runs_open)], ['waiting for a verdict', String(status.runs_parked)],
+      ['undos outstanding', Object.values(status.debts).reduce((sum, runs) => sum + runs, 0) || null],
+      ['services', Object.entries(status.services).map(([name, answers]) => (answers ? name : `${name} (no answer)`)).join(', ')],
+      ['bus', status.bus === null ? null : status.bus || 'connected'],
+      ['first certificate to expire', status.certificates[0] && `${status.certificates[0].name}, ${moment(status.certificates[0].expires_at)}`],
     ]} /></section>
     <section class="panel"><h2>Invariants</h2><${Books} last=${status.proof} proofs=${status.proofs} tools=${tools} busy=${busy} /></section>`,
 };
