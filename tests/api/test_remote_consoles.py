@@ -76,7 +76,7 @@ async def test_old_clients_ask_by_actions(front: Front) -> None:
         assert token_of(answer.json()["console"]["url"])
     refused = await front.act(server, {"os-getSPICEConsole": {"type": "spice-html5"}}, minor=1)
     assert fault(refused, "badRequest", 400) == "Unavailable console type spice-html5."
-    fault(await front.act(server, {"os-getRDPConsole": {"type": "rdp-html5"}}, minor=1), "computeFault", 410)
+    fault(await front.act(server, {"os-getRDPConsole": {"type": "rdp-html5"}}, minor=1), "badRequest", 400)
 
 
 async def test_a_server_that_does_not_run_has_no_console(front: Front) -> None:

@@ -9,6 +9,7 @@ from whimbrel.api.http.call import Route
 from whimbrel.http.problem import refusing
 
 NO_SUCH = "The resource could not be found."
+MALFORMED = "The server could not comply with the request since it is either malformed or otherwise incorrect."
 GONE = "This resource is no longer available. No forwarding address is given."
 
 
@@ -48,8 +49,8 @@ REFUSALS: tuple[Route, ...] = (
     refused(
         "POST",
         "/servers/{server_id}/action",
-        410,
-        GONE,
+        400,
+        MALFORMED,
         "it needs Hyper-V's driver, which is no more",
         action="os-getRDPConsole",
         until=5,
