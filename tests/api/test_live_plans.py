@@ -137,6 +137,14 @@ async def test_a_live_move_that_is_impossible_is_refused(front: Front) -> None:
 
 
 @SLOWLY
+async def test_a_live_migration_that_waits_for_its_turn_cannot_be_completed_and_says_so(front: Front) -> None:
+    async with standing_at(front, await booted(front), "queued") as migration:
+        path = f"/whimbrel/moves/{migration['uuid']}/action"
+        answer = await front.ask("POST", path, {"complete": None}, who="admin")
+        assert "only one that transfers its guest can be" in fault(answer, "conflictingRequest", 409)
+
+
+@SLOWLY
 async def test_a_move_shows_its_transfer(front: Front) -> None:
     server_id = await booted(front)
     front.world.simulated.dirty_rates[server_id] = 200 << 20  # type: ignore[index]

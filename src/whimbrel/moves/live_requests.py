@@ -146,6 +146,10 @@ async def force_complete(cloud: Cloud, engine: Engine, requester: Requester, ser
     run = await _under_way(cloud, run)
     if run.verdict == "confirm":
         return
+    if run.at != transfer.__name__:
+        raise Conflict(
+            f"Live migration {run.id} stands at {run.at}: only one that transfers its guest can be completed now."
+        )
     await _record_request(cloud, engine, requester, server, run, "live_migration_force_complete")
 
 
