@@ -7,6 +7,8 @@ import pytest
 
 from tests.api.front import Front, fault
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.notification_rules import NotificationRules
+from whimbrel.ports.cloud import Rules
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.sim.cloud.cloud import IMAGE
 
@@ -200,8 +202,19 @@ async def test_hosts_of_an_aggregate_fetch_images_ahead(front: Front) -> None:
     assert (due.host, due.cell, due.image_id) == ("h1", "c1", IMAGE)
     await reconcile(front.world.cloud, front.engine)
     assert await fetches.due(float("inf"), 10) == []
+    assert await fetches.requests() == []  # notifications are off
     await front.world.images.delete(IMAGE)
     fault(await cache(front, east["id"], IMAGE), "badRequest", 400)
+
+
+@pytest.mark.cloud(Rules(notifications=NotificationRules(enabled=True)))
+async def test_how_the_fetches_ended_is_noted_for_notifications(front: Front) -> None:
+    east = await create(front)
+    await add(front, east["id"], "h1")
+    assert (await cache(front, east["id"], IMAGE)).status_code == 202
+    await reconcile(front.world.cloud, front.engine)
+    [asked] = await front.world.cloud.image_fetches.requests()
+    assert (asked.aggregate.name, asked.hosts, list(asked.done())) == ("east", ["h1"], [("h1", {IMAGE: True})])
 
 
 async def test_images_that_no_host_can_fetch_are_refused(front: Front) -> None:

@@ -12,6 +12,7 @@ from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import WorldError
 from whimbrel.notifications.announcer import Announcer
 from whimbrel.notifications.changed_objects import ChangedObjects
+from whimbrel.notifications.host_metrics import HostMetrics
 from whimbrel.notifications.usage_audits import UsageAudits
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
@@ -36,7 +37,8 @@ def announcer_of(
     here = platform.node()
     objects = ChangedObjects(cloud, keep, sink, here)
     audits = UsageAudits(cloud, keep, sink, here)
-    return Announcer(cloud, SqlAnnouncements(database, SAGAS), sink, SAGAS, name, here, objects, audits)
+    metrics = HostMetrics(cloud, sink)
+    return Announcer(cloud, SqlAnnouncements(database, SAGAS), sink, SAGAS, name, here, objects, audits, metrics)
 
 
 def sink_of(settings: NotificationsTable, url: str) -> OsloSink:

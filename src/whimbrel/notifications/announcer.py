@@ -12,6 +12,7 @@ from whimbrel.domain.run import Action
 from whimbrel.domain.server import Server
 from whimbrel.notifications.changed_objects import ChangedObjects
 from whimbrel.notifications.composition import Setting, all_of_occurrence, of_action
+from whimbrel.notifications.host_metrics import HostMetrics
 from whimbrel.notifications.occurrences import merged, occurrences
 from whimbrel.notifications.usage_audits import UsageAudits
 from whimbrel.ports.cloud import Cloud
@@ -42,10 +43,11 @@ class Announcer:
         here: str = "localhost",
         objects: ChangedObjects | None = None,
         audits: UsageAudits | None = None,
+        metrics: HostMetrics | None = None,
     ) -> None:
         """name: the owner of its lease. here: the host of this process, as consumers know it.
 
-        objects, audits: what else is announced.
+        objects, audits, metrics: what else is announced.
         """
         self._cloud = cloud
         self._announcements = announcements
@@ -55,6 +57,7 @@ class Announcer:
         self._here = here
         self._objects = objects
         self._audits = audits
+        self._metrics = metrics
         self._objects_due = 0.0
         self._stuck: set[ServerId] = set()  # whose notifications could not be composed
         self._is_away = False  # whether the broker was away the last time
@@ -90,7 +93,8 @@ class Announcer:
         is_versioned = self._cloud.rules.notifications.sends_versioned
         try:
             sent = await self._objects.announce() if self._objects and is_versioned else 0
-            return sent + (await self._audits.announce() if self._audits else 0)
+            sent += await self._audits.announce() if self._audits else 0
+            return sent + (await self._metrics.announce() if self._metrics and is_versioned else 0)
         except Unavailable as trouble:
             self._note_away(trouble.reason)
             return 0

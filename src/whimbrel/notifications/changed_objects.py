@@ -1,4 +1,4 @@
-"""Announces changes of what has no runs: services of hosts, flavors, aggregates, server groups, keypairs.
+"""Announces changes of what has no runs: services of hosts, flavors, aggregates, their images, server groups, keypairs.
 
 A reconciler: it compares what is there with what was announced last, and keeps that durably. So a change is announced
 after a crash too; changes that cancel each other out between two rounds are not. What is there when notifications are
@@ -19,7 +19,10 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.notifications import Notification, NotificationSink
 from whimbrel.ports.stores.catalog import Keypair, is_generated
+from whimbrel.ports.stores.image_fetches import ImageRequest
 from whimbrel.ports.stores.server_groups import ServerGroup
+
+CACHE_PROGRESS = "aggregate.cache_images.progress"
 
 NAMESPACE = UUID("9b1f8a0e-6c35-4b0c-9d2e-3f6a1c7d5e42")
 """Of message ids."""
@@ -55,6 +58,7 @@ class Kind:
     payload: str
     read: Callable[[Cloud, Mapping[str, Data]], Awaitable[Found]]  # the mapping: of what was announced, by id
     events: Callable[[Data | None, Data | None], Iterator[tuple[str, Data]]]  # of a change: names and payloads' fields
+    source: str = "nova-api"  # which service of Nova publishes it
     reuses_ids: bool = False  # whether a new object may have the id of a deleted one
     mark: Callable[[Cloud], Awaitable[object]] | None = None  # of many objects: as long as it stays, so do they
 
@@ -119,13 +123,14 @@ class ChangedObjects:
         number = was.number + 1 if was else 1
         events = list(kind.events(was.data if was else None, data))
         for place, (event, fields) in enumerate(events):
+            source, payload = _OTHERS.get(event, (kind.source, kind.payload))
             await self._sink.send(
                 Notification(
                     id=str(uuid5(NAMESPACE, f"{kind.name} {id} {number} {place} {event}")),
                     event=event,
-                    publisher=f"nova-compute:{fields['host']}" if kind.name == "service" else f"nova-api:{self._here}",
+                    publisher=f"{source}:{fields['host'] if source == 'nova-compute' else self._here}",
                     priority="INFO",
-                    payload=versioned(kind.payload, fields),
+                    payload=versioned(payload, fields),
                     at=self._cloud.clock.now(),
                 )
             )
@@ -245,6 +250,43 @@ def _pair(action: str, data: Data) -> Iterator[tuple[str, Data]]:
     yield f"aggregate.{action}.end", data
 
 
+# Images that the hosts of an aggregate are requested to fetch
+
+
+async def _image_requests(cloud: Cloud, known: Mapping[str, Data]) -> Found:
+    names = {zone.id: zone.name for zone in await cloud.zones.all()}
+    return Found({each.id: _image_request(each, names) for each in await cloud.image_fetches.requests()})
+
+
+def _image_request(request: ImageRequest, zones: Mapping[str, str]) -> Data:
+    done = [
+        {
+            "host": host,
+            "images_cached": [image for image, is_cached in of_host.items() if is_cached],
+            "images_failed": [image for image, is_cached in of_host.items() if not is_cached],
+        }
+        for host, of_host in request.done()
+    ]
+    return {"aggregate": _aggregate(request.aggregate, zones), "done": done, "total": len(request.hosts)}
+
+
+def _events_of_image_request(was: Data | None, now: Data | None) -> Iterator[tuple[str, Data]]:
+    """Yield the start, the progress of each host, and the end when all are done."""
+    if now is None:
+        return
+    aggregate, total = now["aggregate"], now["total"]
+    if was is None:
+        yield "aggregate.cache_images.start", aggregate
+    before = len(was["done"]) if was else 0
+    for index, done in enumerate(now["done"][before:], before + 1):
+        yield (
+            CACHE_PROGRESS,
+            {key: aggregate[key] for key in ("id", "uuid", "name")} | done | {"index": index, "total": total},
+        )
+    if len(now["done"]) == total and (was is None or before < total):
+        yield "aggregate.cache_images.end", aggregate
+
+
 # Server groups
 
 
@@ -318,9 +360,13 @@ def _events_of_keypair(was: Data | None, now: Data | None) -> Iterator[tuple[str
 
 
 KINDS = (
-    Kind("service", "ServiceStatusPayload", _services, _plain("service")),
+    Kind("service", "ServiceStatusPayload", _services, _plain("service"), source="nova-compute"),
     Kind("flavor", "FlavorPayload", _flavors, _plain("flavor"), reuses_ids=True),
     Kind("aggregate", "AggregatePayload", _aggregates, _events_of_aggregate),
+    Kind("image_request", "AggregatePayload", _image_requests, _events_of_image_request),
     Kind("server_group", "ServerGroupPayload", _groups, _events_of_group),
     Kind("keypair", "KeypairPayload", _keypairs, _events_of_keypair, mark=lambda cloud: cloud.keypairs.mark()),
 )
+
+_OTHERS = {CACHE_PROGRESS: ("nova-conductor", "AggregateCachePayload")}
+"""Events with another source and payload than their kind."""

@@ -24,6 +24,7 @@ VERSIONS: Mapping[str, str] = {
     "InstanceCreatePayload": "1.13",
     "InstanceExistsPayload": "2.1",
     "InstanceUpdatePayload": "2.1",
+    "AggregateCachePayload": "1.0",
     "AggregatePayload": "1.1",
     "InstanceStateUpdatePayload": "1.0",
     "ServerGroupPayload": "1.1",
@@ -35,6 +36,8 @@ VERSIONS: Mapping[str, str] = {
     "FlavorPayload": "1.4",
     "IpPayload": "1.0",
     "KeypairPayload": "1.0",
+    "MetricPayload": "1.0",
+    "MetricsPayload": "1.0",
     "RequestSpecPayload": "1.1",
 }
 

@@ -43,9 +43,9 @@ async def _ask(cloud: Cloud, fetch: ImageFetch) -> None:
         await _give_up(cloud, fetch, trouble.reason)
     else:
         if progress.finished:
-            await cloud.image_fetches.remove(fetch)
+            await cloud.image_fetches.remove(fetch, is_cached=True)
 
 
 async def _give_up(cloud: Cloud, fetch: ImageFetch, reason: str) -> None:
     log.warning("gave up fetching an image ahead", host=fetch.host, image=fetch.image_id, reason=reason)
-    await cloud.image_fetches.remove(fetch)
+    await cloud.image_fetches.remove(fetch, is_cached=False)

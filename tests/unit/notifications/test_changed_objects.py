@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from tests.stories.test_payloads import CLASSES, SAMPLES
 from tools.nova_notifications import DATA, NAME, VERSION
@@ -12,10 +13,12 @@ from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.api.catalog.key_generation import new_ssh, new_x509
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import CellName, GroupId, HostName
 from whimbrel.notifications.changed_objects import ChangedObjects
 from whimbrel.ports.services.notifications import Notification
 from whimbrel.ports.stores.catalog import GENERATED, Keypair, is_generated
+from whimbrel.ports.stores.image_fetches import ImageFetch, ImageRequest
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.sim.cloud.cloud import CELL, PROJECT, USER, World
 from whimbrel.sim.world.notification_sink import MemorySink
@@ -85,6 +88,32 @@ async def test_services(room: Room) -> None:
     await room.world.cloud.cell(CELL).hosts.delete(H1)
     [(event, data)] = await room.told()
     assert (event, data["host"]) == ("service.delete", "h1")
+
+
+async def test_images_that_the_hosts_of_an_aggregate_fetch(room: Room) -> None:
+    fetches, h2 = room.world.cloud.image_fetches, HostName("h2")
+    aggregate = Aggregate(id=3, uuid=room.world.cloud.ids.uuid(), name="a", hosts=[H1, h2])
+    asked = ImageRequest(id="r", aggregate=aggregate, hosts=[H1, h2], images=["x", "y"], requested_at=1.0)
+    every = [
+        ImageFetch(host=host, cell=CELL, image_id=i, requested_at=1.0, due_at=1.0) for host in (h2, H1) for i in "xy"
+    ]
+    await fetches.add(every, asked)
+    [(event, data)] = await room.told()
+    assert (event, data["id"], data["hosts"]) == ("aggregate.cache_images.start", 3, ["h1", "h2"])
+    for each in every[:3]:
+        await fetches.remove(each, is_cached=each.image_id == "x")
+    room.restart()
+    [(event, data)] = await room.told()
+    assert event == "aggregate.cache_images.progress"
+    assert (data["host"], data["images_cached"], data["images_failed"]) == ("h2", ["x"], ["y"])
+    assert (data["index"], data["total"], data["name"]) == (1, 2, "a")
+    assert await room.events() == []
+    await fetches.remove(every[3], is_cached=True)
+    (_, progress), (end, _) = await room.told()
+    assert (progress["host"], progress["index"], end) == ("h1", 2, "aggregate.cache_images.end")
+    assert await room.events() == []
+    await fetches.add([], replace_struct(asked, id="next", hosts=[], requested_at=2.0))
+    assert await room.events() == ["aggregate.cache_images.start", "aggregate.cache_images.end"]
 
 
 async def test_a_cell_that_is_down_has_lost_no_services() -> None:

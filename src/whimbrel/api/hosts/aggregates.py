@@ -26,7 +26,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.moves.needs import METADATA_KEY, is_policy
 from whimbrel.placement.errors import HostInUse
 from whimbrel.ports.stores.catalog import Zoning
-from whimbrel.ports.stores.image_fetches import ImageFetch
+from whimbrel.ports.stores.image_fetches import ImageFetch, ImageRequest
 from whimbrel.servers.zones import zone_changes
 
 log = structlog.get_logger(__name__)
@@ -110,14 +110,20 @@ async def cache_images(call: Call) -> Any:
     for image_id in requested:
         await _check_image(call, image_id)
     known, now = (await locations.known_hosts(call)).by_name, call.cloud.clock.now()
-    there = [known[name] for name in aggregate.hosts if name in known]
-    await call.cloud.image_fetches.add(
-        [
-            ImageFetch(host=host.name, cell=host.cell, image_id=image_id, requested_at=now, due_at=now)
-            for host in there
-            for image_id in requested
-        ]
+    there, rules = [known[name] for name in aggregate.hosts if name in known], call.cloud.rules.notifications
+    fetches = [
+        ImageFetch(host=host.name, cell=host.cell, image_id=image_id, requested_at=now, due_at=now)
+        for host in there
+        for image_id in requested
+    ]
+    announced = ImageRequest(
+        id=call.cloud.ids.uuid(),
+        aggregate=aggregate,
+        hosts=[host.name for host in there],
+        images=requested,
+        requested_at=now,
     )
+    await call.cloud.image_fetches.add(fetches, announced if rules.enabled else None, rules.backlog_s)
 
 
 async def _check_image(call: Call, image_id: str) -> None:

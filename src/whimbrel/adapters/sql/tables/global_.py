@@ -444,6 +444,18 @@ image_fetches = sa.Table(
 )
 """Images that hosts are requested to fetch ahead of their first use."""
 
+image_requests = sa.Table(
+    "image_requests",
+    metadata,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("aggregate", sa.JSON, nullable=False),  # as it was then
+    sa.Column("hosts", sa.JSON, nullable=False),  # list of names
+    sa.Column("images", sa.JSON, nullable=False),  # list of ids
+    sa.Column("requested_at", sa.Double, nullable=False, index=True),
+    sa.Column("outcomes", sa.JSON, nullable=False),  # list of host, image, whether it is cached; in order
+)
+"""What is announced of such requests, and how they ended; only while notifications are enabled."""
+
 maintenances = sa.Table(
     "maintenances",
     metadata,
