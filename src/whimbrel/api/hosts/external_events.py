@@ -37,8 +37,7 @@ async def create(call: Call) -> Reply:
 async def _receive(call: Call, event: dict[str, Any], acting: set[str]) -> dict[str, Any]:
     """acting: the servers on which this request has acted."""
     code = await _code(call, event, _requester(call, event["server_uuid"], acting))
-    status = event.get("status", "completed") if code == OK else "failed"
-    return {**event, "status": status, "code": code}
+    return {**event, "status": "completed" if code == OK else "failed", "code": code}  # of the event, not what it tells
 
 
 def _requester(call: Call, server_id: str, acting: set[str]) -> Requester:
