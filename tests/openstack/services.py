@@ -286,7 +286,10 @@ def environment(place: Place, horizon: Path) -> dict[str, str]:
 def run(place: Place, services: Services, command: Sequence[str], horizon: Path) -> int:
     """Run a command beside the services, which are started again if they end; return its status."""
     with subprocess.Popen(command, env=environment(place, horizon)) as running:
-        while running.poll() is None:
-            services.start_again()
-            time.sleep(POLL_S)
+        try:
+            while running.poll() is None:
+                services.start_again()
+                time.sleep(POLL_S)
+        finally:
+            running.terminate()  # if this process is told to end; else it has ended
     return running.returncode
