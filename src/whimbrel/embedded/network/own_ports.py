@@ -5,11 +5,9 @@ from typing import Any
 
 from whimbrel.embedded.network import vifs
 from whimbrel.embedded.network.port_addresses import new_mac
-from whimbrel.embedded.network.request import Call
+from whimbrel.embedded.network.request import TRIES, Call
 from whimbrel.ports.embedded.network_store import Changed, FixedIp, Port, R, Write
 from whimbrel.ports.services.network_errors import MacAddressInUse
-
-TRIES_FOR_A_MAC = 16
 
 
 def new(
@@ -39,7 +37,7 @@ def new(
 
 async def write(call: Call, writes: Callable[[], Sequence[Write]]) -> list[Any]:
     """Carry out writes with new ports, with others if a generated MAC is in use. Raises: errors of the store."""
-    for _ in range(TRIES_FOR_A_MAC - 1):
+    for _ in range(TRIES - 1):
         try:
             return await call.store.write(writes())
         except MacAddressInUse:

@@ -12,7 +12,7 @@ from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.policy import NETWORK_DEVICE, NETWORK_OWNERS_ONLY
 from whimbrel.embedded.network.port_addresses import Ips, Mac, Pairs, changed_mac, ips, kept, mac, new_mac, pairs
 from whimbrel.embedded.network.qos import rules_of
-from whimbrel.embedded.network.request import Call, forbidden
+from whimbrel.embedded.network.request import TRIES, Call, forbidden
 from whimbrel.embedded.network.security_groups import default_of
 from whimbrel.embedded.network.views import common
 from whimbrel.http.problem import Problem
@@ -31,8 +31,6 @@ from whimbrel.ports.embedded.network_store import (
     SecurityGroup,
 )
 from whimbrel.ports.services.network_errors import InvalidInput, MacAddressInUse, QosPolicyInUse, ServicePortInUse
-
-TRIES_FOR_A_MAC = 16
 
 VnicType = Literal[
     "normal", "direct", "macvtap", "baremetal", "direct-physical", "virtio-forwarder", "vdpa", "smart-nic",
@@ -165,13 +163,13 @@ PORTS = Resource(
 
 async def create(call: Call) -> Reply:
     all_requested, many = await several(call, "port", "ports", NewPort)
-    for attempt in range(TRIES_FOR_A_MAC):
+    for attempt in range(TRIES):
         ports = [await _new(call, requested) for requested in all_requested]
         try:
             made = await call.store.add(ports)
             break
         except MacAddressInUse:  # a generated address can be replaced by another
-            if attempt + 1 == TRIES_FOR_A_MAC or all(requested.mac_address for requested in all_requested):
+            if attempt + 1 == TRIES or all(requested.mac_address for requested in all_requested):
                 raise
     call.context.events.tell([event for port in made for event in vifs.news(None, port)])
     return await PORTS.answer(call, made, several=many, status=201)
@@ -236,7 +234,7 @@ def _check_device(call: Call, before: Port | None, requested: NewPort | ChangedP
 
 async def _groups(call: Call, requested: NewPort, project: str, *, secured: bool) -> tuple[str, ...]:
     if requested.security_groups is None:
-        wants_default = secured and not requested.device_owner.startswith("network:")
+        wants_default = secured and not requested.device_owner.startswith(NETWORK_DEVICE)
         return ((await default_of(call, project)).id,) if wants_default else ()
     return await _known_groups(call, requested.security_groups, secured=secured)
 

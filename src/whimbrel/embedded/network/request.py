@@ -28,7 +28,7 @@ from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.network_errors import RevisionNumberConstraintFailed
 from whimbrel.ports.services.server_events import ServerEvents
 
-TRIES = 20  # of a write that conflicts with others
+TRIES = 20  # of a write that conflicts with others, also by a MAC that was generated
 IF_MATCH = re.compile(r"revision_number=(\d{1,9})")
 
 

@@ -10,14 +10,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from whimbrel.domain.ip_addresses import parse_subnet
 from whimbrel.embedded.network import own_ports
-from whimbrel.embedded.network.bodies import Body, Changed, New, Text, address, given, new_fields, one
+from whimbrel.embedded.network.bodies import Body, Changed, New, Text, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.policy import ENABLE_SNAT
 from whimbrel.embedded.network.port_addresses import Ips, ips, kept
 from whimbrel.embedded.network.request import Call, forbidden
-from whimbrel.embedded.network.subnets import SentRoute
+from whimbrel.embedded.network.subnets import Routes, SentRoute, parsed_routes
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded import network_store as store
@@ -26,8 +25,7 @@ from whimbrel.ports.services.network_errors import BadRequest, InvalidInput, Inv
 
 MOST_ROUTES = 30
 
-Routes = Annotated[tuple[SentRoute, ...], Meta(max_length=MOST_ROUTES)]
-Found = tuple[dict[str, str], ...]
+FurtherRoutes = Annotated[tuple[SentRoute, ...], Meta(max_length=MOST_ROUTES)]
 
 
 class SentGateway(Body, kw_only=True):
@@ -46,13 +44,13 @@ class NewRouter(New, kw_only=True):
 
 
 class SentRoutes(Body, kw_only=True):
-    routes: Routes
+    routes: FurtherRoutes
 
 
 class ChangedRouter(Changed, kw_only=True):
     admin_state_up: bool | UnsetType = UNSET
     external_gateway_info: SentGateway | UnsetType | None = UNSET
-    routes: Routes | UnsetType | None = UNSET
+    routes: FurtherRoutes | UnsetType | None = UNSET
     distributed: bool | None = None
     ha: bool | None = None
 
@@ -134,7 +132,7 @@ async def update(call: Call) -> Reply:
         if sent is not UNSET:
             changes["enable_snat"] = sent.enable_snat if sent else True
         if requested.routes is not UNSET:
-            changes["routes"] = await _checked(call, router, tuple(_parsed(route) for route in requested.routes or ()))
+            changes["routes"] = await _checked(call, router, parsed_routes(requested.routes or (), "routes"))
         return msgspec.structs.replace(router, **changes)
 
     async def gateway(router: Router) -> Callable[[], list[Write]]:
@@ -157,8 +155,8 @@ async def remove_routes(call: Call) -> Reply:
     return await _changed_routes(call, lambda present, sent: tuple(route for route in present if route not in sent))
 
 
-async def _changed_routes(call: Call, change: Callable[[Found, Found], Found]) -> Reply:
-    sent = tuple(_parsed(route) for route in (await one(call, "router", SentRoutes)).routes)
+async def _changed_routes(call: Call, change: Callable[[Routes, Routes], Routes]) -> Reply:
+    sent = parsed_routes((await one(call, "router", SentRoutes)).routes, "routes")
 
     async def edit(router: Router) -> Router:
         return msgspec.structs.replace(router, routes=await _checked(call, router, change(router.routes, sent)))
@@ -219,16 +217,7 @@ def _gateway_writes(
     return [*gone, _gateway(call, router, network, sent)] if network and sent else gone
 
 
-def _parsed(route: SentRoute) -> dict[str, str]:
-    """Raises: InvalidInput."""
-    try:
-        destination = parse_subnet(route.destination)
-    except ValueError as error:
-        raise InvalidInput(f"Invalid input for routes. Reason: '{route.destination}' is no subnet.") from error
-    return {"destination": str(destination), "nexthop": address(route.nexthop, "routes")}
-
-
-async def _checked(call: Call, router: Router, routes: Found) -> Found:
+async def _checked(call: Call, router: Router, routes: Routes) -> Routes:
     """Return each route once. Raises: InvalidRoutes: one leads nowhere; OverQuota."""
     ports = await call.store.search(Port, Query(where={"device_id": [router.id]}))
     own = {each.ip_address for port in ports for each in port.fixed_ips or ()}

@@ -188,8 +188,9 @@ async def _new_rule(call: Call, requested: NewRule) -> SecurityGroupRule:
     if requested.remote_group_id:
         await call.seen(SecurityGroup, requested.remote_group_id)
     fields = given(requested, "description", "direction", "ethertype", "port_range_min", "port_range_max")
-    _check_ports(requested)
-    checked = {"protocol": _protocol(requested), "remote_ip_prefix": _prefix(requested)}
+    protocol = _protocol(requested)
+    _check_ports(requested, protocol)
+    checked = {"protocol": protocol, "remote_ip_prefix": _prefix(requested)}
     return _rule(call, group, **checked, remote_group_id=requested.remote_group_id, **fields)
 
 
@@ -204,8 +205,8 @@ def _protocol(requested: NewRule) -> str | None:
     raise InvalidInput(f"Security group rule protocol {requested.protocol} not supported.")
 
 
-def _check_ports(requested: NewRule) -> None:
-    low, high, protocol = requested.port_range_min, requested.port_range_max, _protocol(requested)
+def _check_ports(requested: NewRule, protocol: str | None) -> None:
+    low, high = requested.port_range_min, requested.port_range_max
     if low is None and high is None:
         return
     if protocol in ICMP:

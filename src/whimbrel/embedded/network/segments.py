@@ -56,11 +56,7 @@ def for_admins(handler: Handler) -> Handler:
 async def create(call: Call) -> Reply:
     requested = await one(call, "segment", NewSegment)
     network = await call.seen(Network, requested.network_id)
-    provided = Provided(
-        network_type=requested.network_type,
-        physical_network=requested.physical_network,
-        segmentation_id=requested.segmentation_id,
-    )
+    provided = Provided(**given(requested, "network_type", "physical_network", "segmentation_id"))
     segment = await new_segment(call, network, provided)
     segment = msgspec.structs.replace(segment, **given(requested, "name", "description"))
     return await SEGMENTS.answer(call, await call.store.add([segment]), status=201)

@@ -32,7 +32,8 @@ class SentRoute(Body, kw_only=True):
 
 
 Pools = Annotated[tuple[SentPool, ...], Meta(max_length=64)]
-Routes = Annotated[tuple[SentRoute, ...], Meta(max_length=20)]
+SentRoutes = Annotated[tuple[SentRoute, ...], Meta(max_length=20)]
+Routes = tuple[dict[str, str], ...]
 Servers = Annotated[tuple[Text, ...], Meta(max_length=5)]
 ServiceTypes = Annotated[tuple[Text, ...], Meta(max_length=20)]
 
@@ -45,7 +46,7 @@ class NewSubnet(New, kw_only=True):
     allocation_pools: Pools | UnsetType = UNSET
     enable_dhcp: bool = True
     dns_nameservers: Servers = ()
-    host_routes: Routes = ()
+    host_routes: SentRoutes = ()
     ipv6_address_mode: V6_MODES | None = None
     ipv6_ra_mode: V6_MODES | None = None
     segment_id: Text | None = None
@@ -58,7 +59,7 @@ class ChangedSubnet(Changed, kw_only=True):
     allocation_pools: Pools | UnsetType = UNSET
     enable_dhcp: bool | UnsetType = UNSET
     dns_nameservers: Servers | UnsetType = UNSET
-    host_routes: Routes | UnsetType = UNSET
+    host_routes: SentRoutes | UnsetType = UNSET
     segment_id: Text | UnsetType | None = UNSET
     service_types: ServiceTypes | UnsetType = UNSET
 
@@ -227,15 +228,23 @@ def _servers(sent: Sequence[str]) -> tuple[str, ...]:
     return servers
 
 
-def _routes(sent: Sequence[SentRoute], version: int) -> tuple[dict[str, str], ...]:
+def _routes(sent: Sequence[SentRoute], version: int) -> Routes:
+    routes = parsed_routes(sent, "host_routes")
+    for route in routes:
+        if {ip_network(route["destination"]).version, ip_address(route["nexthop"]).version} != {version}:
+            raise InvalidInput(
+                f"Invalid input for host_routes. Reason: '{route['destination']}' is not of IPv{version}."
+            )
+    return routes
+
+
+def parsed_routes(sent: Sequence[SentRoute], what: str) -> Routes:
+    """Raises: InvalidInput."""
     routes = []
     for route in sent:
         try:
             destination = parse_subnet(route.destination)
         except ValueError as error:
-            raise InvalidInput(f"Invalid input for host_routes. Reason: '{route.destination}' is no subnet.") from error
-        nexthop = address(route.nexthop, "host_routes")
-        if {destination.version, ip_address(nexthop).version} != {version}:
-            raise InvalidInput(f"Invalid input for host_routes. Reason: '{route.destination}' is not of IPv{version}.")
-        routes.append({"destination": str(destination), "nexthop": nexthop})
+            raise InvalidInput(f"Invalid input for {what}. Reason: '{route.destination}' is no subnet.") from error
+        routes.append({"destination": str(destination), "nexthop": address(route.nexthop, what)})
     return tuple(routes)
