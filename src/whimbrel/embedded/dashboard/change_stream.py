@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from whimbrel.domain.errors import Unavailable
+from whimbrel.embedded.dashboard.login_relay import refusal
 from whimbrel.history.journal_changes import LOOK_S, Change, JournalChanges
 from whimbrel.http.policy import Policy
 from whimbrel.ports.clock import Clock
@@ -55,18 +56,18 @@ class ChangeStream:
         try:
             principal = await self._identity.principal(token) if token else None
             if principal is None:
-                return _refusal(401, "Authentication is required: there is no token, or it is not valid (any more).")
+                return refusal(401, "Authentication is required: there is no token, or it is not valid (any more).")
             if not self._policy.allows(RULE, principal, _own(principal)):
-                return _refusal(403, f"Policy doesn't allow {RULE} to be performed.")
+                return refusal(403, f"Policy doesn't allow {RULE} to be performed.")
             position = await self._changes.position()
         except Unavailable as trouble:
-            return _refusal(503, trouble.reason)
+            return refusal(503, trouble.reason)
         # Nothing else runs between these checks and the beginning of the response, which counts.
         who = principal.project_id or principal.user_id
         if self._followers[who] >= MOST_OF_PROJECT:
-            return _refusal(429, "There are too many open streams of this project.", {"retry-after": RETRY_S})
+            return refusal(429, "There are too many open streams of this project.", {"retry-after": RETRY_S})
         if self._followers.total() >= MOST:
-            return _refusal(503, "There are too many open streams.")
+            return refusal(503, "There are too many open streams.")
         return _Events(self._events(token, principal, position), self._counted(who))
 
     @contextmanager
@@ -168,7 +169,3 @@ def _shown(change: Change) -> dict[str, Any]:
 
 def _event(name: str, data: dict[str, Any]) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))
-
-
-def _refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse({"error": {"code": status, "message": sentence}}, status, headers)

@@ -3,7 +3,7 @@
 Invariant: it forwards these requests and no others, with the user's own secrets and nothing of this cloud's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
@@ -77,5 +77,5 @@ def returned(answer: httpx.Response, content: bytes, names: Sequence[str]) -> Re
     return Response(content, answer.status_code, {**headers, "cache-control": "no-store"})
 
 
-def refusal(status: int, sentence: str) -> Response:
-    return JSONResponse({"error": {"code": status, "message": sentence}}, status)
+def refusal(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": {"code": status, "message": sentence}}, status, headers)
