@@ -16,14 +16,11 @@ from whimbrel.embedded.network.qos import check_network, default_policy
 from whimbrel.embedded.network.request import Call
 from whimbrel.embedded.network.views import common
 from whimbrel.http.reply import Reply
-from whimbrel.ports.embedded.network_store import TUNNEL, Network, QosPolicy, Segment
+from whimbrel.ports.embedded.network_store import LAST_SEGMENT_ID, TUNNEL, Network, QosPolicy, Segment
 from whimbrel.ports.services.network_errors import InvalidInput
 
-TYPES = ("flat", "vlan", TUNNEL)
-LAST_NUMBER = {"vlan": 4094, TUNNEL: 2**24 - 1}
-
 Mtu = Annotated[int, Meta(ge=68, le=65535)]
-Number = Annotated[int, Meta(ge=1, le=2**24 - 1)]
+Number = Annotated[int, Meta(ge=1, le=LAST_SEGMENT_ID[TUNNEL])]
 
 
 class Provided(Body, kw_only=True):
@@ -140,9 +137,9 @@ async def new_segment(call: Call, network: Network, requested: Provided) -> Segm
     """Raises: InvalidInput: there is no such segment."""
     kind = requested.network_type or TUNNEL
     physnet = requested.physical_network or ""
-    if kind not in TYPES:
+    if kind not in LAST_SEGMENT_ID:
         raise InvalidInput(
-            f"Invalid input for operation: provider:network_type '{kind}' is none of {', '.join(TYPES)}."
+            f"Invalid input for operation: provider:network_type '{kind}' is none of {', '.join(LAST_SEGMENT_ID)}."
         )
     if requested.network_type is None and (physnet or requested.segmentation_id):
         raise InvalidInput("Invalid input for operation: provider:network_type required.")
@@ -151,7 +148,7 @@ async def new_segment(call: Call, network: Network, requested: Provided) -> Segm
     if kind != TUNNEL and physnet not in (physnets := await _physnets(call)):
         known = ", ".join(sorted(physnets)) or "none"
         raise InvalidInput(f"Invalid input for operation: physical_network '{physnet}' is unknown; known: {known}.")
-    if requested.segmentation_id and requested.segmentation_id > LAST_NUMBER.get(kind, 0):
+    if requested.segmentation_id and requested.segmentation_id > LAST_SEGMENT_ID[kind]:
         raise InvalidInput(
             f"Invalid input for operation: segmentation_id {requested.segmentation_id} is no number of a {kind}."
         )

@@ -12,6 +12,7 @@ import msgspec
 from whimbrel.domain.ip_addresses import Pool, parse_subnet
 
 TUNNEL = "vxlan"  # the default type of networks
+LAST_SEGMENT_ID = {"flat": 0, "vlan": 4094, TUNNEL: 2**24 - 1}  # by type of network; 0: its segments have no number
 UNBOUND = "unbound"
 BINDING_FAILED = "binding_failed"
 DEFAULT_GROUP = "default"

@@ -18,6 +18,7 @@ from whimbrel.adapters.sql.tables import network as tables
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.ip_addresses import overlaps
 from whimbrel.ports.embedded.network_store import (
+    LAST_SEGMENT_ID,
     FloatingIp,
     Network,
     Port,
@@ -33,7 +34,6 @@ from whimbrel.ports.embedded.network_store import (
 )
 from whimbrel.ports.services import network_errors as errors
 
-LAST_ID = {"flat": 0, "vlan": 4094, "vxlan": 2**24 - 1}
 _GIVEN_OUT = sa.select(tables.segments.c.segmentation_id).where(
     tables.segments.c.network_type == sa.bindparam("type"),
     tables.segments.c.physical_network == sa.bindparam("physnet"),
@@ -77,7 +77,7 @@ async def _numbered(tx: Tx, segment: Segment) -> Segment:
     given_out = {row.segmentation_id for row in await tx.rows(_GIVEN_OUT, where)}
     number = segment.segmentation_id
     if number is None:
-        last = LAST_ID[segment.network_type]
+        last = LAST_SEGMENT_ID[segment.network_type]
         number = next((each for each in range(1 if last else 0, last + 1) if each not in given_out), None)
         if number is None:
             raise errors.NoNetworkAvailable(
