@@ -1,4 +1,4 @@
-"""The network's own ports: of routers and floating IPs. They belong to no project, and have no security groups."""
+"""The network's own ports: of routers and floating IPs. No security groups; a project only for routers' interfaces."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any

@@ -64,7 +64,7 @@ async def _sourced(call: Call, sent: NewVolume, image_id: str | None, record: Vo
     if sent.source_volid:
         return await _of_volume(call, sent, sent.source_volid, record)
     if image_id:
-        return await _of_image(call, sent, image_id, record)
+        return await imaged(call, image_id, _size(sent.size, None), record)
     return msgspec.structs.replace(record, size_gib=_size(sent.size, None))
 
 
@@ -98,10 +98,6 @@ def _same_zone(sent: NewVolume, origin: VolumeRecord, record: VolumeRecord) -> s
     if sent.availability_zone and record.zone != origin.zone:
         raise Invalid(f"A copy stays in the zone of what it is made of, which is {origin.zone}.")
     return origin.zone
-
-
-async def _of_image(call: Call, sent: NewVolume, image_id: str, record: VolumeRecord) -> VolumeRecord:
-    return await imaged(call, image_id, _size(sent.size, None), record)
 
 
 async def imaged(call: Call, image_id: str, size: int, record: VolumeRecord) -> VolumeRecord:

@@ -13,6 +13,7 @@ from whimbrel.embedded.volume import queries, views, volume_sources, volume_stat
 from whimbrel.embedded.volume.fields import Metadata, Named, flag, wrapped
 from whimbrel.embedded.volume.request import ACCEPTED, Call
 from whimbrel.embedded.volume.service import Change
+from whimbrel.embedded.volume.snapshots import DELETABLE
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import (
@@ -103,7 +104,7 @@ def _leaving(snapshots: Sequence[SnapshotRecord], *, cascade: bool, force: bool,
     if snapshots and not cascade:
         raise WrongState("Invalid volume: it has snapshots. Delete them first, or with it (cascade).")
     for each in snapshots:
-        if each.status not in ("available", "error", "error_deleting", "deleting") and not force:
+        if each.status not in (*DELETABLE, "deleting") and not force:
             raise WrongState(f"Invalid volume: its snapshot {each.id} is {each.status}.")
     return [replace(each, status="deleting", updated_at=now) for each in snapshots]
 
