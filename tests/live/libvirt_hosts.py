@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,16 @@ DESCRIPTORS = Path("/usr/share/qemu/firmware")
 
 
 class LibvirtHosts:
-    """The hosts a and b. root: a directory of this run, readable by the guests' user."""
+    """The hosts a and b, or others.
 
-    def __init__(self, root: Path) -> None:
+    root: a directory of this run, readable by the guests' user. prefix: of the command that starts the daemons.
+    """
+
+    def __init__(self, root: Path, names: Sequence[str] = NAMES, prefix: Sequence[str] = ()) -> None:
         self.root = root
-        self.daemons = {name: PrivateDaemon(root / name) for name in NAMES}
+        self.daemons = {name: PrivateDaemon(root / name) for name in names}
         self._guard = subprocess.Popen(
-            [sys.executable, libvirt_guard.__file__, str(root), *NAMES],
+            [*prefix, sys.executable, libvirt_guard.__file__, str(root), *names],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

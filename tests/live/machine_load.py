@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Collection
+from itertools import cycle, islice
 from random import Random
 from threading import Event, Thread
 from typing import Any
 
-from tests.live.many_machines import ManyMachines
+from tests.live.many_machines import LIBVIRT_ZONE, ManyMachines
 from tests.processes import wait_for
 from whimbrel.cli.client import Api, Login
 from whimbrel.domain.errors import NotFound, WorldError
+from whimbrel.embedded import tick_guest
 
+IMAGE = "live"
 PAUSE_S = 0.3
 AT_REST = {"ACTIVE", "SHUTOFF", "VERIFY_RESIZE", "SHELVED_OFFLOADED", "ERROR"}
 ANYWHERE = "to any host"
@@ -30,17 +33,22 @@ class User(Thread):
         *,
         flavors: tuple[str, str],
         image: str,
+        zone: str,
         hosts: Collection[str],
         seed: int,
         acts: Collection[str],
     ) -> None:
-        """flavors: m1.small and the one to which it is resized. acts: what is done with an active server."""
+        """flavors: m1.small and the one to which it is resized. zone: of the server, with these hosts.
+
+        acts: what is done with an active server.
+        """
         super().__init__(name=name, daemon=True)
         self._api = Api(login)
         self._name = name
         self._flavors = flavors
         self._image = image
         self._acts = sorted(acts)
+        self._zone = zone
         self._hosts = sorted(hosts)
         self._host: str | None = None  # at the last look
         self._rng = Random(seed)
@@ -52,7 +60,10 @@ class User(Thread):
         self.broken: list[str] = []
 
     def run(self) -> None:
-        body = {"name": self._name, "flavorRef": self._flavors[0], "imageRef": self._image, "networks": "none"}
+        body = {
+            "name": self._name, "flavorRef": self._flavors[0], "imageRef": self._image, "networks": "none",
+            "availability_zone": self._zone,
+        }  # fmt: skip
         while not self.server and not self._is_over.is_set():
             found = self._ask("GET", f"/servers?name=^{self._name}$")["servers"]  # a lost answer may have created it
             made = found[0] if found else (self._try("POST", "/servers", {"server": body}) or {}).get("server")
@@ -143,7 +154,7 @@ class User(Thread):
 
 
 def started_users(cloud: ManyMachines, api: Api, name: str, seed: int, acts: Collection[str] = ALL) -> list[User]:
-    """Start six users. acts: what they do with an active server.
+    """Start six users, two of them on libvirt hosts if there are any. acts: what they do with an active server.
 
     The servers of an earlier test are deleted: the quota of a project admits 10.
     """
@@ -152,24 +163,43 @@ def started_users(cloud: ManyMachines, api: Api, name: str, seed: int, acts: Col
     wait_for(lambda: servers(api), lambda found: not found, "all servers are deleted")
     login = Login(cloud.home.clouds, "whimbrel-admin")
     flavors = {each["name"]: each["id"] for each in api.get("compute", "/flavors")["flavors"]}
-    image = api.get("image", "/v2/images")["images"][0]["id"]
+    image = _image(api)
     sizes = flavors["m1.small"], flavors["m1.medium"]
+    simulated = sorted({cloud.zone(host) for host in cloud.hosts.keys() - cloud.libvirt.keys()})
+    zones = [*islice(cycle(simulated), 4), *islice(cycle([LIBVIRT_ZONE] if cloud.libvirt else simulated), 2)]
     users = [
         User(
             login, f"{name}{number}",
-            flavors=sizes, image=image, hosts=cloud.hosts, seed=seed * 100 + number, acts=acts,
+            flavors=sizes, image=image, zone=zone, hosts=[host for host in cloud.hosts if cloud.zone(host) == zone],
+            seed=seed * 100 + number, acts=acts,
         )
-        for number in range(6)
+        for number, zone in enumerate(zones)
     ]  # fmt: skip
     for user in users:
         user.start()
     return users
 
 
+def _image(api: Api) -> str:
+    """Return the image of all servers: a guest that can be moved live by an emulator."""
+    found = api.get("image", f"/v2/images?name={IMAGE}")["images"]
+    if not found:
+        wanted = {"name": IMAGE, "disk_format": "raw", "container_format": "bare"}
+        found = [api.post("image", "/v2/images", wanted)]
+        api.put("image", f"/v2/images/{found[0]['id']}/file", content=tick_guest.image(for_live_moves=True))
+    image: str = found[0]["id"]
+    return image
+
+
 def wait_for_moves(users: list[User], count: int = 1) -> None:
     """Wait until so many more moves have arrived."""
     before = _moves(users)
     wait_for(lambda: _moves(users), lambda now: now >= before + count, "moves arrive")
+
+
+def wait_until_all_move(users: list[User]) -> None:
+    """Wait until the server of each user has moved since its creation, which counts as one."""
+    wait_for(lambda: min(_moves([user]) for user in users), lambda least: least > 1, "each server moves")
 
 
 def _moves(users: list[User]) -> int:

@@ -38,7 +38,7 @@ class MachineProgram(Program):
     def start(self) -> None:
         with self._said.open("ab") as said:
             self._process = subprocess.Popen(
-                ["ip", "netns", "exec", self.machine.namespace, *self.command],
+                [*self.machine.prefix, *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,
@@ -77,6 +77,11 @@ class Machine:
         self.directory = network.directory / name
         self.directory.mkdir()
 
+    @property
+    def prefix(self) -> list[str]:
+        """Return the beginning of a command that runs on this machine."""
+        return ["ip", "netns", "exec", self.namespace]
+
     def whimbrel(self, name: str, *arguments: str) -> MachineProgram:
         """Return a process of Whimbrel, not started yet."""
         return self.program(name, sys.executable, "-m", "whimbrel", *arguments)
@@ -88,9 +93,7 @@ class Machine:
 
     def execute(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return subprocess.run(
-            ["ip", "netns", "exec", self.namespace, *command], capture_output=True, text=True, check=False
-        )
+        return subprocess.run([*self.prefix, *command], capture_output=True, text=True, check=False)
 
     def disconnect(self, *others: "Machine") -> None:
         """Drop all packets from and to other machines, without telling anybody. None named: all."""
@@ -108,7 +111,7 @@ class Machine:
         self.execute("nft", "delete", "table", "inet", "cut")
 
     def _with_input(self, command: str, text: str) -> subprocess.CompletedProcess[str]:
-        words = ["ip", "netns", "exec", self.namespace, *command.split()]
+        words = [*self.prefix, *command.split()]
         return subprocess.run(words, input=text, capture_output=True, text=True, check=False)
 
 
@@ -121,6 +124,11 @@ class MachineNetwork:
         self.programs: list[MachineProgram] = []
         self._subnet = SUBNET.format(number=number)
         self._machines: dict[str, Machine] = {}
+
+    @property
+    def addresses(self) -> str:
+        """Return the network of all machines."""
+        return f"{self._subnet}.0/24"
 
     @property
     def own_address(self) -> str:

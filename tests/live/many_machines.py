@@ -1,7 +1,8 @@
 """A cloud of many machines for tests: each process has a machine of its own, and is started as the documentation says.
 
 PostgreSQL with a synchronous replica, a cluster of NATS servers, a private CA, API processes behind a load balancer,
-conductors, the image and the volume service, and agents that have joined by invitation.
+conductors, the image and the volume service, and agents that have joined by invitation: of simulated hosts, and of real
+ones, each of which has a libvirtd of its own.
 """
 
 import json
@@ -17,6 +18,8 @@ from typing import Any
 
 import msgspec
 
+from tests.live.libvirt_hosts import LibvirtHosts, require_libvirt
+from tests.live.libvirt_watch import LibvirtWatch
 from tests.live.machine_network import Machine, MachineNetwork, MachineProgram, machine_network
 from tests.live.openstack_client import openstack_client
 from tests.prerequisites import missing
@@ -25,13 +28,28 @@ from whimbrel.settings.datadir import DataDir
 
 API_PORT, IMAGE_PORT, VOLUME_PORT, BALANCER_PORT, BUS_PORT, CLUSTER_PORT = 8774, 9292, 8776, 8000, 4222, 6222
 POSTGRES_PORT = 5432
+LIBVIRT_ZONE = "libvirt"
+LIBVIRT = """\
+driver = "libvirt"
+uri = "{uri}"
+guests_dir = "{directory}"
+guest_nics = "user"
+nbd_address = "{address}"
+peer_uri = "{uri}"
+migration_address = "{address}"
+tcg_live_migration = "allow"
+
+[storage]
+network = "{network}"
+"""
 READY = {"api": "is up", "image": "is up", "volume": "is up", "conductor": "is ready", "agent": "serves"}
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     """How many processes of each kind.
 
-    cells: name -> number of hosts. wrong_clocks: names of processes whose clock is an hour fast.
+    cells: name -> number of simulated hosts. libvirt: name of a cell -> number of libvirt hosts. wrong_clocks: names of
+    processes whose clock is an hour fast.
     """
 
     apis: int = 2
@@ -39,11 +57,12 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     bus_servers: int = 1
     replicas: int = 0
     cells: Mapping[str, int]
+    libvirt: Mapping[str, int] = {}
     wrong_clocks: tuple[str, ...] = ()
 
 
 class ManyMachines:
-    """The cloud. programs: of Whimbrel, by name, such as "api1" or "h1".
+    """The cloud. programs: of Whimbrel, by name, such as "api1" or "h1". libvirt: the real hosts, by name.
 
     sources: of the release whose commands are run and whose processes are started; None: this one.
     """
@@ -58,6 +77,8 @@ class ManyMachines:
         self.sources: Path | None = None
         self.settings = self.directory / "whimbrel.toml"
         self.programs: dict[str, MachineProgram] = {}
+        self.libvirt: dict[str, LibvirtHosts] = {}
+        self.watch = LibvirtWatch(self.libvirt)
         self.bus: list[MachineProgram] = []
         self.postgres: list[MachineProgram] = []
         self._pki = self.directory / "pki"
@@ -69,8 +90,12 @@ class ManyMachines:
     @property
     def hosts(self) -> dict[str, str]:
         """Return the cell of each host."""
-        names = iter(range(1, 1000))
-        return {f"h{next(names)}": cell for cell, count in self.sizes.cells.items() for _ in range(count)}
+        cells = {"h": self.sizes.cells, "libvirt": self.sizes.libvirt}
+        homes = {kind: [cell for cell in of for _ in range(of[cell])] for kind, of in cells.items()}
+        return {f"{kind}{number}": cell for kind in homes for number, cell in enumerate(homes[kind], 1)}
+
+    def zone(self, host: str) -> str:
+        return LIBVIRT_ZONE if host.startswith("libvirt") else f"zone-{self.hosts[host]}"
 
     @property
     def url(self) -> str:
@@ -130,6 +155,7 @@ class ManyMachines:
         self.wait_until_ready(*self.programs)
         for host, cell in self.hosts.items():
             self.add_host(host, cell)
+        self.watch.start()
 
     def add_host(self, host: str, cell: str) -> None:
         """Invite a host, have it join, start its agent and enable it."""
@@ -137,14 +163,30 @@ class ManyMachines:
         directory = machine.directory / "agent"
         token = json.loads(self.whimbrel("host", "invite", host, "--cell", cell, "--json"))["invitation"]["token"]
         self._execute(machine, "agent", "join", token, "--dir", str(directory))
+        driver = self._start_libvirt(machine) if self.zone(host) == LIBVIRT_ZONE else self._simulated(machine)
         (directory / "whimbrel.toml").write_text(
-            f'[host]\ndriver = "simulated"\nzone = "zone-{cell}"\nvcpus = 16\nmemory_mib = 32768\ndisk_gib = 400\n'
-            f'address = "{machine.address}"\nwitness = "{self.witness}"\n\n{self._rules}'
+            f'[host]\nzone = "{self.zone(host)}"\nvcpus = 16\nmemory_mib = 32768\ndisk_gib = 400\n'
+            f"{driver}\n{self._rules}"
         )
         program = self._made(machine, host, "agent", "--dir", str(directory))
         program.start()
         program.wait_until_it_says(READY["agent"])
         self.whimbrel("host", "enable", host)
+
+    def _simulated(self, machine: Machine) -> str:
+        """Return the settings of a simulated host."""
+        return f'driver = "simulated"\naddress = "{machine.address}"\nwitness = "{self.witness}"\n'
+
+    def _start_libvirt(self, machine: Machine) -> str:
+        """Start a libvirtd on the machine, and return the settings of its host."""
+        root = machine.directory / "libvirt"
+        root.mkdir()
+        hosts = self.libvirt[machine.name] = LibvirtHosts(root, [machine.name], machine.prefix)
+        hosts.start(machine.name)
+        daemon = hosts.daemons[machine.name]
+        return LIBVIRT.format(
+            uri=daemon.uri, directory=daemon.guests_dir, address=machine.address, network=self.network.addresses
+        )
 
     def run(self, role: str, machine: Machine, name: str, *options: str) -> None:
         """Start a process of a role."""
@@ -335,6 +377,11 @@ exports = "simulated"
         assert self._balancer.stdout.readline() == "ready\n"
 
     def close(self) -> None:
+        if self.watch.is_alive():
+            self.watch.stop()
+        for host, libvirt in self.libvirt.items():
+            self.programs[host].end()
+            libvirt.close()
         if self._balancer:
             self._balancer.send_signal(signal.SIGTERM)
             self._balancer.wait(HANG_S)
@@ -368,6 +415,8 @@ def many_machines(
     """number: of the subnet; tests that run at once have different ones. sources: of the release that starts it."""
     if shutil.which("nats-server") is None:
         missing("there is no nats-server", "apt-get install nats-server")
+    if sizes.libvirt:
+        require_libvirt()
     with machine_network(directory, number) as network:
         cloud = ManyMachines(network, sizes, rules)
         cloud.sources = sources

@@ -1,9 +1,10 @@
 """A cloud of many machines whose parts die, hang and are cut off: nothing is lost, nothing runs twice, all ends.
 
 Without WHIMBREL_MACHINES_EVENTS it is short; with 100 events or more it is the test of a release: 3 APIs, 3 conductors,
-6 agents.
+8 agents. Two of the agents have real guests.
 """
 
+import asyncio
 import json
 import os
 import time
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.live.machine_checks import check_at_rest
-from tests.live.machine_load import ALWAYS, started_users, wait_for_moves
+from tests.live.machine_load import ALWAYS, started_users, wait_for_moves, wait_until_all_move
 from tests.live.machine_network import own_subnet
 from tests.live.many_machines import ManyMachines, Sizes, many_machines
 from tests.processes import wait_for
@@ -43,6 +44,7 @@ SIZES = Sizes(
     bus_servers=3,
     replicas=1,
     cells={"cell1": 3, "cell2": 3 if IS_LONG else 2},
+    libvirt={"cell1": 2},
     wrong_clocks=("conductor1", "h2"),
 )
 
@@ -72,6 +74,7 @@ class Disturber:
             self._disconnect,
             self._kill_bus,
             self._pause_bus,
+            self._kill_libvirt,
         ]
         self.done.append(self._rng.choice(kinds)())
 
@@ -114,6 +117,15 @@ class Disturber:
         program.resume()
         return f"paused {program.name}"
 
+    def _kill_libvirt(self) -> str:
+        """Kill a libvirtd; its guests run on."""
+        name = self._rng.choice(sorted(self._cloud.libvirt))
+        hosts = self._cloud.libvirt[name]
+        asyncio.run(hosts.daemons[name].kill())
+        time.sleep(LASTS_S)
+        hosts.start(name)
+        return f"killed the libvirtd of {name}"
+
 
 def test_nothing_is_lost_whatever_dies(cloud: ManyMachines) -> None:
     with Api(Login(cloud.home.clouds, "whimbrel-admin")) as api:
@@ -124,6 +136,7 @@ def test_nothing_is_lost_whatever_dies(cloud: ManyMachines) -> None:
             if number == EVENTS // 2:
                 cloud.fail_over()
             disturber.disturb()
+        wait_until_all_move(users)
         for program in (*cloud.programs.values(), *cloud.bus):
             assert program.is_running, program.output[-3000:]
         check_at_rest(cloud, api, users, disturber.done)
