@@ -13,6 +13,8 @@ from tests.stories.test_repair import a_scene, repair_all
 from tools.scenarios import restored
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.ids import HostName
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.repair.service import survey
 from whimbrel.servers import lookup
@@ -22,7 +24,7 @@ from whimbrel.sim.runs.operator_restore import restore
 
 pytestmark = pytest.mark.long
 
-Change = Callable[[Scene], Awaitable[None]]
+Change = Callable[[Scene], Awaitable[object]]
 EVERYTHING = ("global", "cell", "placement")
 SERVERS = 2
 """Those of the scene that exist."""
@@ -34,9 +36,10 @@ async def made(scene: Scene) -> None:
     await world.settle(engine)
 
 
-async def half_made(scene: Scene) -> None:
+async def half_made(scene: Scene) -> Server:
     """Begin a create; its process dies when the guest runs, before the record is unlocked."""
     world = scene.world
+    server = world.new_server("later")
 
     async def die(touch: str) -> None:
         if touch == "agent h3.start":
@@ -44,9 +47,10 @@ async def half_made(scene: Scene) -> None:
 
     cloud = Chaos({}, die).wrap(world.cloud)
     engine = world.engine("before", cloud)
-    await create.accept(cloud, engine, world.requester(), [world.new_server("later")], HostName("h3"))
+    await create.accept(cloud, engine, world.requester(), [server], HostName("h3"))
     with pytest.raises(Crash):
         await world.settle(engine)
+    return server
 
 
 async def deleted(scene: Scene) -> None:
@@ -80,6 +84,24 @@ async def test_a_server_that_was_being_created_is_in_the_directory_again() -> No
     assert not words
     assert proof.holds, proof.violations
     assert proof.servers == SERVERS + 1
+
+
+async def test_a_server_that_moved_since_it_was_being_created_is_active() -> None:
+    scene = await a_scene()
+    server, world, engine = await half_made(scene), scene.world, scene.world.engine("before")
+    copies = {name: database.copy() for name, database in world.remains.databases.items()}
+    await restored._drive_often(world, engine, 1)
+    made = await lookup.find(world.cloud, server.id)
+    await requests.migrate(world.cloud, engine, world.requester(), made, HostName("h2"))
+    await world.settle(engine)
+    await requests.confirm(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
+    await world.settle(engine)
+    world = restored._with(world, copies)
+    engine = world.engine("restored")
+    left = await restore(world.cloud, engine, world.requester, partial(restored._drive_often, world, engine, 3))
+    assert not left
+    record = await lookup.find(world.cloud, server.id)
+    assert (record.vm_state, record.host) == ("active", "h2")
 
 
 @pytest.mark.parametrize("change", [made, deleted], ids=lambda one: one.__name__)

@@ -14,6 +14,9 @@ from whimbrel.proof.invariants import guests
 VERDICT = "resized"
 """The state of a server that waits for a verdict on its move."""
 
+UNSETTLED = (VERDICT, "building", "shelved_offloaded")
+"""States that a server with a guest has only during an operation."""
+
 FIRST = "a guest or a record of it exists: decide first what becomes of that"
 
 

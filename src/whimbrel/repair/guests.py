@@ -81,7 +81,7 @@ def _hindrance(home: Server, seen: ServerEvidence, only: Seen, snapshot: CloudSn
         return "that host is of another cell"
     size = home.flavor.vcpus, home.flavor.memory_mib
     is_recorded = is_as_recorded(guest, home) and (guest.vcpus, guest.memory_mib) == size
-    if not is_recorded or home.vm_state == guards.VERDICT:
+    if not is_recorded or home.vm_state in guards.UNSETTLED:
         return "it differs from the record"
     return None
 

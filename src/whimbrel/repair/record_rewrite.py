@@ -26,9 +26,6 @@ from whimbrel.repair import guards
 
 _Row = TypeVar("_Row")
 
-UNSETTLED = (guards.VERDICT, "building", "shelved_offloaded")
-"""States that a server has only during an operation."""
-
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The fields of the new record. cell: the cell that gets it."""
@@ -103,7 +100,7 @@ def is_older(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
         device.host == host and (device.attachment_id in held or device.volume_id in seen.swapped)
         for device in record.volumes
     )
-    return not (is_named and is_there and is_attached) or record.vm_state in UNSETTLED
+    return not (is_named and is_there and is_attached) or record.vm_state in guards.UNSETTLED
 
 
 # New record
@@ -182,7 +179,7 @@ def _hindrance(
 def _state(record: Server, host: HostName, guest: Guest) -> str:
     """Return the guest's power state, or the recorded state if it is at its location: a user may have stopped it."""
     is_moved = _place(record) != (host, guest.key.slot)
-    if record.vm_state in UNSETTLED or (is_moved and record.vm_state in POWER_OF):
+    if record.vm_state in guards.UNSETTLED or (is_moved and record.vm_state in POWER_OF):
         return next((state for state, power in POWER_OF.items() if power == guest.power), "stopped")
     return record.vm_state
 
