@@ -1,5 +1,6 @@
 """Real guests on hosts whose agents are processes of their own: they get their image, move, and survive kill -9."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -15,6 +16,17 @@ from whimbrel.embedded.tick_guest import ticks
 pytestmark = pytest.mark.long
 
 __all__ = ["libvirt_hosts", "libvirt_pair"]
+
+
+WRONG = """
+[[host.nic]]
+name = "no-such-nic"
+physnet = "front"
+[[host.pci]]
+address = "ffff:ff:1f.7"
+vendor_id = "10de"
+product_id = "1eb8"
+"""
 
 
 @pytest.fixture
@@ -38,3 +50,22 @@ def test_a_guest_moves_between_agents_that_die(cloud: Cloud) -> None:
     cloud.act(server, "ACTIVE", {"confirmResize": None})
     assert cloud.server(server)["OS-EXT-SRV-ATTR:host"] == ({"a", "b"} - {source}).pop()
     wait_for(lambda: ticks(cloud.console(server)), bool, "the guest runs where it has arrived")
+
+
+def test_an_agent_reports_what_its_host_has_and_names_what_is_not_there(
+    tmp_path: Path, libvirt_pair: LibvirtPair
+) -> None:
+    with agent_cloud(tmp_path) as cloud:
+        cloud.join_libvirt(libvirt_pair, "a", WRONG)
+        shown = json.loads(cloud.command("host", "show", "a", "--json"))["host"]["hardware"]
+        expected = libvirt_pair.hardware()
+        assert [(nic["name"], nic["mac"], nic["mtu"]) for nic in shown["nics"]] == [
+            (nic.name, nic.mac, nic.mtu) for nic in expected.nics or ()
+        ]
+        assert [(one["address"], one["driver"]) for one in shown["pci"]] == [
+            (one.address, one.driver) for one in expected.pci or ()
+        ]
+        wrong = ["NIC no-such-nic was not found", "PCI device ffff:ff:1f.7 (10de:1eb8) was not found"]
+        assert shown["mismatches"] == wrong
+        said = (tmp_path / "a.log").read_text()
+        assert [said.count(sentence) for sentence in wrong] == [1, 1]
