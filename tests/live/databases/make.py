@@ -170,13 +170,18 @@ def interrupt(cloud: Cloud) -> None:
     cloud.end(signal.SIGKILL)
 
 
-def pack(directory: Path, archive: Path) -> None:
-    """Keep of a data directory what a start needs, each database as one small file."""
+def shrink(directory: Path) -> None:
+    """Make each database of a data directory one small file."""
     for file in (directory / "db").glob("*.sqlite"):
         with closing(sqlite3.connect(file)) as database:  # reads what is in its log, too
             database.execute("pragma wal_checkpoint(truncate)")
             database.execute("pragma journal_mode = delete")
             database.execute("vacuum")
+
+
+def pack(directory: Path, archive: Path) -> None:
+    """Keep of a data directory what a start needs."""
+    shrink(directory)
     with tarfile.open(archive, "w:xz", preset=9) as packed:
         packed.add(directory, "data", filter=lambda one: None if one.name.endswith((".lock", "running.json")) else one)
 
