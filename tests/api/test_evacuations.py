@@ -108,6 +108,13 @@ async def test_what_is_asked_by_microversion(front: Front, minor: int, asked: di
         assert answer.json() == {"adminPass": asked.get("adminPass", answer.json()["adminPass"])}
 
 
+async def test_a_target_that_is_not_there_is_named_first(front: Front) -> None:
+    server_id = await born(front)
+    for host, status in (("nowhere", 404), ("h2", 400)):
+        answer = await front.act(server_id, {"evacuate": {"host": host}}, who="admin")
+        assert answer.status_code == status, answer.text
+
+
 async def test_a_password_is_erased_from_the_run_when_it_has_ended(front: Front) -> None:
     server_id = await born(front)
     await die(front, "h1")

@@ -45,6 +45,8 @@ async def evacuate(
         raise WrongState(f"Cannot 'evacuate' instance {server.id} while it is in vm_state {server.vm_state}")
     if forced:
         engine.check_heeded("forced")
+    if host is not None and host not in (await cloud.fleets.now()).row:
+        raise NotFound(f"Compute host {host} not found.")
     source = await _source(cloud, server)
     plain = requests.facts_at(cloud, server, source)
     known = {field: getattr(plain, field) for field in plain.__struct_fields__}
@@ -52,8 +54,6 @@ async def evacuate(
     asked = {"wanted_host": host, "forced": forced, "stops": stops, "leaves_cell": leaves_cell, "changes": changes}
     facts = EvacuationFacts(**known | asked)
     if host is not None:
-        if host not in (await cloud.fleets.now()).row:
-            raise NotFound(f"Compute host {host} not found.")
         await requests.check_target(cloud, server, facts, host)
     run = new_run(cloud, engine, requester, server, EVACUATE, facts)
     action = new_action(cloud, requester, server, "evacuate", run.id)
