@@ -238,11 +238,12 @@ async def test_what_is_not_a_live_migration_under_way_is_not_aborted(front: Fron
     [migration] = await listed(front)
     said = fault(await abort(front, server_id, migration["id"]), "badRequest", 400)
     assert "is accepted. Cannot abort" in said
+    fault(await abort(front, server_id, 99), "itemNotFound", 404)
     await front.settle()
     said = fault(await abort(front, server_id, migration["id"]), "conflictingRequest", 409)
     assert said == f"Instance {server_id} is in an invalid state for 'abort live migration'"
-    fault(await abort(front, other, migration["id"]), "itemNotFound", 404)
-    fault(await abort(front, server_id, 99), "itemNotFound", 404)
+    fault(await abort(front, other, migration["id"]), "conflictingRequest", 409)
+    fault(await abort(front, server_id, 99), "conflictingRequest", 409)
 
 
 # Force complete

@@ -91,8 +91,8 @@ async def show(call: Call) -> Any:
 async def abort(call: Call) -> None:
     """Cancel a live migration: the server stays where it is."""
     action_states.check_lock(call)
-    run = await _in_path(call)
     action_states.check(call.server, "abort live migration", live_requests.LIVE_STATES, tasks=("migrating",))
+    run = await _in_path(call)
     early = ("queued", "preparing") if call.minor >= ABORTABLE_EARLY else ()
     _check_status(run, "abort live migration", ("running", *early))
     await live_requests.abort(call.cloud, call.engine, call.requester, call.server, run)
@@ -101,11 +101,11 @@ async def abort(call: Call) -> None:
 async def force_complete(call: Call) -> None:
     """Force a live migration to complete, by post-copy or by pausing the guest."""
     action_states.check_lock(call)
+    action_states.check(call.server, "force_complete", ("active",), tasks=("migrating",))
     try:
         run = await _in_path(call)
     except NotFound as missing:
         raise Invalid(missing.reason) from None
-    action_states.check(call.server, "force_complete", ("active",), tasks=("migrating",))
     _check_status(run, "force complete", ("running",))
     await live_requests.force_complete(call.cloud, call.engine, call.requester, call.server, run)
 
