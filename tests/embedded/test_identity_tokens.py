@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from tests.embedded.opened import Opened
+from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.ports.services.identity import Assignment
 
 TOKENS = "/identity/v3/auth/tokens"
 UNAUTHORIZED = {
@@ -139,6 +141,14 @@ async def test_only_admins_and_services_look_at_other_tokens(services: Opened) -
     assert "catalog" not in shown.json()["token"]
     missing = await services.ask("root", "GET", TOKENS, X_Subject_Token="made up")
     assert (missing.status_code, missing.json()["error"]["message"]) == (404, "Could not find token.")
+
+
+async def test_a_service_looks_at_other_tokens_and_revokes_none(services: Opened) -> None:
+    """Source: the rules validate_token and revoke_token of Keystone 30."""
+    await services.store.assign(Assignment(user_id=UserId("bob"), project_id=ProjectId("p2"), role_id="r-service"))
+    anns = {"X_Subject_Token": "token of ann"}
+    for method, status in (("GET", 200), ("HEAD", 200), ("DELETE", 403)):
+        assert (await services.ask("bob", method, TOKENS, **anns)).status_code == status
 
 
 async def test_a_token_ends_when_its_time_is_over(services: Opened) -> None:
