@@ -9,7 +9,7 @@ from tools.faultmap.outcomes import Mapped, Unfired, cuts_a_copy, first_result, 
 from tools.faultmap.points import find
 from tools.faultmap.rows import Row, rows_of
 from tools.faultmap.troubles import Strike, Strikes, Trouble
-from tools.faultmap.variants import DEVICES, VERDICTS, AnyVariant, EvacuationVariant, Variant
+from tools.faultmap.variants import DEVICES, MOVABLE_PCI, VERDICTS, AnyVariant, EvacuationVariant, Variant
 from tools.scenarios.evacuations import STORIES
 
 RESIZES = tuple(
@@ -17,10 +17,18 @@ RESIZES = tuple(
     for root, devices in (("image", "none"), ("volume", DEVICES[1]))
     for verdict in VERDICTS
 )
+EVACUATIONS = (
+    "evacuation to another cell",
+    "evacuation with ports and volumes to another cell",
+    "evacuation of a server on a volume to another cell",
+    "evacuation with a virtual function to another cell",
+)
 TOLD: tuple[AnyVariant, ...] = (
     *RESIZES,
     Variant("live migration", "other cell", "image", "none", "confirm"),
-    *(EvacuationVariant(story) for story in STORIES if story.name == "evacuation to another cell"),
+    Variant("live migration", "other cell", "volume", DEVICES[1], "confirm"),
+    Variant("live migration", "other cell", "image", MOVABLE_PCI, "confirm"),
+    *(EvacuationVariant(story) for story in STORIES if story.name in EVACUATIONS),
 )
 
 FIRST = (
