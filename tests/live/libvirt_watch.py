@@ -14,7 +14,7 @@ LOOKS_EVERY_S = 0.2
 
 
 class LibvirtWatch(Thread):
-    """double_runs: as text. homes: each host on which a server was seen to run, with the server.
+    """double_runs: as text. homes: the hosts on which a server was seen to run.
 
     A guest that waits at the target of a live transfer is paused, and does not run. While a libvirtd is down nothing is
     known of its guests.
@@ -23,7 +23,7 @@ class LibvirtWatch(Thread):
     def __init__(self, hosts: Mapping[str, LibvirtHosts]) -> None:
         super().__init__(name="libvirt watch", daemon=True)
         self.double_runs: list[str] = []
-        self.homes: set[tuple[str, str]] = set()
+        self.homes: set[str] = set()
         self._hosts = hosts
         self._is_over = Event()
 
@@ -39,7 +39,7 @@ class LibvirtWatch(Thread):
     def _look(self, one: str, other: str) -> None:
         """Note a server that runs on the other host while it goes on on the first one: its domain is the same."""
         before, there, after = (running(self._hosts[name], name) for name in (one, other, one))
-        self.homes |= {(one, server) for server in before}
+        self.homes |= {one} if before else set()
         for server in there:
             if server in before and before[server] == after.get(server):
                 self.double_runs.append(f"server {server} runs on {one} and on {other}")

@@ -139,6 +139,7 @@ def test_nothing_is_lost_whatever_dies(cloud: ManyMachines) -> None:
         wait_until_all_move(users)
         for program in (*cloud.programs.values(), *cloud.bus):
             assert program.is_running, program.output[-3000:]
+        assert cloud.watch.homes == cloud.libvirt.keys()
         check_at_rest(cloud, api, users, disturber.done)
 
 
