@@ -75,6 +75,7 @@ class Home:
                 "run_progress",
                 "console_tokens",
                 "image_fetches",
+                "image_requests",
                 "announcing",
                 "maintenances",
                 "maintenance_hosts",

@@ -19,7 +19,7 @@ RESOURCES = {
     "consoles", "decisions", "directory", "disks", "evidence", "extra_specs", "fences",
     "flavors", "fleet", "floating_ips", "group_members", "group_moves",
     "groups", "guest", "guest_power", "guests", "histories", "history", "host",
-    "host_evacuations", "host_keys", "host_power", "hosts",
+    "host_evacuations", "host_keys", "host_metrics", "host_power", "hosts",
     "hypervisor", "hypervisors", "identity", "image_fetches", "images", "interfaces", "journal",
     "keypairs", "limits", "live_transfers",
     "maintenances", "metadata", "metadefs", "moves", "network", "network_proxies", "networks", "notifications", "numa",

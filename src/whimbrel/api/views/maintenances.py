@@ -5,8 +5,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from whimbrel.domain.nouns import counted
-
 MOST_OBSTACLES = 5
 
 
@@ -54,10 +52,10 @@ class MaintenanceBudgets(msgspec.Struct, kw_only=True):
         """Return them in words: "8 moves at once, 4 per host; more than 3 failed moves pause it"."""
         limits = ((self.host_at_once, "host"), (self.group_at_once, "server group"), (self.zone_at_once, "zone"),
                   (self.aggregate_at_once, "aggregate"), (self.project_at_once, "project"))  # fmt: skip
-        parts = [f"{counted(self.at_once, 'move')} at once"]
+        parts = [f"{self.at_once} {'move' if self.at_once == 1 else 'moves'} at once"]
         parts += [f"{number} per {what}" for number, what in limits if number is not None]
-        pauses = "pause" if self.most_failed != 1 else "pauses"
-        return f"{', '.join(parts)}; more than {counted(self.most_failed, 'failed move')} {pauses} it"
+        pause = "failed move pauses" if self.most_failed == 1 else "failed moves pause"
+        return f"{', '.join(parts)}; more than {self.most_failed} {pause} it"
 
 
 class MaintenanceServer(msgspec.Struct, kw_only=True):
