@@ -15,18 +15,33 @@ BOOT = """(async () => {
 })()"""
 
 
+LOADS_WITHIN_S = 60.0
+"""After this time a page is loaded anew: it may be slow, too, and is not taken for broken."""
+
+
 class DashboardTab:
     def __init__(self, browser: Browser, url: str) -> None:
         self._browser = browser
         self._url = url
 
     def log_in(self, user: str, password: str) -> None:
-        self._browser.open(self._url)
-        self.wait_for("document.querySelector('input[name=user]') !== null")
+        self._open()
         for name, value in (("user", user), ("password", password)):
             self._browser.evaluate(f"document.querySelector('input[name={name}]').value = {json.dumps(value)}")
         self.submit("form")
         self.wait_for("document.querySelector('.live.on') !== null")
+
+    def _open(self) -> None:
+        """Load the page. A browser that has lost an answer to a script shows nothing until the page is loaded again."""
+        deadline = time.monotonic() + HANG_S
+        while time.monotonic() < deadline:
+            self._browser.open(self._url)
+            loaded_by = time.monotonic() + LOADS_WITHIN_S
+            while time.monotonic() < loaded_by:
+                if self._browser.evaluate("document.querySelector('input[name=user]') !== null"):
+                    return
+                time.sleep(POLL_S)
+        raise AssertionError(f"{self._url} does not show its form")
 
     def boot(self, name: str) -> None:
         """Create a server, as another client would."""
