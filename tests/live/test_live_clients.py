@@ -91,7 +91,7 @@ def test_a_live_migration_is_watched_and_aborted(cloud: RunningCloud) -> None:
     assert host_of(cloud, server) == source
     assert until_over(cloud, server)[0]["Status"] == "cancelled"
     words = (*VERSION, "server", "migration", "force", "complete", server, "999")
-    assert "not found for instance" in cloud.refusal(*words, cloud=ADMIN)
+    assert "is in an invalid state" in cloud.refusal(*words, cloud=ADMIN)
 
 
 def test_a_live_migration_is_forced_to_complete(cloud: RunningCloud) -> None:
