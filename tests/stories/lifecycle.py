@@ -90,7 +90,8 @@ class Lifecycle(Incarnations):
         self.acts: list[str] = []  # the same, with what came of it
 
     async def set_the_scene(self) -> None:
-        begins = self._scenario.name, self._scenario.scene
+        told = self._scenario
+        begins = told.name, told.scene, told.devices, told.function, told.on_volume
         if begins not in _SCENES:
             _SCENES[begins] = await _scene(self._scenario)
         scene, self.server = _SCENES[begins]
@@ -128,7 +129,7 @@ class Lifecycle(Incarnations):
         return sum(len(chaos.fired) for chaos in self.incarnations)
 
 
-_SCENES: dict[tuple[str, tuple[Set, ...]], tuple[World, Server]] = {}
+_SCENES: dict[tuple[str, tuple[Set, ...], bool, bool, bool], tuple[World, Server]] = {}
 
 
 async def _scene(scenario: Scenario) -> tuple[World, Server]:
