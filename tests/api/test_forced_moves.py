@@ -25,7 +25,7 @@ MOVES = ["os-migrateLive", "evacuate"]
 
 
 async def spare(front: Front, host: str) -> None:
-    """Make all wishes of the operator speak against a host."""
+    """Make a host one that the operator reserves and spares in every way."""
     for _ in range(2):
         await born(front, host)
     await gather(front, "theirs", host, filter_tenant_id="another project")

@@ -45,6 +45,16 @@ network = "{network}"
 READY = {"api": "is up", "image": "is up", "volume": "is up", "conductor": "is ready", "agent": "serves"}
 
 
+BRIEF_WORK = """
+[simulated]
+build_disk_s = 0.2
+copy_disk_s = 0.5
+start_s = 0.1
+stop_s = 0.1
+"""
+"""A table of settings: simulated hosts take some time for what they do, so that it is interrupted."""
+
+
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     """How many processes of each kind.
 

@@ -18,7 +18,7 @@ import pytest
 from tests.live.machine_checks import check_at_rest
 from tests.live.machine_load import ALWAYS, started_users, wait_for_moves, wait_until_all_move
 from tests.live.machine_network import own_subnet
-from tests.live.many_machines import ManyMachines, Sizes, many_machines
+from tests.live.many_machines import BRIEF_WORK, ManyMachines, Sizes, many_machines
 from tests.processes import wait_for
 from whimbrel.cli.client import Api, Login
 
@@ -29,13 +29,6 @@ SEED = int(os.environ.get("WHIMBREL_MACHINES_SEED", "1"))
 LASTS_S = 4.0
 """How long a disturbance lasts: longer than a lease, so that others take over."""
 
-RULES = """
-[simulated]
-build_disk_s = 0.2
-copy_disk_s = 0.5
-start_s = 0.1
-stop_s = 0.1
-"""
 IS_LONG = EVENTS >= 100
 """Whether it is the test of a release: about 20 minutes."""
 SIZES = Sizes(
@@ -53,7 +46,7 @@ SIZES = Sizes(
 def cloud() -> Iterator[ManyMachines]:
     with TemporaryDirectory(prefix="wm") as directory:  # pytest's own are closed to the user of PostgreSQL
         Path(directory).chmod(0o711)
-        with many_machines(Path(directory), own_subnet(), SIZES, RULES) as started:
+        with many_machines(Path(directory), own_subnet(), SIZES, BRIEF_WORK) as started:
             yield started
 
 

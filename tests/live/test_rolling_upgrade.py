@@ -12,7 +12,7 @@ import pytest
 from tests.live.machine_checks import check_at_rest
 from tests.live.machine_load import User, started_users, wait_for_moves
 from tests.live.machine_network import own_subnet
-from tests.live.many_machines import ManyMachines, Sizes, many_machines
+from tests.live.many_machines import BRIEF_WORK, ManyMachines, Sizes, many_machines
 from tests.live.releases import BEFORE, sources
 from tests.processes import wait_for
 from whimbrel.cli.client import Api, Login
@@ -22,13 +22,6 @@ __all__ = ["sources"]
 pytestmark = pytest.mark.long
 
 SEED = 5
-RULES = """
-[simulated]
-build_disk_s = 0.2
-copy_disk_s = 0.5
-start_s = 0.1
-stop_s = 0.1
-"""
 SIZES = Sizes(cells={"cell1": 2, "cell2": 2})
 DEAD = "h3"
 """The host that dies after half of the agents were upgraded; it comes back with the new release."""
@@ -38,7 +31,7 @@ DEAD = "h3"
 def cloud(sources: Path) -> Iterator[ManyMachines]:
     with TemporaryDirectory(prefix="wm") as directory:  # pytest's own are closed to the user of PostgreSQL
         Path(directory).chmod(0o711)
-        with many_machines(Path(directory), own_subnet(), SIZES, RULES, sources) as started:
+        with many_machines(Path(directory), own_subnet(), SIZES, BRIEF_WORK, sources) as started:
             yield started
 
 

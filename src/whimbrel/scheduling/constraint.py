@@ -39,8 +39,8 @@ class Constraint:
     """One condition on every host.
 
     words: true of each host that fails. vague: examining a host shows more. suggestion: the change that makes a
-    host pass, continuing "it would fit with ..."; None: there is none. overridable: a wish of the operator, which does
-    not count if an administrator forces the choice of a host.
+    host pass, continuing "it would fit with ..."; None: there is none. overridable: a preference of the operator,
+    which does not count if an administrator forces the choice of a host.
     """
 
     name: str
